@@ -57,7 +57,6 @@ test: test-go test-py ## run all Go and Python tests
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
 	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
-	CGO_ENABLED=0 go test -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations

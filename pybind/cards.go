@@ -4,7 +4,7 @@ package pybind
 
 import (
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
+	"gpuconf/gocore/models"
 	"gpuconf/pybind/process"
 )
 
@@ -68,10 +68,10 @@ func encodeAmounts(a process.Amounts, kind gpu.MemoryKind) map[string]any {
 }
 
 // Models returns the GPUs that can be simulated: [[name, product, bytes, kind of memory, [major, minor]], ...].
-func Models() (models string, err error) {
+func Models() (catalogue string, err error) {
 	defer process.Gate(&err)
 	list := [][]any{}
-	for _, m := range sim.Models() {
+	for _, m := range models.Models() {
 		list = append(list, []any{m.Name, m.Product, m.MemoryBytes, m.MemoryKind().String(), [2]int{m.ComputeMajor, m.ComputeMinor}})
 	}
 	return encode(list)

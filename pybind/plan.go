@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/plan"
 	"gpuconf/gocore/rewind"
 	"gpuconf/gocore/sim"
@@ -19,7 +20,7 @@ import (
 // planRequest is Python's request. Sizes are in bytes; 0 means not set.
 type planRequest struct {
 	Limit    uint64     `json:"limit"`
-	GPU      string     `json:"gpu"`      // a model, as sim.ParseSpec reads one; "": any
+	GPU      string     `json:"gpu"`      // a model, as models.ParseSpec reads one; "": any
 	Policies []string   `json:"policies"` // empty: all that the GPU supports
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 
@@ -68,15 +69,15 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 
 func needsVirtual(p plan.Policy) bool { return p == plan.Virtual || p == plan.PyTorchExpandable }
 
-func cardOf(text string) (sim.Card, error) {
-	spec, err := sim.ParseSpec(text)
+func cardOf(text string) (models.Card, error) {
+	spec, err := models.ParseSpec(text)
 	if err != nil {
-		return sim.Card{}, err
+		return models.Card{}, err
 	}
 	if len(spec.Cards) != 1 {
-		return sim.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text, len(spec.Cards))
+		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text, len(spec.Cards))
 	}
-	return spec.Cards[0], nil
+	return spec.Cards[0], sim.Supports(spec)
 }
 
 // fleetBatch describes equal GPUs of a fleet to Python.
@@ -93,16 +94,19 @@ type fleetBatch struct {
 // ParseFleet returns a fleet as a list of batches.
 func ParseFleet(text string) (fleet string, err error) {
 	defer process.Gate(&err)
-	batches, err := sim.ParseFleet(text)
+	batches, err := models.ParseFleet(text)
 	if err != nil {
 		return "", err
 	}
 	list := make([]fleetBatch, len(batches))
 	for i, b := range batches {
+		if err := sim.Supports(models.Spec{Cards: []models.Card{b.Card}}); err != nil {
+			return "", err
+		}
 		model, memory := b.Card.Model, b.Card.MemoryBytes
 		beside := config.ContextBytes(memory, model.ComputeMajor)
 		leasable := memory - beside
-		if kept := config.SystemReserve(memory, model.ComputeMajor); model.MemoryKind() == gpu.Unified && kept < leasable {
+		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified && kept < leasable {
 			leasable -= kept // for the host
 		}
 		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0}

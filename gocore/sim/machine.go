@@ -7,12 +7,13 @@ import (
 	"sync"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
 )
 
 // Options changes what a process sees of a machine. The zero value is the whole machine, unused.
 type Options struct {
-	// Visible lists the cards that the process sees, as indices into Spec.Cards, in its order (visible.Select makes
+	// Visible lists the cards that the process sees, as indices into models.Spec.Cards, in its order (visible.Select makes
 	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil means all, an empty list no card.
 	Visible []int
 
@@ -51,7 +52,10 @@ var _ gpu.Driver = (*Machine)(nil)
 
 // New opens a machine. It fails with InvalidArgument for options that do not fit the spec, and with ResourceExhausted if the host
 // refuses the address space.
-func New(spec Spec, opts Options) (*Machine, error) {
+func New(spec models.Spec, opts Options) (*Machine, error) {
+	if err := Supports(spec); err != nil {
+		return nil, err
+	}
 	slots, err := visibleSlots(spec, opts.Visible)
 	if err != nil {
 		return nil, err
@@ -71,27 +75,46 @@ func New(spec Spec, opts Options) (*Machine, error) {
 }
 
 // Devices returns the cards that New would open with the same options, as its machine lists them.
-func Devices(spec Spec, opts Options) (devices []gpu.Device, err error) {
+func Devices(spec models.Spec, opts Options) (devices []gpu.Device, err error) {
+	if err := Supports(spec); err != nil {
+		return nil, err
+	}
 	slots, err := visibleSlots(spec, opts.Visible)
 	for ordinal, slot := range slots {
-		devices = append(devices, spec.Cards[slot].device(slot, ordinal, opts))
+		devices = append(devices, describe(spec.Cards[slot], slot, ordinal, opts))
 	}
 	return devices, err
 }
 
-// device is the card of a slot with what the options take from it.
-func (c Card) device(slot, ordinal int, opts Options) gpu.Device {
-	device := c.describe(slot, ordinal)
+// describe returns the card of a slot without what the options take from it.
+func describe(c models.Card, slot, ordinal int, opts Options) gpu.Device {
+	device := c.Describe(slot, ordinal)
 	device.VMM = !opts.NoVMM && c.Model.GranularityBytes > 0
 	device.StreamMemOps = !opts.NoStreamMemOps
 	device.Managed = !opts.NoManaged
-	device.Oversubscribes = device.Managed && !opts.NoOversubscription && c.Model.oversubscribes()
+	device.Oversubscribes = device.Managed && !opts.NoOversubscription && c.Model.ComputeMajor >= 6 && c.Profile.Words&models.WSL == 0
 	return device
 }
 
-func visibleSlots(spec Spec, visible []int) ([]int, error) {
-	if len(spec.Cards) == 0 || len(spec.Cards) > MaxCards {
-		return nil, status.Errorf(status.InvalidArgument, "cannot simulate %d GPUs; a machine has 1 to %d", len(spec.Cards), MaxCards)
+// Supports fails with Unimplemented for a profile that a Machine would not act on.
+func Supports(spec models.Spec) error {
+	for _, card := range spec.Cards {
+		rest := card.Profile
+		rest.Words &^= models.WSL | models.AsUnified
+		if names := rest.Names(); len(names) > 0 {
+			return status.Errorf(status.Unimplemented, "cannot simulate %q: GPUs in this process do not act on the profile %s; leave it out, "+
+				"or use wsl or unified, which they do", spec.String(), names[0])
+		}
+	}
+	return nil
+}
+
+// maxMemoryBytes bounds one card, so that no sum of addresses can overflow.
+const maxMemoryBytes = 16 << 40
+
+func visibleSlots(spec models.Spec, visible []int) ([]int, error) {
+	if len(spec.Cards) == 0 || len(spec.Cards) > models.MaxCards {
+		return nil, status.Errorf(status.InvalidArgument, "cannot simulate %d GPUs; a machine has 1 to %d", len(spec.Cards), models.MaxCards)
 	}
 	if visible == nil {
 		visible = make([]int, len(spec.Cards))
@@ -110,8 +133,8 @@ func visibleSlots(spec Spec, visible []int) ([]int, error) {
 	return visible, nil
 }
 
-func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
-	description := model.device(slot, ordinal, opts)
+func openCard(model models.Card, slot, ordinal int, opts Options) (*card, error) {
+	description := describe(model, slot, ordinal, opts)
 	total, usedBytes := description.TotalBytes, opts.UsedBytes
 	if total == 0 || total > maxMemoryBytes || total%unitBytes != 0 {
 		return nil, status.Errorf(status.InvalidArgument,
@@ -126,7 +149,7 @@ func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
 		return nil, status.Errorf(status.ResourceExhausted,
 			"the host refused %d GiB of address space for simulated GPU %d, %s (%w). No memory is used yet. "+
 				"Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
-			roundUp(reserved, gib)/gib, description.Ordinal, description.Name, err)
+			roundUp(reserved, (1<<30))/(1<<30), description.Ordinal, description.Name, err)
 	}
 	c := &card{description: description, usedBytes: usedBytes, memory: arena{base: base, reserved: reserved, end: base}}
 	if description.VMM {

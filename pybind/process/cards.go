@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/meminfo"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/nvml"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
@@ -146,8 +147,11 @@ func amounts(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (Amounts, er
 
 // surveySimulated returns the cards of a specification. What processes use of them is only known to the processes.
 func surveySimulated(asked string) (Survey, error) {
-	spec, err := sim.ParseSpec(asked)
+	spec, err := models.ParseSpec(asked)
 	if err != nil {
+		return Survey{}, err
+	}
+	if err := sim.Supports(spec); err != nil {
 		return Survey{}, err
 	}
 	s := Survey{Spec: spec.String()}

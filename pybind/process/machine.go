@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/visible"
@@ -60,7 +61,7 @@ func noneShown(env config.Env, otherwise string) string {
 
 // openSimulated creates the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as it does real ones.
 func openSimulated(asked string, env config.Env) (machine, error) {
-	parsed, err := sim.ParseSpec(asked)
+	parsed, err := models.ParseSpec(asked)
 	if err != nil {
 		return machine{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/ledger"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
@@ -165,8 +166,11 @@ func (p *State) Simulate(text string) (before, now string, err error) {
 		return "", "", err
 	}
 	if text != "" {
-		spec, err := sim.ParseSpec(text)
+		spec, err := models.ParseSpec(text)
 		if err != nil {
+			return "", "", err
+		}
+		if err := sim.Supports(spec); err != nil {
 			return "", "", err
 		}
 		text = spec.String()

@@ -12,7 +12,7 @@ import (
 var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder meminfo figures",
-	2: "trace chunks",
+	2: "trace chunks models",
 	3: "cuda nvml sim cublas host blas suballoc bfc config caching timeline ledger",
 	4: "devmgr plan rewind",
 	5: "graph",

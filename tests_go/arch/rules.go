@@ -17,7 +17,7 @@ var (
 )
 
 // cgo lists the packages that may contain `import "C"`.
-const cgo = "cuda cublas blas nvml pybind/..."
+const cgo = "cuda cublas blas models nvml pybind/..."
 
 // bans are the names that code must not use: a package's name ("os.Getenv"), a whole package ("log"), a builtin ("panic") or a
 // statement ("go").

@@ -15,6 +15,7 @@ import (
 
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/drivertest"
@@ -27,7 +28,7 @@ func simulator() string { return filepath.Join(os.Getenv(folderEnv), "libcuda.so
 // cardsOf returns the cards of a specification.
 func cardsOf(t testing.TB, text string, options sim.Options) (cards []cuda.SimulatedCard) {
 	t.Helper()
-	spec, err := sim.ParseSpec(text)
+	spec, err := models.ParseSpec(text)
 	require.NoError(t, err)
 	machine, err := sim.New(spec, options)
 	require.NoError(t, err)

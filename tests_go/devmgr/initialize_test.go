@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
@@ -188,7 +189,7 @@ func TestDefaultLimit(t *testing.T) {
 		{"B200-180GB", 150_000_000_000, 148_112_563_200},
 	} {
 		t.Run(row.spec, func(t *testing.T) {
-			spec, err := sim.ParseSpec(row.spec)
+			spec, err := models.ParseSpec(row.spec)
 			require.NoError(t, err)
 			m, _ := initialized(t, row.spec, sim.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available}, nil)
 			require.Equal(t, row.want, stats(t, m, "GPU:0").BytesLimit)

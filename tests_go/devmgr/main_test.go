@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
@@ -56,7 +57,7 @@ func newDriver(t testing.TB, spec string, opts sim.Options) *driver {
 
 // openDriver opens a machine that the caller closes.
 func openDriver(t require.TestingT, spec string, opts sim.Options) *driver {
-	parsed, err := sim.ParseSpec(spec)
+	parsed, err := models.ParseSpec(spec)
 	require.NoError(t, err)
 	machine, err := sim.New(parsed, opts)
 	require.NoError(t, err)

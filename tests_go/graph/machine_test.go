@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/host"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
@@ -182,7 +183,7 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 }
 
 func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device) {
-	spec, err := sim.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus)))
+	spec, err := models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus)))
 	require.NoError(t, err)
 	driver, err := sim.New(spec, sim.Options{})
 	require.NoError(t, err)

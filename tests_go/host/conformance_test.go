@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/host"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/computetest"
 )
@@ -29,7 +30,7 @@ func TestComputeOnHostMemory(t *testing.T) {
 
 func TestComputeOnSimulatedMemory(t *testing.T) {
 	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
-		spec, err := sim.ParseSpec("T4:64MiB")
+		spec, err := models.ParseSpec("T4:64MiB")
 		require.NoError(t, err)
 		m, err := sim.New(spec, sim.Options{})
 		require.NoError(t, err)

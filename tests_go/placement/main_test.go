@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/holder"
 	"gpuconf/gocore/host"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/placement"
 	"gpuconf/gocore/sim"
 )
@@ -28,7 +29,7 @@ type machine struct {
 // newMachine is initialized with the given options. At the end of the test nothing may be left on it.
 func newMachine(t testing.TB, spec string, options config.Options) machine {
 	t.Helper()
-	parsed, err := sim.ParseSpec(spec)
+	parsed, err := models.ParseSpec(spec)
 	require.NoError(t, err)
 	card, err := sim.New(parsed, sim.Options{})
 	require.NoError(t, err)

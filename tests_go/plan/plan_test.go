@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/plan"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
@@ -279,7 +280,7 @@ func TestLeastLimitIsMinimal(t *testing.T) {
 
 // A pool on a simulated GPU behaves as the plan predicted.
 func TestPlanIsWhatAPoolDoes(t *testing.T) {
-	spec, err := sim.ParseSpec("T4")
+	spec, err := models.ParseSpec("T4")
 	require.NoError(t, err)
 	machine, err := sim.New(spec, sim.Options{})
 	require.NoError(t, err)

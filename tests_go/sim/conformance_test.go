@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/drivertest"
@@ -66,7 +67,7 @@ func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 
 // open avoids a gpu.Driver that contains a nil *Machine.
 func open(text string, opts sim.Options) (gpu.Driver, error) {
-	spec, err := sim.ParseSpec(text)
+	spec, err := models.ParseSpec(text)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func open(text string, opts sim.Options) (gpu.Driver, error) {
 // newMachine opens a machine until the test ends.
 func newMachine(t testing.TB, text string, opts sim.Options) *sim.Machine {
 	t.Helper()
-	spec, err := sim.ParseSpec(text)
+	spec, err := models.ParseSpec(text)
 	require.NoError(t, err)
 	m, err := sim.New(spec, opts)
 	require.NoError(t, err)

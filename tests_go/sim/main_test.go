@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // addressScript is a session on a mixed machine; it returns every address and number that a user could see.
 func addressScript() string {
-	spec, err := sim.ParseSpec("2xH100-80GB,T4:1GiB")
+	spec, err := models.ParseSpec("2xH100-80GB,T4:1GiB")
 	must(err)
 	m, err := sim.New(spec, sim.Options{})
 	must(err)
@@ -94,10 +95,10 @@ func addressSpaceLimit() string {
 	limit := pages*uint64(os.Getpagesize()) + 5<<30
 	must(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
 
-	small, _ := sim.ParseSpec("T4:1GiB")
+	small, _ := models.ParseSpec("T4:1GiB")
 	before := openAndAllocate(small)
 	for _, text := range []string{"H100-80GB", "4xT4:1GiB"} { // the first card is refused; the third is
-		spec, _ := sim.ParseSpec(text)
+		spec, _ := models.ParseSpec(text)
 		m, err := sim.New(spec, sim.Options{})
 		switch {
 		case err == nil:
@@ -116,7 +117,7 @@ func addressSpaceLimit() string {
 	return ""
 }
 
-func openAndAllocate(spec sim.Spec) uint64 {
+func openAndAllocate(spec models.Spec) uint64 {
 	m, err := sim.New(spec, sim.Options{})
 	must(err)
 	defer func() { must(m.Close()) }()

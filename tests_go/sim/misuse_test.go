@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
@@ -81,19 +82,19 @@ func TestClosedMachineHasNothingLive(t *testing.T) {
 }
 
 func TestNewRefusesBadOptions(t *testing.T) {
-	spec, err := sim.ParseSpec("2xT4:1GiB")
+	spec, err := models.ParseSpec("2xT4:1GiB")
 	require.NoError(t, err)
-	odd := sim.Spec{Cards: []sim.Card{{Model: spec.Cards[0].Model, MemoryBytes: 100}}}
-	huge := sim.Spec{Cards: []sim.Card{{Model: spec.Cards[0].Model, MemoryBytes: math.MaxUint64 - 255}}}
+	odd := models.Spec{Cards: []models.Card{{Model: spec.Cards[0].Model, MemoryBytes: 100}}}
+	huge := models.Spec{Cards: []models.Card{{Model: spec.Cards[0].Model, MemoryBytes: math.MaxUint64 - 255}}}
 	for _, row := range []struct {
 		name string
-		spec sim.Spec
+		spec models.Spec
 		opts sim.Options
 		says string
 	}{
-		{"no cards", sim.Spec{}, sim.Options{}, "cannot simulate 0 GPUs"},
-		{"65 cards", sim.Spec{Cards: make([]sim.Card, 65)}, sim.Options{}, "cannot simulate 65 GPUs"},
-		{"a card without memory", sim.Spec{Cards: make([]sim.Card, 1)}, sim.Options{}, "a GPU of 0 bytes"},
+		{"no cards", models.Spec{}, sim.Options{}, "cannot simulate 0 GPUs"},
+		{"65 cards", models.Spec{Cards: make([]models.Card, 65)}, sim.Options{}, "cannot simulate 65 GPUs"},
+		{"a card without memory", models.Spec{Cards: make([]models.Card, 1)}, sim.Options{}, "a GPU of 0 bytes"},
 		{"a crooked memory", odd, sim.Options{}, "a GPU of 100 bytes"},
 		{"a memory that no host has", huge, sim.Options{}, "at most 16TiB"},
 		{"a card that is not there", spec, sim.Options{Visible: []int{0, 2}}, "2 is out of range or listed twice"},

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 )
 
@@ -39,7 +40,7 @@ func newModelGPU() *modelGPU { return &modelGPU{live: map[uint64][]byte{}, manag
 func TestMachineAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const total = 1 << 20
-		spec, err := sim.ParseSpec("2xT4:1MiB")
+		spec, err := models.ParseSpec("2xT4:1MiB")
 		require.NoError(t, err)
 		m, err := sim.New(spec, sim.Options{})
 		require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/sim"
 )
 
@@ -37,7 +38,7 @@ func modelCharge(parts map[gpu.Handle]*modelPart) (granules int) {
 func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const slots, total = 12, 10
-		spec, err := sim.ParseSpec("T4:20MiB")
+		spec, err := models.ParseSpec("T4:20MiB")
 		require.NoError(t, err)
 		m, err := sim.New(spec, sim.Options{})
 		require.NoError(t, err)

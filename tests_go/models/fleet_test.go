@@ -1,20 +1,20 @@
-package sim_test
+package models_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/sim"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
 )
 
 // TestFleet checks that a fleet is written as a machine is, but may have more GPUs than one.
 func TestFleet(t *testing.T) {
-	fleet, err := sim.ParseFleet("64xA100-80GB, 0xT4")
+	fleet, err := models.ParseFleet("64xA100-80GB, 0xT4")
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.Empty(t, fleet)
-	fleet, err = sim.ParseFleet("64 x A100-80GB, 128xH100,T4:8GiB")
+	fleet, err = models.ParseFleet("64 x A100-80GB, 128xH100,T4:8GiB")
 	require.NoError(t, err)
 	var names []string
 	counts := 0
@@ -37,7 +37,7 @@ func TestInvalidFleets(t *testing.T) {
 		"8xT4:7":               `invalid fleet "8xT4:7": memory "7" is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB`,
 		"99999999999999999xT4": `invalid fleet "99999999999999999xT4": the count in "99999999999999999xT4" must be from 1 to 1000000`,
 	} {
-		_, err := sim.ParseFleet(text)
+		_, err := models.ParseFleet(text)
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		require.EqualError(t, err, want)
 	}

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package sim_test
+package models_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/gpus"
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/sim"
+	"gpuconf/gocore/models"
 )
 
 // TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100, dgxh200 and
@@ -29,7 +29,7 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 		{"B200", gpus.B200_SXM5_180GB, "B200-180GB", "NVIDIA B200", "cards report no size"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spec, err := sim.ParseSpec(row.model)
+			spec, err := models.ParseSpec(row.model)
 			require.NoError(t, err)
 			model := spec.Cards[0].Model
 			require.Equal(t, row.mock.MemoryMB<<20, model.MemoryBytes)

@@ -1,4 +1,4 @@
-package sim_test
+package models_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"gpuconf/gocore/sim"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
 )
 
@@ -42,10 +42,11 @@ func TestParseSpec(t *testing.T) {
 		{"bytes that make a unit", "T4:1048576B", "T4:1MiB", []uint64{1 << 20}},
 		{"the model's own memory is left out", "H100:80GB", "H100-80GB", []uint64{80 * gib}},
 		{"a leading zero", "02xT4:08GiB", "2xT4:8GiB", []uint64{8 * gib, 8 * gib}},
+		{"profiles", "2xT4:8GiB:no-peers:Driver=12.2,T4: WSL :mps:wsl", "2xT4:8GiB:no-peers:driver=12.2,T4:wsl:mps", []uint64{8 * gib, 8 * gib, 16 * gib}},
 		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			spec, err := sim.ParseSpec(row.text)
+			spec, err := models.ParseSpec(row.text)
 			require.NoError(t, err)
 			var memory []uint64
 			for _, card := range spec.Cards {
@@ -85,11 +86,15 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"less than a unit of allocation", "T4:255B", "not a multiple of 256 bytes"},
 		{"a crooked memory", "T4:257B", "not a multiple of 256 bytes"},
 		{"too much memory", "T4:17TiB", "more than 16TiB"},
+		{"a model nearby", "2xH101", "did you mean H100-80GB?; an example is 2xH100-80GB"},
+		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, no-peers, mps, driver=VERSION; did you mean wsl?"},
+		{"a driver that is none", "T4:driver=new", "driver \"new\" is not a version of CUDA, such as driver=11.8"},
+		{"a NUL", "T4\x00", "unknown GPU model \"T4\\x00\""},
 		{"memory over 64 bits", "T4:99999999999999999999TiB", "more than 16TiB"},
 		{"memory over 64 bits by its unit", "T4:18014398509481985KiB", "more than 16TiB"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := sim.ParseSpec(row.text)
+			_, err := models.ParseSpec(row.text)
 			require.ErrorContains(t, err, row.says)
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		})
@@ -97,18 +102,18 @@ func TestParseSpecRefuses(t *testing.T) {
 }
 
 func TestUnknownModelListsEveryModel(t *testing.T) {
-	_, err := sim.ParseSpec("Voodoo2")
-	for _, model := range sim.Models() {
+	_, err := models.ParseSpec("Voodoo2")
+	for _, model := range models.Models() {
 		require.ErrorContains(t, err, model.Name)
 	}
 }
 
 // drawSpec draws any spec that ParseSpec can return.
-func drawSpec(t *rapid.T) sim.Spec {
-	models := sim.Models()
-	spec := sim.Spec{}
+func drawSpec(t *rapid.T) models.Spec {
+	all := models.Models()
+	spec := models.Spec{}
 	for range rapid.IntRange(1, 8).Draw(t, "cards") {
-		card := sim.Card{Model: rapid.SampledFrom(models).Draw(t, "model")}
+		card := models.Card{Model: rapid.SampledFrom(all).Draw(t, "model")}
 		card.MemoryBytes = card.Model.MemoryBytes
 		if rapid.Bool().Draw(t, "own memory") {
 			card.MemoryBytes = 256 * rapid.Uint64Range(1, (16<<40)/256).Draw(t, "units")
@@ -121,28 +126,28 @@ func drawSpec(t *rapid.T) sim.Spec {
 func TestSpecRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := drawSpec(t)
-		again, err := sim.ParseSpec(spec.String())
+		again, err := models.ParseSpec(spec.String())
 		require.NoError(t, err)
 		require.Equal(t, spec, again)
-		loud, err := sim.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , ")))
+		loud, err := models.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , ")))
 		require.NoError(t, err)
 		require.Equal(t, spec, loud)
 	})
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB"} {
+	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB", "T4:1GiB:mps:driver=11.8", "T4:ws", "\xff\u00a0T4\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		spec, err := sim.ParseSpec(text)
+		spec, err := models.ParseSpec(text)
 		if err != nil {
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 			return
 		}
 		require.NotEmpty(t, spec.Cards)
-		require.LessOrEqual(t, len(spec.Cards), sim.MaxCards)
-		again, err := sim.ParseSpec(spec.String())
+		require.LessOrEqual(t, len(spec.Cards), models.MaxCards)
+		again, err := models.ParseSpec(spec.String())
 		require.NoError(t, err)
 		require.Equal(t, spec, again)
 	})
@@ -150,7 +155,7 @@ func FuzzParseSpec(f *testing.F) {
 
 func TestALongSpecIsNotQuotedWhole(t *testing.T) {
 	for _, text := range []string{strings.Repeat("H100, ", 9999), strings.Repeat("Voodoo2, ", 9999), strings.Repeat("V", 100_000), "T4:" + strings.Repeat("9x ", 9999)} {
-		_, err := sim.ParseSpec(text)
+		_, err := models.ParseSpec(text)
 		require.ErrorContains(t, err, "bytes ...")
 		require.Less(t, len(err.Error()), 900)
 	}

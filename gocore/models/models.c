@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "models.h"
+
+#define KIB 1024
+#define ROW(major, minor, lanes, shared, of_block, registers, threads, blocks, priority, granule) \
+	{major, minor, lanes, shared * KIB, of_block * KIB, registers * KIB, threads, blocks, priority, (uint64_t)granule << 20},
+static const struct gpuconf_capability capabilities[] = {GPUCONF_CAPABILITIES(ROW)};
+#undef ROW
+
+/* The place of a capability's row, as a constant. */
+#define ROW(major, minor, ...) AT_##major##_##minor,
+enum { GPUCONF_CAPABILITIES(ROW) CAPABILITIES };
+#undef ROW
+
+#define ROW(name, alias, product, gib, kind, major, minor, sms, mhz, memory_mhz, bus, l2, links, pcie, mig) \
+	{name, alias, product, (uint64_t)gib << 30, kind, &capabilities[AT_##major##_##minor], sms, mhz, memory_mhz, bus, l2 * KIB, links, pcie, mig},
+static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
+#undef ROW
+
+const struct gpuconf_model *gpuconf_model(int index)
+{
+	return index >= 0 && (size_t)index < sizeof models / sizeof *models ? &models[index] : NULL;
+}
+
+const struct gpuconf_capability *gpuconf_capability(int major, int minor)
+{
+	for (int i = 0; i < CAPABILITIES; i++)
+		if (capabilities[i].major == major && capabilities[i].minor == minor)
+			return &capabilities[i];
+	return NULL;
+}

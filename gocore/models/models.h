@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU models that can be simulated, for Go and for the simulator's libraries: every value stands here once.
+ *
+ * A name without a size is an alias of the most common model: 40 GB for an A100 and 16 GB for a V100, as in the usual instances of the
+ * clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200. GB in a model's name means GiB, all of
+ * which is usable: nothing is subtracted for ECC or firmware.
+ *
+ * Sources, unless a row says otherwise: multiprocessors, boost clock, memory, its clock and bus, NVLink and MIG are from NVIDIA's data
+ * sheets and architecture white papers, of the SXM board if there are several; compute capabilities are from
+ * developer.nvidia.com/cuda-gpus; products are the names that nvidia-smi prints. For K80, P100-12GB, GH200, GB10 and RTX5090 names,
+ * capabilities, multiprocessors and boost clocks agree with the output of deviceQuery on such cards. L2 is from the white papers and
+ * NVIDIA's tuning guides. PCIe peers: GeForce cards from the RTX 30 series on have none (their driver refuses them).
+ */
+#ifndef GPUCONF_MODELS_H
+#define GPUCONF_MODELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
+
+/*
+ * X(major, minor, lanes, shared KiB of a multiprocessor, of a block, registers Ki of a multiprocessor, threads of a multiprocessor,
+ *   blocks of a multiprocessor, greatest priority, granule MiB)
+ *
+ * From the technical specifications by compute capability in NVIDIA's CUDA C++ Programming Guide: shared memory of a block is what a
+ * kernel may opt in to; without it it is 48 KiB, and a block has at most 64 Ki registers. Lanes are those of single precision ("CUDA
+ * cores", the guide's arithmetic throughput). The greatest stream priority (the lowest is 0) and the granule of virtual memory management
+ * are what cards answer. (Kepler's granule is unknown; the K80 serves as the card without virtual memory management: 0.)
+ */
+#define GPUCONF_CAPABILITIES(X) \
+	X(3, 5, 192, 48, 48, 64, 2048, 16, -1, 0) \
+	X(3, 7, 192, 112, 48, 128, 2048, 16, -1, 0) \
+	X(6, 0, 64, 64, 48, 64, 2048, 32, -2, 2) \
+	X(6, 1, 128, 96, 48, 64, 2048, 32, -2, 2) \
+	X(7, 0, 64, 96, 96, 64, 2048, 32, -5, 2) \
+	X(7, 5, 64, 64, 64, 64, 1024, 16, -5, 2) \
+	X(8, 0, 64, 164, 163, 64, 2048, 32, -5, 2) \
+	X(8, 6, 128, 100, 99, 64, 1536, 16, -5, 2) \
+	X(8, 7, 128, 164, 163, 64, 1536, 16, -5, 2) \
+	X(8, 9, 128, 100, 99, 64, 1536, 24, -5, 2) \
+	X(9, 0, 128, 228, 227, 64, 2048, 32, -5, 2) \
+	X(10, 0, 128, 228, 227, 64, 2048, 32, -5, 2) \
+	X(11, 0, 128, 228, 227, 64, 1536, 24, -5, 2) \
+	X(12, 0, 128, 100, 99, 64, 1536, 24, -5, 2) \
+	X(12, 1, 128, 100, 99, 64, 1536, 24, -5, 2)
+
+/*
+ * X(name, alias or NULL, product, memory GiB, kind of memory, major, minor, multiprocessors, boost MHz, memory MHz, bus bits, L2 KiB,
+ *   NVLinks, peers over PCIe, MIG), newest first.
+ *
+ * GB200: the memory is the data sheet's 13.4 TB of an NVL72, divided by 72. The data sheet lists no clock: it is computed from the 80
+ * TFLOPS of FP32 per GPU. The multiprocessors are what CUDA reports.
+ * GB10: 6144 CUDA cores. The CPU shares its memory. The clock is from deviceQuery; the data sheet lists none.
+ * Thor, Orin: the Jetson boards share the CPU's memory, too. Smaller Orins have the same name.
+ * GH200-96GB: the 480 GB in the product's name are the CPU's memory.
+ * K80: one of the two GPUs of a board, which CUDA lists as two devices.
+ */
+#define GPUCONF_MODELS(X) \
+	X("GB200-186GB", "GB200", "NVIDIA GB200", 186, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 8192, 129024, 18, 1, 1) \
+	X("B200-180GB", "B200", "NVIDIA B200", 180, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 8192, 129024, 18, 1, 1) \
+	X("GB10", "GB10-128GB", "NVIDIA GB10", 128, GPUCONF_UNIFIED, 12, 1, 48, 2418, 4266, 256, 24576, 0, 0, 0) \
+	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1575, 4266, 256, 32768, 0, 0, 0) \
+	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 3200, 256, 4096, 0, 0, 0) \
+	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, 98304, 0, 0, 0) \
+	X("H200-141GB", "H200", "NVIDIA H200", 141, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6144, 61440, 18, 1, 1) \
+	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440, 18, 1, 1) \
+	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, 61440, 18, 1, 1) \
+	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200, 18, 1, 1) \
+	X("L40S", "L40S-48GB", "NVIDIA L40S", 48, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304, 0, 1, 0) \
+	X("L4", "L4-24GB", "NVIDIA L4", 24, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152, 0, 1, 0) \
+	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24, GPUCONF_DEDICATED, 8, 9, 128, 2520, 10501, 384, 73728, 0, 0, 0) \
+	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 80, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, 40960, 12, 1, 1) \
+	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, 5120, 40960, 12, 1, 1) \
+	X("A30", "A30-24GB", "NVIDIA A30", 24, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576, 4, 1, 1) \
+	X("A10-24GB", "A10", "NVIDIA A10", 24, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144, 0, 1, 0) \
+	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24, GPUCONF_DEDICATED, 8, 6, 82, 1695, 9751, 384, 6144, 4, 0, 0) \
+	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096, 0, 1, 0) \
+	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144, 6, 1, 0) \
+	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144, 6, 1, 0) \
+	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11, GPUCONF_DEDICATED, 6, 1, 28, 1582, 5505, 352, 2816, 0, 1, 0) \
+	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, 4096, 4, 1, 0) \
+	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12, GPUCONF_DEDICATED, 6, 0, 56, 1303, 715, 3072, 3072, 0, 1, 0) \
+	X("K80", "K80-12GB", "Tesla K80", 12, GPUCONF_DEDICATED, 3, 7, 13, 875, 2505, 384, 1536, 0, 1, 0) \
+	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 875, 3004, 384, 1536, 0, 1, 0) \
+	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280, 0, 1, 0)
+
+struct gpuconf_capability {
+	int major, minor, lanes;
+	int shared_bytes, shared_bytes_of_block; /* of a multiprocessor; of a block that opts in */
+	int registers;                           /* of a multiprocessor */
+	int threads, blocks;                     /* of a multiprocessor */
+	int greatest_priority;
+	uint64_t granularity; /* 0 without virtual memory management */
+};
+
+/* What CUDA derives from these: integrated is unified memory, and concurrent managed access needs page faults (6.0 or newer). */
+struct gpuconf_model {
+	const char *name, *alias, *product; /* alias may be NULL */
+	uint64_t memory;
+	enum gpuconf_memory kind;
+	const struct gpuconf_capability *capability;
+	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes, nvlinks, pcie_peers, mig;
+};
+
+/* Both return NULL behind the last one. */
+const struct gpuconf_model *gpuconf_model(int index);
+const struct gpuconf_capability *gpuconf_capability(int major, int minor);
+
+#endif
