@@ -6,11 +6,12 @@
  * clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200. GB in a model's name means GiB, all of
  * which is usable: nothing is subtracted for ECC or firmware.
  *
- * Sources, unless a row says otherwise: multiprocessors, boost clock, memory, its clock and bus, NVLink and MIG are from NVIDIA's data
- * sheets and architecture white papers, of the SXM board if there are several; compute capabilities are from
- * developer.nvidia.com/cuda-gpus; products are the names that nvidia-smi prints. For K80, P100-12GB, GH200, GB10 and RTX5090 names,
- * capabilities, multiprocessors and boost clocks agree with the output of deviceQuery on such cards. L2 is from the white papers and
- * NVIDIA's tuning guides. PCIe peers: GeForce cards from the RTX 30 series on have none (their driver refuses them).
+ * Sources, unless a row says otherwise: multiprocessors, boost clock and memory are from NVIDIA's data sheets, of the SXM board if there
+ * are several; compute capabilities are from developer.nvidia.com/cuda-gpus; products are the names that nvidia-smi prints. For K80,
+ * P100-12GB, GH200, GB10 and RTX5090 these agree with the output of deviceQuery on such cards.
+ *
+ * TO BE CHECKED: memory clocks, buses, L2, NVLinks, PCIe peers, MIG and the second table's limits were not yet compared with a source.
+ * Nothing reads them yet.
  */
 #ifndef GPUCONF_MODELS_H
 #define GPUCONF_MODELS_H
@@ -24,7 +25,7 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  * X(major, minor, lanes, shared KiB of a multiprocessor, of a block, registers Ki of a multiprocessor, threads of a multiprocessor,
  *   blocks of a multiprocessor, greatest priority, granule MiB)
  *
- * From the technical specifications by compute capability in NVIDIA's CUDA C++ Programming Guide: shared memory of a block is what a
+ * To be checked against the technical specifications by compute capability in NVIDIA's CUDA C++ Programming Guide: shared memory of a block is what a
  * kernel may opt in to; without it it is 48 KiB, and a block has at most 64 Ki registers. Lanes are those of single precision ("CUDA
  * cores", the guide's arithmetic throughput). The greatest stream priority (the lowest is 0) and the granule of virtual memory management
  * are what cards answer. (Kepler's granule is unknown; the K80 serves as the card without virtual memory management: 0.)

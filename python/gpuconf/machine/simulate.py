@@ -141,8 +141,8 @@ def simulate(spec: str | None) -> Simulation:
     The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable
     ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest), and RuntimeError while device
-    memory is in use.
+    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest), and RuntimeError
+    while device memory is in use.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
