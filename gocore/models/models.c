@@ -12,8 +12,8 @@ static const struct gpuconf_capability capabilities[] = {GPUCONF_CAPABILITIES(RO
 enum { GPUCONF_CAPABILITIES(ROW) CAPABILITIES };
 #undef ROW
 
-#define ROW(name, alias, product, gib, kind, major, minor, sms, mhz, memory_mhz, bus, l2, links, pcie, mig) \
-	{name, alias, product, (uint64_t)gib << 30, kind, &capabilities[AT_##major##_##minor], sms, mhz, memory_mhz, bus, l2 * KIB, links, pcie, mig},
+#define ROW(name, alias, product, gib, kind, major, minor, sms, mhz, memory_mhz, bus, l2) \
+	{name, alias, product, (uint64_t)gib << 30, kind, &capabilities[AT_##major##_##minor], sms, mhz, memory_mhz, bus, l2 * KIB},
 static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
 #undef ROW
 

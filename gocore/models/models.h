@@ -6,12 +6,18 @@
  * clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200. GB in a model's name means GiB, all of
  * which is usable: nothing is subtracted for ECC or firmware.
  *
- * Sources, unless a row says otherwise: multiprocessors, boost clock and memory are from NVIDIA's data sheets, of the SXM board if there
- * are several; compute capabilities are from developer.nvidia.com/cuda-gpus; products are the names that nvidia-smi prints. For K80,
- * P100-12GB, GH200, GB10 and RTX5090 these agree with the output of deviceQuery on such cards.
+ * Sources. Compute capabilities: developer.nvidia.com/cuda-gpus. Products: the names that nvidia-smi prints. Memory: NVIDIA's data sheets.
+ * Multiprocessors, clocks, bus and L2: the letter in each row.
  *
- * TO BE CHECKED: memory clocks, buses, L2, NVLinks, PCIe peers, MIG and the second table's limits were not yet compared with a source.
- * Nothing reads them yet.
+ *     q  the output of NVIDIA's deviceQuery sample on such a card: bottlerocket-os/bottlerocket#3873 (A100-40GB), NVIDIA/nccl#1637
+ *        (RTX 5090), NVIDIA/cutlass#2784 and Ubuntu's documentation of Tegra (Thor), and outputs that many public repositories have
+ *     b  pytorch/ao#4002, which asked a B200's driver. Drivers before 2026 said 8192 bits. The clock: go-nvml's dgxb200
+ *     g  a GB200 has two GPUs, B200 (NVIDIA's data sheet): b. CUDA reports 152 multiprocessors. The clock is computed from the data
+ *        sheet's 80 TFLOPS of FP32 for each GPU
+ *     h  awslabs/amazon-eks-ami#1985 (clocks); 60 MB of L2 is what PyTorch reports on an H200. Bus: 4.8 TB/s (data sheet)
+ *     s  data sheet: 4.9 TB/s; the rest is as in an H200
+ *     o  q, whose memory clock depends on the power mode of the board: 0, as the first drivers for Thor say
+ *     w  NVIDIA's white paper of the architecture or product brief of the board
  */
 #ifndef GPUCONF_MODELS_H
 #define GPUCONF_MODELS_H
@@ -25,10 +31,12 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
  * X(major, minor, lanes, shared KiB of a multiprocessor, of a block, registers Ki of a multiprocessor, threads of a multiprocessor,
  *   blocks of a multiprocessor, greatest priority, granule MiB)
  *
- * To be checked against the technical specifications by compute capability in NVIDIA's CUDA C++ Programming Guide: shared memory of a block is what a
- * kernel may opt in to; without it it is 48 KiB, and a block has at most 64 Ki registers. Lanes are those of single precision ("CUDA
- * cores", the guide's arithmetic throughput). The greatest stream priority (the lowest is 0) and the granule of virtual memory management
- * are what cards answer. (Kepler's granule is unknown; the K80 serves as the card without virtual memory management: 0.)
+ * The technical specifications by compute capability of NVIDIA's CUDA C++ Programming Guide. NVIDIA/cccl has the same numbers for 6.0 and
+ * newer (libcudacxx, arch_traits.h), but 32 blocks where the guide has 24, and 2048 threads for 11.0, where deviceQuery agrees with the
+ * guide. Shared memory of a block is what a kernel may opt in to; else it is 48 KiB, and a block has at most 64 Ki registers. Lanes are
+ * those of single precision ("CUDA cores", the guide's arithmetic throughput). The greatest stream priority (the lowest is 0) and the
+ * granule of virtual memory management are what cards answer. (Kepler's granule is unknown; the K80 serves as the card without virtual
+ * memory management: 0.)
  */
 #define GPUCONF_CAPABILITIES(X) \
 	X(3, 5, 192, 48, 48, 64, 2048, 16, -1, 0) \
@@ -48,44 +56,42 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X(12, 1, 128, 100, 99, 64, 1536, 24, -5, 2)
 
 /*
- * X(name, alias or NULL, product, memory GiB, kind of memory, major, minor, multiprocessors, boost MHz, memory MHz, bus bits, L2 KiB,
- *   NVLinks, peers over PCIe, MIG), newest first.
+ * X(name, alias or NULL, product, memory GiB, kind of memory, major, minor, multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB),
+ * newest first.
  *
- * GB200: the memory is the data sheet's 13.4 TB of an NVL72, divided by 72. The data sheet lists no clock: it is computed from the 80
- * TFLOPS of FP32 per GPU. The multiprocessors are what CUDA reports.
- * GB10: 6144 CUDA cores. The CPU shares its memory. The clock is from deviceQuery; the data sheet lists none.
- * Thor, Orin: the Jetson boards share the CPU's memory, too. Smaller Orins have the same name.
+ * GB200: the memory is the data sheet's 13.4 TB of an NVL72, divided by 72.
+ * GB10, Thor, Orin: the CPU shares the memory. Smaller Orins have the same name.
  * GH200-96GB: the 480 GB in the product's name are the CPU's memory.
  * K80: one of the two GPUs of a board, which CUDA lists as two devices.
  */
 #define GPUCONF_MODELS(X) \
-	X("GB200-186GB", "GB200", "NVIDIA GB200", 186, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 8192, 129024, 18, 1, 1) \
-	X("B200-180GB", "B200", "NVIDIA B200", 180, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 8192, 129024, 18, 1, 1) \
-	X("GB10", "GB10-128GB", "NVIDIA GB10", 128, GPUCONF_UNIFIED, 12, 1, 48, 2418, 4266, 256, 24576, 0, 0, 0) \
-	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1575, 4266, 256, 32768, 0, 0, 0) \
-	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 3200, 256, 4096, 0, 0, 0) \
-	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, 98304, 0, 0, 0) \
-	X("H200-141GB", "H200", "NVIDIA H200", 141, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6144, 61440, 18, 1, 1) \
-	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440, 18, 1, 1) \
-	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, 61440, 18, 1, 1) \
-	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200, 18, 1, 1) \
-	X("L40S", "L40S-48GB", "NVIDIA L40S", 48, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304, 0, 1, 0) \
-	X("L4", "L4-24GB", "NVIDIA L4", 24, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152, 0, 1, 0) \
-	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24, GPUCONF_DEDICATED, 8, 9, 128, 2520, 10501, 384, 73728, 0, 0, 0) \
-	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 80, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, 40960, 12, 1, 1) \
-	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, 5120, 40960, 12, 1, 1) \
-	X("A30", "A30-24GB", "NVIDIA A30", 24, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576, 4, 1, 1) \
-	X("A10-24GB", "A10", "NVIDIA A10", 24, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144, 0, 1, 0) \
-	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24, GPUCONF_DEDICATED, 8, 6, 82, 1695, 9751, 384, 6144, 4, 0, 0) \
-	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096, 0, 1, 0) \
-	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144, 6, 1, 0) \
-	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144, 6, 1, 0) \
-	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11, GPUCONF_DEDICATED, 6, 1, 28, 1582, 5505, 352, 2816, 0, 1, 0) \
-	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, 4096, 4, 1, 0) \
-	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12, GPUCONF_DEDICATED, 6, 0, 56, 1303, 715, 3072, 3072, 0, 1, 0) \
-	X("K80", "K80-12GB", "Tesla K80", 12, GPUCONF_DEDICATED, 3, 7, 13, 875, 2505, 384, 1536, 0, 1, 0) \
-	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 875, 3004, 384, 1536, 0, 1, 0) \
-	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280, 0, 1, 0)
+	X("GB200-186GB", "GB200", "NVIDIA GB200", 186, GPUCONF_COHERENT, 10, 0, 152, 2056, 3996, 7680, 129536) /* g */ \
+	X("B200-180GB", "B200", "NVIDIA B200", 180, GPUCONF_DEDICATED, 10, 0, 148, 1965, 3996, 7680, 129536) /* b */ \
+	X("GB10", "GB10-128GB", "NVIDIA GB10", 128, GPUCONF_UNIFIED, 12, 1, 48, 2418, 8533, 256, 24576) /* q */ \
+	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, 32768) /* q */ \
+	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096) /* o */ \
+	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, 98304) /* q */ \
+	X("H200-141GB", "H200", "NVIDIA H200", 141, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6144, 61440) /* h */ \
+	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440) /* q */ \
+	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, 61440) /* s */ \
+	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200) /* q */ \
+	X("L40S", "L40S-48GB", "NVIDIA L40S", 48, GPUCONF_DEDICATED, 8, 9, 142, 2520, 9001, 384, 98304) /* q */ \
+	X("L4", "L4-24GB", "NVIDIA L4", 24, GPUCONF_DEDICATED, 8, 9, 58, 2040, 6251, 192, 49152) /* q */ \
+	X("RTX4090", "RTX4090-24GB", "NVIDIA GeForce RTX 4090", 24, GPUCONF_DEDICATED, 8, 9, 128, 2520, 10501, 384, 73728) /* q */ \
+	X("A100-80GB", NULL, "NVIDIA A100-SXM4-80GB", 80, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1593, 5120, 40960) /* q */ \
+	X("A100-40GB", "A100", "NVIDIA A100-SXM4-40GB", 40, GPUCONF_DEDICATED, 8, 0, 108, 1410, 1215, 5120, 40960) /* q */ \
+	X("A30", "A30-24GB", "NVIDIA A30", 24, GPUCONF_DEDICATED, 8, 0, 56, 1440, 1215, 3072, 24576) /* w */ \
+	X("A10-24GB", "A10", "NVIDIA A10", 24, GPUCONF_DEDICATED, 8, 6, 72, 1695, 6251, 384, 6144) /* q */ \
+	X("RTX3090", "RTX3090-24GB", "NVIDIA GeForce RTX 3090", 24, GPUCONF_DEDICATED, 8, 6, 82, 1695, 9751, 384, 6144) /* q */ \
+	X("T4", "T4-16GB", "Tesla T4", 16, GPUCONF_DEDICATED, 7, 5, 40, 1590, 5001, 256, 4096) /* q */ \
+	X("V100-32GB", NULL, "Tesla V100-SXM2-32GB", 32, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144) /* q */ \
+	X("V100-16GB", "V100", "Tesla V100-SXM2-16GB", 16, GPUCONF_DEDICATED, 7, 0, 80, 1530, 877, 4096, 6144) /* q */ \
+	X("GTX1080Ti", "GTX1080Ti-11GB", "NVIDIA GeForce GTX 1080 Ti", 11, GPUCONF_DEDICATED, 6, 1, 28, 1582, 5505, 352, 2816) /* q */ \
+	X("P100-16GB", "P100", "Tesla P100-SXM2-16GB", 16, GPUCONF_DEDICATED, 6, 0, 56, 1480, 715, 4096, 4096) /* w */ \
+	X("P100-12GB", NULL, "Tesla P100-PCIE-12GB", 12, GPUCONF_DEDICATED, 6, 0, 56, 1329, 715, 3072, 3072) /* q */ \
+	X("K80", "K80-12GB", "Tesla K80", 12, GPUCONF_DEDICATED, 3, 7, 13, 824, 2505, 384, 1536) /* q */ \
+	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
+	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280) /* q */
 
 struct gpuconf_capability {
 	int major, minor, lanes;
@@ -102,7 +108,7 @@ struct gpuconf_model {
 	uint64_t memory;
 	enum gpuconf_memory kind;
 	const struct gpuconf_capability *capability;
-	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes, nvlinks, pcie_peers, mig;
+	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes; /* 0: unknown */
 };
 
 /* Both return NULL behind the last one. */
