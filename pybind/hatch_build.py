@@ -47,7 +47,9 @@ GUARD_FLAGS = (
 
 # The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have no GPUs by
 # themselves.
+# Both have the table of GPU models and the grammar of machines, which the core has, too.
 SIMULATOR = {"libcuda.so.1": "pybind/simulator/cuda", "libnvidia-ml.so.1": "pybind/simulator/nvml"}
+MODELS = "gocore/models"
 SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
 
@@ -77,7 +79,8 @@ def build_libraries(root: Path, folder: Path) -> None:
     compiler = shlex.split(os.environ.get("CC", "cc"))
     for name, source in {**GUARD, **SIMULATOR}.items():
         flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
-        files = sorted(str(path) for path in Path(root, source).glob("*.c"))
+        folders = (source,) if name in GUARD else (source, MODELS)
+        files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(f"gpuconf: the C compiler failed on {source}; see its messages above.")

@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/models"
 	"gpuconf/gocore/plan"
 	"gpuconf/gocore/rewind"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 	"gpuconf/pybind/process"
@@ -77,7 +76,17 @@ func cardOf(text string) (models.Card, error) {
 	if len(spec.Cards) != 1 {
 		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text, len(spec.Cards))
 	}
-	return spec.Cards[0], sim.Supports(spec)
+	return spec.Cards[0], plannable(spec.Cards[0])
+}
+
+// plannable refuses the profiles that a plan would not act on.
+func plannable(card models.Card) error {
+	rest := card.Profile
+	rest.Words &^= models.WSL | models.AsUnified
+	if names := rest.Names(); len(names) > 0 {
+		return status.Errorf(status.Unimplemented, "a plan for %s does not act on the profile %s; leave it out", card.Model.Name, names[0])
+	}
+	return nil
 }
 
 // fleetBatch describes equal GPUs of a fleet to Python.
@@ -100,7 +109,7 @@ func ParseFleet(text string) (fleet string, err error) {
 	}
 	list := make([]fleetBatch, len(batches))
 	for i, b := range batches {
-		if err := sim.Supports(models.Spec{Cards: []models.Card{b.Card}}); err != nil {
+		if err := plannable(b.Card); err != nil {
 			return "", err
 		}
 		model, memory := b.Card.Model, b.Card.MemoryBytes

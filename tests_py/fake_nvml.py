@@ -6,7 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-SOURCES = sorted((Path(__file__).resolve().parent.parent / "pybind" / "simulator" / "nvml").glob("*.c"))
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = sorted(path for folder in ("pybind/simulator/nvml", "gocore/models") for path in (ROOT / folder).glob("*.c"))
 
 ONE_H100 = """driver 580.95.05
 cuda 13000

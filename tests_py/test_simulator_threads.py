@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = [Path(__file__).with_name("simulator_stress.c"), *sorted(Path(ROOT, "pybind/simulator/cuda").glob("*.c"))]
+STRESS = Path(__file__).with_name("simulator_stress.c")
+
+
+def sources(root: Path) -> list[Path]:
+    return [STRESS, *sorted(root.glob("pybind/simulator/cuda/*.c")), *sorted(root.glob("gocore/models/*.c"))]
+
+
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=thread"]
 
 
@@ -42,23 +48,25 @@ def run(program: Path, seed: int) -> tuple[int, str]:
 
 
 def test_no_data_race(tmp_path: Path) -> None:
-    program = compiled(tmp_path, SOURCES)
+    program = compiled(tmp_path, sources(ROOT))
     for seed in (1, 2):
         assert run(program, seed) == (0, "done\n")
 
 
 def test_a_missing_lock_is_found(tmp_path: Path) -> None:
     """The same test over a driver whose allocation takes no lock: it must see the race."""
-    broken = shutil.copytree(ROOT / "pybind/simulator", tmp_path / "broken") / "cuda"
-    text = (broken / "memory.c").read_text()
-    (broken / "memory.c").write_text(
+    for folder in ("pybind/simulator", "gocore/models"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    broken = tmp_path / "pybind/simulator/cuda/memory.c"
+    text = broken.read_text()
+    broken.write_text(
         text.replace(
             '#include "driver.h"',
             '#include "driver.h"\n#undef LOCK\n#define LOCK (void)0\n#undef UNLOCK\n#define UNLOCK (void)0',
             1,
         )
     )
-    program = compiled(tmp_path, [SOURCES[0], *sorted(broken.glob("*.c"))])
+    program = compiled(tmp_path, sources(tmp_path))
     code, text = run(program, 1)
     assert code == 66, text
     assert "ThreadSanitizer: data race" in text

@@ -28,6 +28,11 @@ int simulated_find(const char *path) {
 	return found != NULL;
 }
 
+void simulated_prepare(const char *path, int version) {
+	if (version != 0 && dlopen(path, RTLD_LAZY | RTLD_LOCAL) != NULL && simulated_find(path))
+		simulator->set_version(version);
+}
+
 void *simulated_open(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room) {
 	return simulator->open(cards, count, options, complaint, room);
 }

@@ -35,7 +35,7 @@ type simulated struct {
 // It fails with FailedPrecondition if the library must not be loaded here: another user could have written it, the program has rights
 // that its caller does not have, or NVIDIA's driver is already loaded. A process has one driver.
 func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions) (gpu.Driver, error) {
-	version, err := loadSimulator(path)
+	version, err := loadSimulator(path, options.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		card.describe(&described[i])
 	}
 	var complaint [512]C.char
-	how := C.struct_simulator_options{to_the_byte: 1}
+	how := C.struct_simulator_options{to_the_byte: 1, version: version}
 	machine := C.simulated_open(&described[0], C.int(len(cards)), &how, &complaint[0], C.size_t(len(complaint)))
 	if machine == nil {
 		return nil, status.Errorf(status.ResourceExhausted, "%s", C.GoString(&complaint[0]))
@@ -88,8 +88,8 @@ func ShippedSimulator() string {
 	return filepath.Join(filepath.Dir(here), "..", "_simulator", "libcuda.so.1")
 }
 
-// loadSimulator loads the library once.
-func loadSimulator(path string) (version C.int, err error) {
+// loadSimulator loads the library once, as a driver of the given CUDA version, 0 for its own.
+func loadSimulator(path string, wanted int) (version C.int, err error) {
 	library.Lock()
 	defer library.Unlock()
 	path, err = trusted(path)
@@ -102,7 +102,11 @@ func loadSimulator(path string) (version C.int, err error) {
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
+	if library.version != 0 && wanted != 0 && int(library.version) != wanted {
+		return 0, anotherVersion(library.version, C.int(wanted))
+	}
 	if library.version == 0 {
+		C.simulated_prepare(name, C.int(wanted))
 		var answer C.struct_cuda_load_answer
 		C.cuda_load(name, &answer)
 		switch answer.state {
@@ -118,6 +122,11 @@ func loadSimulator(path string) (version C.int, err error) {
 		return 0, status.Errorf(status.FailedPrecondition, "%s is not the simulator of this gpuconf: install gpuconf again", path)
 	}
 	return library.version, nil
+}
+
+func anotherVersion(started, wanted C.int) error {
+	return status.Errorf(status.FailedPrecondition, "this process has started a simulated driver for CUDA %s, and a process has one driver: "+
+		"simulate one for CUDA %s in another process", version(started), version(wanted))
 }
 
 // simulatorLoaded returns the path of the simulator if it is the process's driver, else "".
@@ -217,6 +226,7 @@ func (card SimulatedCard) describe(out *C.struct_simulator_card) {
 	out.memops, out.managed, out.oversubscribes = number(device.StreamMemOps), number(device.Managed), number(device.Oversubscribes)
 	out.integrated = number(device.MemoryKind == gpu.Unified)
 	out.host_page_tables = number(device.MemoryKind == gpu.Coherent)
+	out.model, out.profile = C.int(card.Model), C.unsigned(card.Profile)
 }
 
 func number(yes bool) C.int {

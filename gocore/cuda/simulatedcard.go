@@ -11,12 +11,19 @@ import (
 type SimulatedCard struct {
 	Device    gpu.Device // as it is to be reported; Ordinal and LeastPriority are not read
 	UsedBytes uint64     // of its memory, by other processes
+
+	// Model is the place in models.Models, from 1: what gpu.Device does not have is the model's. 0 is no model.
+	Model   int
+	Profile uint // models.Profile's words
 }
 
 // SimulatedOptions changes a simulated machine.
 type SimulatedOptions struct {
 	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions are about it in every thread.
 	OfProcess bool
+
+	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all machines of a process.
+	Version int
 }
 
 const (

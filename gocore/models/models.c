@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models.h"
 
+#include <string.h>
+
 #define KIB 1024
-#define ROW(major, minor, lanes, shared, of_block, registers, threads, blocks, priority, granule) \
-	{major, minor, lanes, shared * KIB, of_block * KIB, registers * KIB, threads, blocks, priority, (uint64_t)granule << 20},
+#define ROW(major, minor, lanes, for_double, shared, of_block, registers, threads, blocks, priority, granule) \
+	{major, minor, lanes, for_double, shared * KIB, of_block * KIB, registers * KIB, threads, blocks, priority, (uint64_t)granule << 20},
 static const struct gpuconf_capability capabilities[] = {GPUCONF_CAPABILITIES(ROW)};
 #undef ROW
 
@@ -17,6 +19,11 @@ enum { GPUCONF_CAPABILITIES(ROW) CAPABILITIES };
 static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
 #undef ROW
 
+#define ROW(...) {__VA_ARGS__},
+static const struct gpuconf_slice slices[] = {GPUCONF_SLICES(ROW)};
+static const struct gpuconf_driver drivers[] = {GPUCONF_DRIVERS(ROW)};
+#undef ROW
+
 const struct gpuconf_model *gpuconf_model(int index)
 {
 	return index >= 0 && (size_t)index < sizeof models / sizeof *models ? &models[index] : NULL;
@@ -27,5 +34,18 @@ const struct gpuconf_capability *gpuconf_capability(int major, int minor)
 	for (int i = 0; i < CAPABILITIES; i++)
 		if (capabilities[i].major == major && capabilities[i].minor == minor)
 			return &capabilities[i];
+	return NULL;
+}
+
+const struct gpuconf_driver *gpuconf_driver(int index)
+{
+	return index >= 0 && (size_t)index < sizeof drivers / sizeof *drivers ? &drivers[index] : NULL;
+}
+
+const struct gpuconf_slice *gpuconf_slice(const struct gpuconf_model *model)
+{
+	for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
+		if (strcmp(slices[i].model, model->name) == 0)
+			return &slices[i];
 	return NULL;
 }

@@ -28,32 +28,32 @@
 enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 
 /*
- * X(major, minor, lanes, shared KiB of a multiprocessor, of a block, registers Ki of a multiprocessor, threads of a multiprocessor,
+ * X(major, minor, lanes, lanes / lanes of double precision, shared KiB of a multiprocessor, of a block, registers Ki of a multiprocessor, threads of a multiprocessor,
  *   blocks of a multiprocessor, greatest priority, granule MiB)
  *
  * The technical specifications by compute capability of NVIDIA's CUDA C++ Programming Guide. NVIDIA/cccl has the same numbers for 6.0 and
  * newer (libcudacxx, arch_traits.h), but 32 blocks where the guide has 24, and 2048 threads for 11.0, where deviceQuery agrees with the
  * guide. Shared memory of a block is what a kernel may opt in to; else it is 48 KiB, and a block has at most 64 Ki registers. Lanes are
- * those of single precision ("CUDA cores", the guide's arithmetic throughput). The greatest stream priority (the lowest is 0) and the
+ * those of single precision ("CUDA cores"), and those of double precision are in the guide's table of arithmetic throughput. The greatest stream priority (the lowest is 0) and the
  * granule of virtual memory management are what cards answer. (Kepler's granule is unknown; the K80 serves as the card without virtual
  * memory management: 0.)
  */
 #define GPUCONF_CAPABILITIES(X) \
-	X(3, 5, 192, 48, 48, 64, 2048, 16, -1, 0) \
-	X(3, 7, 192, 112, 48, 128, 2048, 16, -1, 0) \
-	X(6, 0, 64, 64, 48, 64, 2048, 32, -2, 2) \
-	X(6, 1, 128, 96, 48, 64, 2048, 32, -2, 2) \
-	X(7, 0, 64, 96, 96, 64, 2048, 32, -5, 2) \
-	X(7, 5, 64, 64, 64, 64, 1024, 16, -5, 2) \
-	X(8, 0, 64, 164, 163, 64, 2048, 32, -5, 2) \
-	X(8, 6, 128, 100, 99, 64, 1536, 16, -5, 2) \
-	X(8, 7, 128, 164, 163, 64, 1536, 16, -5, 2) \
-	X(8, 9, 128, 100, 99, 64, 1536, 24, -5, 2) \
-	X(9, 0, 128, 228, 227, 64, 2048, 32, -5, 2) \
-	X(10, 0, 128, 228, 227, 64, 2048, 32, -5, 2) \
-	X(11, 0, 128, 228, 227, 64, 1536, 24, -5, 2) \
-	X(12, 0, 128, 100, 99, 64, 1536, 24, -5, 2) \
-	X(12, 1, 128, 100, 99, 64, 1536, 24, -5, 2)
+	X(3, 5, 192, 3, 48, 48, 64, 2048, 16, -1, 0) \
+	X(3, 7, 192, 3, 112, 48, 128, 2048, 16, -1, 0) \
+	X(6, 0, 64, 2, 64, 48, 64, 2048, 32, -2, 2) \
+	X(6, 1, 128, 32, 96, 48, 64, 2048, 32, -2, 2) \
+	X(7, 0, 64, 2, 96, 96, 64, 2048, 32, -5, 2) \
+	X(7, 5, 64, 32, 64, 64, 64, 1024, 16, -5, 2) \
+	X(8, 0, 64, 2, 164, 163, 64, 2048, 32, -5, 2) \
+	X(8, 6, 128, 64, 100, 99, 64, 1536, 16, -5, 2) \
+	X(8, 7, 128, 64, 164, 163, 64, 1536, 16, -5, 2) \
+	X(8, 9, 128, 64, 100, 99, 64, 1536, 24, -5, 2) \
+	X(9, 0, 128, 2, 228, 227, 64, 2048, 32, -5, 2) \
+	X(10, 0, 128, 2, 228, 227, 64, 2048, 32, -5, 2) \
+	X(11, 0, 128, 64, 228, 227, 64, 1536, 24, -5, 2) \
+	X(12, 0, 128, 64, 100, 99, 64, 1536, 24, -5, 2) \
+	X(12, 1, 128, 64, 100, 99, 64, 1536, 24, -5, 2)
 
 /*
  * X(name, alias or NULL, product, memory GiB, kind of memory, major, minor, multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB),
@@ -93,8 +93,27 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
 	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280) /* q */
 
+/* X(model, profile, slices of a card, MiB, multiprocessors) of the smallest MIG instance, as in go-nvml's mock servers. */
+#define GPUCONF_SLICES(X) \
+	X("B200-180GB", "1g.23gb", 8, 23552, 18) \
+	X("H200-141GB", "1g.18gb", 8, 18432, 16) \
+	X("H100-80GB", "1g.10gb", 8, 10240, 16) \
+	X("A100-80GB", "1g.10gb", 8, 9856, 14) \
+	X("A100-40GB", "1g.5gb", 8, 4864, 14) \
+	X("A30", "1g.6gb", 4, 5836, 14)
+
+/*
+ * X(CUDA version, driver): those that tests_py/driver_answers has recorded, else the driver that NVIDIA's CUDA release notes name for the
+ * version's first release.
+ */
+#define GPUCONF_DRIVERS(X) \
+	X(11000, "450.51.05") X(11010, "455.23.04") X(11020, "460.27.03") X(11030, "465.19.01") X(11040, "470.256.02") X(11050, "495.29.05") \
+	X(11060, "510.39.01") X(11070, "515.43.04") X(11080, "520.61.05") X(12000, "525.147.05") X(12010, "530.30.02") X(12020, "535.261.03") \
+	X(12030, "545.23.06") X(12040, "550.163.01") X(12050, "555.58.02") X(12060, "560.28.03") X(12080, "570.26.00") X(12090, "575.51.03") \
+	X(13000, "580.65.06") X(13010, "590.44.01")
+
 struct gpuconf_capability {
-	int major, minor, lanes;
+	int major, minor, lanes, lanes_for_double; /* of single precision; for each of double precision */
 	int shared_bytes, shared_bytes_of_block; /* of a multiprocessor; of a block that opts in */
 	int registers;                           /* of a multiprocessor */
 	int threads, blocks;                     /* of a multiprocessor */
@@ -111,8 +130,25 @@ struct gpuconf_model {
 	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes; /* 0: unknown */
 };
 
-/* Both return NULL behind the last one. */
+/* The smallest MIG instance of a model. */
+struct gpuconf_slice {
+	const char *model, *name;
+	int slices; /* of memory and L2, on a card */
+	int memory_mib, multiprocessors;
+};
+
+/* A CUDA version, as 12040, and a driver for it. */
+struct gpuconf_driver {
+	int cuda;
+	const char *version;
+};
+
+/* All return NULL behind the last one. */
 const struct gpuconf_model *gpuconf_model(int index);
 const struct gpuconf_capability *gpuconf_capability(int major, int minor);
+const struct gpuconf_driver *gpuconf_driver(int index);
+
+/* NULL for a model without MIG, or of which the sizes are not known. */
+const struct gpuconf_slice *gpuconf_slice(const struct gpuconf_model *model);
 
 #endif

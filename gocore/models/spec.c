@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define FORM "[N x]MODEL[:MEMORY]"
+#define FORM "[N x]MODEL[:MEMORY][:PROFILE]..."
 enum { UNIT = 256, QUOTED = 4 * 120 + 64 };
 #define MOST_BYTES (UINT64_C(16) << 40)
 
@@ -275,7 +275,55 @@ static int read_driver(struct part p, struct gpuconf_card *card, char *complaint
 	int dot = cut(p, '.', &major, &minor), n = digits(major), k = digits(minor);
 	if (!dot || n == 0 || k == 0 || n > 2 || k > 2 || length(major) != (size_t)n || length(minor) != (size_t)k || number(major.at, n, 99) == 0)
 		return fail(complaint, room, "driver %s is not a version of CUDA, such as driver=11.8", quote(p, quoted));
-	card->driver = (int)(1000 * number(major.at, n, 99) + 10 * number(minor.at, k, 99));
+	int driver = (int)(1000 * number(major.at, n, 99) + 10 * number(minor.at, k, 99));
+	const struct gpuconf_driver *known;
+	for (int i = 0; (known = gpuconf_driver(i)); i++)
+		if (known->cuda == driver)
+			break;
+	if (known == NULL)
+		return fail(complaint, room, "a driver for CUDA %s is not simulated; known are 11.0 to 11.8, 12.0 to 12.6, 12.8, 12.9, 13.0 and 13.1, "
+		            "such as driver=11.8", quote(p, quoted));
+	if (card->driver && card->driver != driver)
+		return fail(complaint, room, "driver %s is the second one: a machine has one driver", quote(p, quoted));
+	card->driver = driver;
+	return 0;
+}
+
+static const char *sliced(char names[256])
+{
+	const struct gpuconf_model *model;
+	size_t n = 0;
+	for (int i = 0; (model = gpuconf_model(i)); i++)
+		if (gpuconf_slice(model) && n < 200)
+			n += (size_t)snprintf(names + n, 256 - n, "%s%s", n ? ", " : "", model->name);
+	return names;
+}
+
+/* What a card cannot be. */
+static int check_profile(const struct gpuconf_card *card, char *complaint, size_t room)
+{
+	char names[256] = "";
+	if (!(card->profile & GPUCONF_MIG_CONTAINER))
+		return 0;
+	if (gpuconf_slice(card->model) == NULL)
+		return fail(complaint, room, "%s is not simulated with MIG; models with mig-container: %s", card->model->name, sliced(names));
+	if (card->profile & (GPUCONF_WSL | GPUCONF_AS_UNIFIED))
+		return fail(complaint, room, "mig-container excludes wsl and unified: such machines have no MIG");
+	return 0;
+}
+
+/* What a machine cannot be. */
+static int check_machine(const struct gpuconf_card *cards, int n, char *complaint, size_t room)
+{
+	int driver = 0;
+	for (int i = 0; i < n; i++) {
+		if (cards[i].profile & GPUCONF_MIG_CONTAINER && n > 1)
+			return fail(complaint, room, "a machine with mig-container has one card: a program sees one MIG instance");
+		if (cards[i].driver && driver && cards[i].driver != driver)
+			return fail(complaint, room, "it has two drivers, %d.%d and %d.%d; a machine has one", driver / 1000, driver % 1000 / 10,
+			            cards[i].driver / 1000, cards[i].driver % 1000 / 10);
+		driver = cards[i].driver ? cards[i].driver : driver;
+	}
 	return 0;
 }
 
@@ -358,7 +406,7 @@ static long read_one(struct part entry, long most, struct gpuconf_card *card, ch
 	if (how > 0)
 		return unknown_model(entry, name, 2 * how <= size ? model : NULL, complaint, room);
 	*card = (struct gpuconf_card){.model = model, .memory = model->memory};
-	return detailed && read_details(details, card, complaint, room) ? -1 : count;
+	return (detailed && read_details(details, card, complaint, room)) || check_profile(card, complaint, room) ? -1 : count;
 }
 
 long gpuconf_read_entry(struct gpuconf_reader *reader, struct gpuconf_card *card, char *complaint, size_t room)
@@ -395,6 +443,8 @@ int gpuconf_read_spec(const char *text, size_t bytes, struct gpuconf_card *cards
 		while (count--)
 			cards[n++] = card;
 	}
+	if (check_machine(cards, n, reason, sizeof reason))
+		return refuse(all, reason, complaint, room);
 	return n;
 }
 

@@ -38,7 +38,6 @@ type Model struct {
 	GranularityBytes uint64 // of virtual memory management; 0 without it
 
 	kind  gpu.MemoryKind
-	lanes int // of single precision, of a multiprocessor
 	index int // in the table
 }
 
@@ -52,7 +51,7 @@ func modelAt(index int) (Model, bool) {
 		Name: C.GoString(m.name), Product: C.GoString(m.product), MemoryBytes: uint64(m.memory),
 		ComputeMajor: int(c.major), ComputeMinor: int(c.minor), Multiprocessors: int(m.multiprocessors), ClockMHz: int(m.clock_mhz),
 		GreatestPriority: int(c.greatest_priority), GranularityBytes: uint64(c.granularity),
-		kind: map[uint32]gpu.MemoryKind{C.GPUCONF_UNIFIED: gpu.Unified, C.GPUCONF_COHERENT: gpu.Coherent}[m.kind], lanes: int(c.lanes), index: index,
+		kind: map[uint32]gpu.MemoryKind{C.GPUCONF_UNIFIED: gpu.Unified, C.GPUCONF_COHERENT: gpu.Coherent}[m.kind], index: index,
 	}
 	if m.alias != nil {
 		model.Aliases = []string{C.GoString(m.alias)}
@@ -74,11 +73,8 @@ func Models() (list []Model) {
 // MemoryKind returns where the model's memory is.
 func (m Model) MemoryKind() gpu.MemoryKind { return m.kind }
 
-// speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single precision arithmetic, which
-// is lanes times MHz here.
-func (m Model) speed() uint64 {
-	return uint64(m.Multiprocessors) * uint64(m.lanes) * uint64(m.ClockMHz)
-}
+// Place returns the model's place in Models, from 1, as the simulator's libraries take it.
+func (m Model) Place() int { return m.index + 1 }
 
 // Profile is how the machine around a card behaves.
 type Profile struct {
@@ -200,6 +196,14 @@ func (c Card) text() string {
 	return C.GoString(&text[0])
 }
 
+// Driver returns the CUDA version of the machine's driver, such as 11080; 0 is the simulator's own.
+func (s Spec) Driver() (version int) {
+	for _, card := range s.Cards {
+		version = max(version, card.Profile.Driver)
+	}
+	return version
+}
+
 // Devices describes the cards, all of them visible.
 func (s Spec) Devices() []gpu.Device {
 	devices := make([]gpu.Device, len(s.Cards))
@@ -213,35 +217,63 @@ func (s Spec) Devices() []gpu.Device {
 func (s Spec) Identities() []visible.Device {
 	devices := make([]visible.Device, len(s.Cards))
 	for i, card := range s.Cards {
-		devices[i] = visible.Device{UUID: card.uuid(i), PCIBusID: pciBusID(i), Speed: card.Model.speed()}
+		devices[i] = visible.Device{UUID: card.uuid(i), PCIBusID: pciBusID(i), Speed: card.speed()}
 	}
 	return devices
 }
 
+// speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known.
+func (c Card) speed() uint64 {
+	card := c.toC()
+	return uint64(C.gpuconf_card_speed(&card))
+}
+
+func (c Card) see(slot int) (view C.struct_gpuconf_view) {
+	card := c.toC()
+	C.gpuconf_see(&card, C.int(slot), &view)
+	return view
+}
+
+// Parent describes the card of a slot to which a MIG instance belongs; ok is false if the card has none.
+func (c Card) Parent(slot int) (uuid, name string, ok bool) {
+	view := c.see(slot)
+	return uuidText("GPU", view.uuid), c.Model.Product, view.mig != 0
+}
+
 // Describe returns the card of a slot as the driver reports it.
 func (c Card) Describe(slot, ordinal int) gpu.Device {
+	view := c.see(slot)
 	return gpu.Device{
 		Ordinal:          ordinal,
 		UUID:             c.uuid(slot),
-		PCIBusID:         pciBusID(slot),
-		Name:             c.Model.Product,
+		PCIBusID:         C.GoString(&view.bus[0]),
+		Name:             C.GoString(&view.name[0]),
 		ComputeMajor:     c.Model.ComputeMajor,
 		ComputeMinor:     c.Model.ComputeMinor,
-		Multiprocessors:  c.Model.Multiprocessors,
-		TotalBytes:       c.MemoryBytes,
+		Multiprocessors:  int(view.multiprocessors),
+		TotalBytes:       uint64(view.total),
 		MemoryKind:       c.MemoryKind(),
 		LeastPriority:    0,
 		GreatestPriority: c.Model.GreatestPriority,
+		VMM:              c.Model.GranularityBytes > 0,
+		StreamMemOps:     true,
+		Managed:          true,
+		Oversubscribes:   view.oversubscribes != 0,
 	}
 }
 
 // uuid returns the same UUID in every process for the same card in the same slot. Leases depend on it: it never changes.
 func (c Card) uuid(slot int) string {
-	var b [16]C.uchar
-	card := c.toC()
-	C.gpuconf_card_uuid(&card, C.int(slot), &b[0])
+	view := c.see(slot)
+	if view.mig != 0 {
+		return uuidText("MIG", view.instance)
+	}
+	return uuidText("GPU", view.uuid)
+}
+
+func uuidText(kind string, b [16]C.uchar) string {
 	u := C.GoBytes(unsafe.Pointer(&b[0]), 16)
-	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+	return fmt.Sprintf("%s-%x-%x-%x-%x-%x", kind, u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
 func pciBusID(slot int) string {

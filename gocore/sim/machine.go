@@ -53,7 +53,7 @@ var _ gpu.Driver = (*Machine)(nil)
 // New opens a machine. It fails with InvalidArgument for options that do not fit the spec, and with ResourceExhausted if the host
 // refuses the address space.
 func New(spec models.Spec, opts Options) (*Machine, error) {
-	if err := Supports(spec); err != nil {
+	if err := supports(spec); err != nil {
 		return nil, err
 	}
 	slots, err := visibleSlots(spec, opts.Visible)
@@ -74,30 +74,18 @@ func New(spec models.Spec, opts Options) (*Machine, error) {
 	return m, nil
 }
 
-// Devices returns the cards that New would open with the same options, as its machine lists them.
-func Devices(spec models.Spec, opts Options) (devices []gpu.Device, err error) {
-	if err := Supports(spec); err != nil {
-		return nil, err
-	}
-	slots, err := visibleSlots(spec, opts.Visible)
-	for ordinal, slot := range slots {
-		devices = append(devices, describe(spec.Cards[slot], slot, ordinal, opts))
-	}
-	return devices, err
-}
-
 // describe returns the card of a slot without what the options take from it.
 func describe(c models.Card, slot, ordinal int, opts Options) gpu.Device {
 	device := c.Describe(slot, ordinal)
-	device.VMM = !opts.NoVMM && c.Model.GranularityBytes > 0
+	device.VMM = device.VMM && !opts.NoVMM
 	device.StreamMemOps = !opts.NoStreamMemOps
 	device.Managed = !opts.NoManaged
-	device.Oversubscribes = device.Managed && !opts.NoOversubscription && c.Model.ComputeMajor >= 6 && c.Profile.Words&models.WSL == 0
+	device.Oversubscribes = device.Oversubscribes && device.Managed && !opts.NoOversubscription
 	return device
 }
 
-// Supports fails with Unimplemented for a profile that a Machine would not act on.
-func Supports(spec models.Spec) error {
+// supports fails with Unimplemented for a profile that a Machine would not act on.
+func supports(spec models.Spec) error {
 	for _, card := range spec.Cards {
 		rest := card.Profile
 		rest.Words &^= models.WSL | models.AsUnified

@@ -22,7 +22,7 @@
 //  7. An index is parsed like C's strtol: leading white space and one sign are skipped, and text after the digits is
 //     ignored: " +1abc" is 1, "-0" is 0, "0x1" is 0. Without a digit ("", "all", "NoDevFiles") the entry is invalid.
 //  8. A UUID is matched literally: with leading or trailing white space it is invalid.
-//  9. "MIG-..." names a MIG instance. Such a list is a third kind, and its entries match no GPU here.
+//  9. "MIG-..." names a MIG instance. Such a list is a third kind. Its entries match the instances of the machine, if it has some.
 //  10. CUDA_DEVICE_ORDER is PCI_BUS_ID or FASTEST_FIRST. Any other value, or none, means FASTEST_FIRST, which sorts by
 //     speed, fastest first, and then by PCI bus id.
 //

@@ -4,6 +4,7 @@ package visible
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,17 +38,20 @@ func kindOf(entry string) entryKind {
 func (kind entryKind) resolve(entry string, order []int, devices []Device) (index int, problem string) {
 	switch kind {
 	case uuidKind:
-		return resolveUUID(entry, devices)
+		return resolveUUID(entry, uuidPrefix, devices)
 	case migKind:
-		return 0, "names a MIG instance, but this machine has none"
+		if !slices.ContainsFunc(devices, func(d Device) bool { return strings.HasPrefix(d.UUID, migPrefix) }) {
+			return 0, "names a MIG instance, but this machine has none"
+		}
+		return resolveUUID(entry, migPrefix, devices)
 	default:
 		return resolveIndex(entry, order)
 	}
 }
 
-func resolveUUID(entry string, devices []Device) (index int, problem string) {
-	if !strings.HasPrefix(entry, uuidPrefix) {
-		if strings.HasPrefix(strings.TrimSpace(entry), uuidPrefix) {
+func resolveUUID(entry, prefix string, devices []Device) (index int, problem string) {
+	if !strings.HasPrefix(entry, prefix) {
+		if strings.HasPrefix(strings.TrimSpace(entry), prefix) {
 			return 0, "has white space before the UUID"
 		}
 		return 0, "is not a UUID, but the first entry is"

@@ -9,7 +9,7 @@ import (
 
 // Device identifies a GPU of the machine for the rules.
 type Device struct {
-	UUID     string // "GPU-" and 32 hex digits grouped 8-4-4-4-12
+	UUID     string // "GPU-" and 32 hex digits grouped 8-4-4-4-12; "MIG-" and such for an instance
 	PCIBusID string // "0000:17:00.0"
 	Speed    uint64 // greater is faster; only the order matters
 }

@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/meminfo"
 	"gpuconf/gocore/models"
 	"gpuconf/gocore/nvml"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
 
@@ -145,24 +144,31 @@ func amounts(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (Amounts, er
 	return Amounts{&use.TotalBytes, &use.UsedBytes, &use.FreeBytes, "NVML"}, nil
 }
 
+// firstInstance is the GPU instance id that a card's first instance of the smallest profile has.
+const firstInstance = 7
+
 // surveySimulated returns the cards of a specification. What processes use of them is only known to the processes.
 func surveySimulated(asked string) (Survey, error) {
 	spec, err := models.ParseSpec(asked)
 	if err != nil {
 		return Survey{}, err
 	}
-	if err := sim.Supports(spec); err != nil {
-		return Survey{}, err
-	}
 	s := Survey{Spec: spec.String()}
 	for i, d := range spec.Devices() {
-		s.Cards = append(s.Cards, CardSurvey{
+		card := CardSurvey{
 			Card: gpu.Card{
 				Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name, ComputeMajor: d.ComputeMajor, ComputeMinor: d.ComputeMinor,
 				MemoryKind: d.MemoryKind, MIG: gpu.MIGAbsent,
 			},
 			Memory: Amounts{TotalBytes: &d.TotalBytes, Source: "simulation"},
-		})
+		}
+		if uuid, name, ok := spec.Cards[i].Parent(i); ok {
+			instance := gpu.Instance{UUID: d.UUID, Name: d.Name, GPUInstanceID: firstInstance}
+			card.Instances = []InstanceSurvey{{Instance: instance, Memory: card.Memory}}
+			card.UUID, card.Name, card.MIG, card.Memory = uuid, name, gpu.MIGOn, Amounts{}
+			card.Errors = []string{"nvmlDeviceGetMemoryInfo of " + uuid + ": NVML_ERROR_NO_PERMISSION (4), as in a container with one of its MIG instances"}
+		}
+		s.Cards = append(s.Cards, card)
 	}
 	if len(s.Cards) == 0 {
 		return s, status.Errorf(status.Internal, "the simulated machine %q has no GPU", asked)

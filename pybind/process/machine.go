@@ -10,7 +10,6 @@ import (
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/visible"
 )
@@ -71,16 +70,18 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
 		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
-	devices, err := sim.Devices(parsed, sim.Options{Visible: indices})
-	if err != nil {
-		return m, err
-	}
-	cards := make([]cuda.SimulatedCard, len(devices))
-	for i, device := range devices {
-		cards[i].Device = device
-	}
-	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), cards, cuda.SimulatedOptions{OfProcess: true})
+	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver()}
+	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), simulatedCards(parsed, indices), options)
 	return m, err
+}
+
+// simulatedCards describes the visible cards to the simulator.
+func simulatedCards(spec models.Spec, visible []int) (cards []cuda.SimulatedCard) {
+	for ordinal, slot := range visible {
+		card := spec.Cards[slot]
+		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(), Profile: card.Profile.Words})
+	}
+	return cards
 }
 
 func visibleEnv(env config.Env) visible.Env {

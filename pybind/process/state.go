@@ -14,7 +14,6 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -168,9 +167,6 @@ func (p *State) Simulate(text string) (before, now string, err error) {
 	if text != "" {
 		spec, err := models.ParseSpec(text)
 		if err != nil {
-			return "", "", err
-		}
-		if err := sim.Supports(spec); err != nil {
 			return "", "", err
 		}
 		text = spec.String()

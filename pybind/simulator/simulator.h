@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* A change of a structure below changes this number: a library of another build is refused, not misread. */
-#define GPUCONF_SIMULATOR_ABI 1
+#define GPUCONF_SIMULATOR_ABI 2
 
 struct machine;
 
@@ -25,6 +25,8 @@ struct simulator_card {
 	int major, minor, multiprocessors;
 	int greatest_priority; /* of streams; 0 without priorities */
 	int memops, managed, oversubscribes, integrated, host_page_tables;
+	int model;        /* 1 + its place in the table of gocore/models; 0: none of these, and what is not above is an H100's */
+	unsigned profile; /* of enum gpuconf_profile (gocore/models/spec.h) */
 };
 
 struct simulator_options {
@@ -34,6 +36,7 @@ struct simulator_options {
 	 */
 	int to_the_byte;
 	int lenient; /* as FAKECUDA_LENIENT */
+	int version; /* of CUDA, such as 12040; 0: as the environment says */
 };
 
 struct gpuconf_simulator {
@@ -45,6 +48,8 @@ struct gpuconf_simulator {
 	struct machine *(*bind)(struct machine *machine);
 	/* Makes a machine the process's; NULL: the one of the environment, which cuInit starts. */
 	void (*use)(struct machine *machine);
+	/* Sets the CUDA version of the process's own machine, before anything reads it. */
+	void (*set_version)(int version);
 };
 
 /* Returns NULL for another abi. */

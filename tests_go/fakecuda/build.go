@@ -27,15 +27,22 @@ func Source() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "pybind", "simulator", "cuda")
 }
 
+// models returns the folder of the table of models, which is a part of the library.
+func models() string { return filepath.Join(Source(), "..", "..", "..", "gocore", "models") }
+
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
 func Build(folder string, options Options) error {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"
 	}
-	sources, err := filepath.Glob(filepath.Join(Source(), "*.c"))
-	if err != nil || len(sources) == 0 {
-		return fmt.Errorf("no source in %s: %w", Source(), err)
+	var sources []string
+	for _, folder := range []string{Source(), models()} {
+		found, err := filepath.Glob(filepath.Join(folder, "*.c"))
+		if err != nil || len(found) == 0 {
+			return fmt.Errorf("no source in %s: %w", folder, err)
+		}
+		sources = append(sources, found...)
 	}
 	args := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
 		"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o", filepath.Join(folder, "libcuda.so.1"))

@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2] / "pybind" / "simulator" / "cuda"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "pybind" / "simulator" / "cuda"
+MODELS = ROOT / "gocore" / "models"
 
 
 def build(
@@ -49,7 +51,7 @@ def build(
         script = Path(folder) / "exports.map"
         script.write_text("{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
-    command += sorted(str(source) for source in SOURCE.glob("*.c")) + [str(source) for source in extra]
+    command += sorted(map(str, (*SOURCE.glob("*.c"), *MODELS.glob("*.c"), *extra)))
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return library
 

@@ -15,12 +15,16 @@ import (
 )
 
 // sources returns the files of the simulated NVML.
-func sources(t testing.TB) []string {
+func sources(t testing.TB) (files []string) {
 	_, file, _, _ := runtime.Caller(0)
-	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "..", "..", "pybind", "simulator", "nvml", "*.c"))
-	require.NoError(t, err)
-	require.NotEmpty(t, found)
-	return found
+	root := filepath.Join(filepath.Dir(file), "..", "..")
+	for _, folder := range []string{filepath.Join("pybind", "simulator", "nvml"), filepath.Join("gocore", "models")} {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*.c"))
+		require.NoError(t, err)
+		require.NotEmpty(t, found)
+		files = append(files, found...)
+	}
+	return files
 }
 
 // Build compiles the library into a folder for LD_LIBRARY_PATH. Defines are the preprocessor's: "FAKE_NVML_OLD".

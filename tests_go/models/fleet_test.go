@@ -30,7 +30,7 @@ func TestFleet(t *testing.T) {
 func TestInvalidFleets(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     `invalid fleet "": it is empty; an example is 64xA100-80GB,128xH100-80GB`,
-		"T4,,T4":               `invalid fleet "T4,,T4": an entry is empty; the form is [N x]MODEL[:MEMORY]`,
+		"T4,,T4":               `invalid fleet "T4,,T4": an entry is empty; the form is [N x]MODEL[:MEMORY][:PROFILE]...`,
 		"0xT4":                 `invalid fleet "0xT4": the count in "0xT4" must be from 1 to 1000000`,
 		"1000001xT4":           `invalid fleet "1000001xT4": the count in "1000001xT4" must be from 1 to 1000000`,
 		"999999xT4,T4,T4":      `invalid fleet "999999xT4,T4,T4": it has more than 1000000 GPUs`,

@@ -5,6 +5,7 @@ package models_test
 import (
 	"testing"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/gpus"
 	"github.com/stretchr/testify/require"
 
@@ -41,6 +42,12 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 				require.Equal(t, row.product, model.Product)
 				require.NotEqual(t, row.mock.Name, model.Product, "no difference any more: drop the reason (%s)", row.why)
 			}
+			slice, err := models.ParseSpec(row.model + ":mig-container")
+			require.NoError(t, err)
+			smallest := row.mock.MIGProfiles.GpuInstanceProfiles[nvml.GPU_INSTANCE_PROFILE_1_SLICE]
+			instance := slice.Cards[0].Describe(0, 0)
+			require.Equal(t, smallest.MemorySizeMB<<20, instance.TotalBytes)
+			require.Equal(t, int(smallest.MultiprocessorCount), instance.Multiprocessors)
 			for _, profile := range row.mock.MIGProfiles.GpuInstanceProfiles {
 				require.LessOrEqual(t, int(profile.MultiprocessorCount), model.Multiprocessors, "a slice has more than the card")
 			}

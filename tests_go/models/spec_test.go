@@ -89,6 +89,12 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"a model nearby", "2xH101", "did you mean H100-80GB?; an example is 2xH100-80GB"},
 		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, no-peers, mps, driver=VERSION; did you mean wsl?"},
 		{"a driver that is none", "T4:driver=new", "driver \"new\" is not a version of CUDA, such as driver=11.8"},
+		{"a driver that never was", "T4:driver=11.9", "a driver for CUDA \"11.9\" is not simulated; known are 11.0 to 11.8"},
+		{"two drivers of a card", "T4:driver=11.8:driver=12.4", "a machine has one driver"},
+		{"two drivers of a machine", "T4:driver=11.8,L4:driver=12.4", "it has two drivers, 11.8 and 12.4; a machine has one"},
+		{"MIG on a card without it", "T4:mig-container", "T4 is not simulated with MIG; models with mig-container: B200-180GB, H200-141GB"},
+		{"MIG under WSL", "A100:mig-container:wsl", "mig-container excludes wsl and unified"},
+		{"two MIG instances", "2xA100:mig-container", "a machine with mig-container has one card"},
 		{"a NUL", "T4\x00", "unknown GPU model \"T4\\x00\""},
 		{"memory over 64 bits", "T4:99999999999999999999TiB", "more than 16TiB"},
 		{"memory over 64 bits by its unit", "T4:18014398509481985KiB", "more than 16TiB"},
@@ -136,7 +142,7 @@ func TestSpecRoundTrips(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB", "T4:1GiB:mps:driver=11.8", "T4:ws", "\xff\u00a0T4\x00"} {
+	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB", "T4:1GiB:mps:driver=11.8", "A100:mig-container", "2xT4:driver=11.8,L4:driver=12.4", "T4:ws", "\xff\u00a0T4\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -62,7 +62,7 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || (shape->channels == 3 && shape->format < 0x50) || shape->channels > 4 || levels == 0 || shape->format == 0))
 		result = INVALID_VALUE;
-	if (result == SUCCESS && bytes > m->gpu[context->gpu].total - m->gpu[context->gpu].used)
+	if (result == SUCCESS && bytes > left(&m->gpu[context->gpu]))
 		result = OUT_OF_MEMORY;
 	if (result == SUCCESS) {
 		struct array *new = calloc(1, sizeof *new);

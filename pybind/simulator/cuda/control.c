@@ -249,6 +249,11 @@ EXPORT void fakecuda_restart(void) {
 		m->gpu[i].retains = 0;
 		m->gpu[i].primary = NULL;
 	}
+	if (m->cards_of_environment) {
+		free((void *)(uintptr_t)m->cards);
+		m->cards = NULL;
+		m->cards_of_environment = m->card_count = 0;
+	}
 	m->version = 0;
 	m->started = m->no_device = m->forked = m->gpus = 0;
 	m->delay_us = 0;

@@ -4,11 +4,14 @@
 
 #include "../simulator.h"
 
+#include "../../../gocore/models/spec.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef FAKECUDA_GPUS
 #define FAKECUDA_GPUS 1 /* where the environment does not say */
@@ -105,6 +108,27 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 	return m->arenas[gpu];
 }
 
+/* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is known. */
+static void read_model(struct gpu *gpu, int model, unsigned profile) {
+	int place = model - 1;
+	for (int i = 0; gpuconf_model(place) == NULL; i++)
+		if (strcmp(gpuconf_model(i)->name, "H100-80GB") == 0)
+			place = i;
+	const struct gpuconf_model *known = gpuconf_model(place);
+	gpu->model = known;
+	gpu->limits = gpuconf_capability(gpu->major, gpu->minor);
+	if (gpu->limits == NULL)
+		gpu->limits = known->capability;
+	const struct gpuconf_slice *slice = profile & GPUCONF_MIG_CONTAINER ? gpuconf_slice(known) : NULL;
+	gpu->l2_bytes = known->l2_bytes / (slice != NULL ? slice->slices : 1);
+	gpu->profile = profile;
+	gpu->peers = !gpu->integrated && (profile & GPUCONF_NO_PEERS) == 0;
+	if (profile & GPUCONF_WSL) { /* Windows lends a card half of the host's memory */
+		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
+		gpu->spill = host < gpu->total ? host : gpu->total;
+	}
+}
+
 /* GPUs without a description of their own are alike. */
 static void read_environment(struct gpu *gpu) {
 	const char *capability = getenv("FAKECUDA_CAPABILITY");
@@ -117,6 +141,11 @@ static void read_environment(struct gpu *gpu) {
 	gpu->greatest_priority = lacks("priorities") ? 0 : gpu->major >= 7 ? -5 : -2;
 	gpu->managed_memory = !lacks("managed");
 	gpu->concurrent = gpu->managed_memory && gpu->major >= 6 && !lacks("concurrent");
+	gpu->multiprocessors = 132;
+	gpu->integrated = number_from("FAKECUDA_INTEGRATED", 0) != 0;
+	gpu->host_page_tables = number_from("FAKECUDA_ATS", 0) != 0;
+	gpu->bus = 0x1a + 0x10 * gpu->physical;
+	read_model(gpu, 0, 0);
 }
 
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
@@ -128,6 +157,11 @@ static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->greatest_priority = card->greatest_priority;
 	gpu->managed_memory = card->managed;
 	gpu->concurrent = card->managed && card->oversubscribes;
+	gpu->multiprocessors = card->multiprocessors;
+	gpu->integrated = card->integrated;
+	gpu->host_page_tables = card->host_page_tables;
+	sscanf(card->pci_bus_id, "%*x:%x", (unsigned *)&gpu->bus);
+	read_model(gpu, card->model, card->profile);
 }
 
 /* After a failure, m->gpus is the GPU that could not be made. */
@@ -139,7 +173,7 @@ static CUresult make_gpus(const int *physical, int count) {
 		gpu->memory_file = file;
 		gpu->physical = physical[m->gpus];
 		if (m->cards != NULL)
-			read_card(gpu, &m->cards[m->gpus]);
+			read_card(gpu, &m->cards[gpu->physical]);
 		else
 			read_environment(gpu);
 		m->vmm |= gpu->vmm;
@@ -153,6 +187,16 @@ static CUresult make_gpus(const int *physical, int count) {
 	return SUCCESS;
 }
 
+static int read_cards(void) {
+	struct simulator_card *cards = NULL;
+	m->card_count = cards_of_environment(&cards);
+	m->cards_of_environment = cards != NULL;
+	m->cards = cards;
+	if (cards != NULL)
+		m->mig = (cards[0].profile & GPUCONF_MIG_CONTAINER) != 0;
+	return m->card_count;
+}
+
 CUresult start(void) {
 	if (m->forked)
 		return OPERATING_SYSTEM;
@@ -160,7 +204,15 @@ CUresult start(void) {
 		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
 	int physical[MAX_GPUS], count = m->card_count;
 	m->vmm = 0;
-	if (m->cards == NULL) {
+	if (m->cards == NULL)
+		count = read_cards();
+	if (count < 0) {
+		m->no_device = 1;
+		return NO_DEVICE;
+	}
+	if (m->cards_of_environment) {
+		count = select_visible(count, physical);
+	} else if (m->cards == NULL) {
 		const char *mig = getenv("FAKECUDA_MIG");
 		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
@@ -221,7 +273,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	if (unknown(device))
 		return INVALID_DEVICE;
 	if (m->cards != NULL)
-		snprintf(name, (size_t)bytes, "%s", m->cards[device].name);
+		snprintf(name, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].name);
 	else
 		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(m->gpu[device].total >> 30), m->mig ? " MIG 1g.10gb" : "");
 	return SUCCESS;
@@ -250,9 +302,9 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	if (bytes < 13)
 		return INVALID_VALUE;
 	if (m->cards != NULL)
-		snprintf(id, (size_t)bytes, "%s", m->cards[device].pci_bus_id);
+		snprintf(id, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].pci_bus_id);
 	else
-		snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * m->gpu[device].physical);
+		snprintf(id, (size_t)bytes, "0000:%02X:00.0", m->gpu[device].bus);
 	return SUCCESS;
 }
 
@@ -262,52 +314,6 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total;
 	return SUCCESS;
-}
-
-EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
-	REFUSE(ANY_TIME, value == NULL, INVALID_VALUE);
-	CALLED(cuDeviceGetAttribute);
-	if (unknown(device))
-		return INVALID_DEVICE;
-	const struct gpu *gpu = &m->gpu[device];
-	const struct simulator_card *card = m->cards != NULL ? &m->cards[device] : NULL;
-	switch (attribute) {
-	case 16:
-		*value = card != NULL ? card->multiprocessors : 132;
-		return SUCCESS;
-	case 18:
-		*value = card != NULL ? card->integrated : number_from("FAKECUDA_INTEGRATED", 0) != 0;
-		return SUCCESS;
-	case 19: /* page-locked memory has a device's address */
-	case 41: /* which is the host's */
-		*value = 1;
-		return SUCCESS;
-	case 100:
-		*value = card != NULL ? card->host_page_tables : number_from("FAKECUDA_ATS", 0) != 0;
-		return SUCCESS;
-	case 75:
-		*value = gpu->major;
-		return SUCCESS;
-	case 76:
-		*value = gpu->minor;
-		return SUCCESS;
-	case 78:
-		*value = gpu->greatest_priority != 0;
-		return SUCCESS;
-	case 83:
-		*value = gpu->managed_memory;
-		return SUCCESS;
-	case 89:
-		*value = gpu->concurrent;
-		return SUCCESS;
-	case 102:
-		*value = gpu->vmm;
-		return SUCCESS;
-	case 122:
-		*value = gpu->memops;
-		return driver_version() >= 11070 ? SUCCESS : INVALID_VALUE;
-	}
-	return INVALID_VALUE;
 }
 
 EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {

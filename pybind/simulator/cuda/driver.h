@@ -6,6 +6,8 @@
  *
  * The environment, read by cuInit:
  *
+ *     GPUCONF_SIMULATE     the machine, such as 2xT4:8GiB (environment.c). What follows is for tests, without it:
+ *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
  *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
@@ -123,6 +125,12 @@ struct gpu {
 	uint64_t managed; /* if managed memory must fit on the GPU, this is included in used */
 	uint64_t arena, committed; /* below committed it is readable and writable */
 	int major, minor, vmm, memops, greatest_priority, managed_memory, concurrent;
+	const struct gpuconf_model *model;
+	const struct gpuconf_capability *limits;
+	unsigned profile; /* of enum gpuconf_profile */
+	int multiprocessors, l2_bytes, integrated, host_page_tables, peers;
+	int bus;
+	uint64_t spill; /* how much more than total can be allocated: WSL */
 	int memory_file;
 	uint64_t file_end;
 	struct context *primary;
@@ -192,10 +200,14 @@ struct machine {
 	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
-	const struct simulator_card *cards; /* of a machine that was opened with them; NULL: the environment says */
+	const struct simulator_card *cards; /* NULL: FAKECUDA_GPUS says; a GPU's is at its physical place */
 	int card_count;
+	int cards_of_environment; /* they are GPUCONF_SIMULATE's, and read again after a restart */
 	struct machine *next;
 };
+
+/* What can still be allocated. */
+static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->spill - gpu->used; }
 
 /* machine.c. The machine of the calling thread, which CALLED sets: the one that it is bound to, else the process's. */
 struct simulator_card;
@@ -248,6 +260,10 @@ int depth_of_thread(void);
 /* device.c */
 CUresult start(void);
 int device_uuid_text(int physical, char *text);
+
+/* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has none. */
+int cards_of_environment(struct simulator_card **out);
+int version_of_environment(void);
 
 /* control.c: drops all that programs have made. */
 void end_machine(void);

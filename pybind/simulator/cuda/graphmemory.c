@@ -95,7 +95,7 @@ CUresult reserve_graph_memory(struct body *body) {
 		return SUCCESS;
 	wanted = (m->graph_reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > m->graph_reserve[gpu].reserved ? wanted - m->graph_reserve[gpu].reserved : 0;
-	if (growth > m->gpu[gpu].total - m->gpu[gpu].used)
+	if (growth > left(&m->gpu[gpu]))
 		return OUT_OF_MEMORY;
 	m->graph_reserve[gpu].reserved += growth;
 	m->gpu[gpu].used += growth;

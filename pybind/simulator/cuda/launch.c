@@ -20,7 +20,7 @@ static CUresult check(const struct function *function, const struct shape *shape
 	}
 	if (threads > MOST_THREADS_OF_BLOCK || shape->shared > (unsigned)most_dynamic_shared(function))
 		return INVALID_VALUE;
-	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_MULTIPROCESSOR ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
+	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_BLOCK ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
 }
 
 static CUresult launch(struct function *handle, const struct shape *shape, CUstream stream_handle) {

@@ -29,7 +29,7 @@ int driver_version(void) {
 	int version = __atomic_load_n(&m->version, __ATOMIC_RELAXED);
 	if (version == 0) {
 		const char *value = m->cards == NULL ? getenv("FAKECUDA_VERSION") : NULL;
-		version = value != NULL ? atoi(value) : 0;
+		version = value != NULL ? atoi(value) : version_of_environment();
 		if (version < 1000 || version > 99000)
 			version = FAKECUDA_DEFAULT_VERSION;
 		__atomic_store_n(&m->version, version, __ATOMIC_RELAXED);
@@ -44,6 +44,8 @@ static struct machine *bind_machine(struct machine *machine) {
 }
 
 static void use_machine(struct machine *machine) { __atomic_store_n(&of_process, machine != NULL ? machine : &own, __ATOMIC_SEQ_CST); }
+
+static void set_version(int version) { __atomic_store_n(&own.version, version, __ATOMIC_SEQ_CST); }
 
 static void free_list(void *first, size_t next) {
 	while (first != NULL) {
@@ -108,7 +110,7 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	}
 	if (count > 0)
 		memcpy(copy, cards, (size_t)count * sizeof *copy);
-	*machine = (struct machine){.era = new_era(), .cards = copy, .card_count = count, .to_the_byte = options->to_the_byte, .lenient = options->lenient,
+	*machine = (struct machine){.era = new_era(), .cards = copy, .card_count = count, .to_the_byte = options->to_the_byte, .lenient = options->lenient, .version = options->version,
 	                            .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
 	pthread_mutex_init(&machine->lock, NULL);
 	pthread_cond_init(&machine->progress, NULL);
@@ -133,7 +135,7 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 }
 
 EXPORT const struct gpuconf_simulator *gpuconf_simulator(uint32_t abi) {
-	static const struct gpuconf_simulator table = {open_machine, close_machine, bind_machine, use_machine};
+	static const struct gpuconf_simulator table = {open_machine, close_machine, bind_machine, use_machine, set_version};
 	return abi == GPUCONF_SIMULATOR_ABI ? &table : NULL;
 }
 

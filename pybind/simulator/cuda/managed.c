@@ -9,7 +9,7 @@
 #define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
 uint64_t free_bytes(const struct gpu *gpu) {
-	uint64_t room = gpu->total - gpu->used, resident = gpu->concurrent ? gpu->managed : 0;
+	uint64_t room = gpu->used < gpu->total ? gpu->total - gpu->used : 0, resident = gpu->concurrent ? gpu->managed : 0;
 	return resident < room ? room - resident : 0;
 }
 
@@ -26,7 +26,7 @@ void drop_managed(struct allocation **at) {
 
 static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
-	if (!gpu->concurrent && (bytes > gpu->total || charge(bytes) > gpu->total - gpu->used))
+	if (!gpu->concurrent && (bytes > gpu->total || gpu->used > gpu->total || charge(bytes) > gpu->total - gpu->used))
 		return OUT_OF_MEMORY;
 	uint64_t at = take_range(bytes, GRANULE, PROT_READ | PROT_WRITE);
 	if (at == 0)

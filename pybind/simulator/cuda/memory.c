@@ -83,8 +83,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	if (result == SUCCESS) {
 		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
-		struct allocation **at = hole(context->gpu, bytes <= gpu->total ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total || pages(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total ||
+		struct allocation **at = hole(context->gpu, bytes <= gpu->total + gpu->spill ? charge(bytes) : 0, &addr);
+		if (bytes > gpu->total + gpu->spill || pages(bytes) > left(gpu) || addr + charge(bytes) > gpu->arena + 2 * gpu->total ||
 		    !commit(gpu, addr + charge(bytes))) {
 			result = OUT_OF_MEMORY;
 		} else {

@@ -379,7 +379,7 @@ static CUresult get_attribute(int *value, int attribute, struct function *functi
 static CUresult set_attribute(int attribute, int value, struct function *function) {
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 && value <= MOST_SHARED_OF_BLOCK)
+	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 && value <= limits_of(function)->shared_bytes_of_block)
 		function->dynamic_shared = value;
 	else if (result == SUCCESS && attribute == CARVEOUT && value >= -1 && value <= 100)
 		function->carveout = value;

@@ -5,6 +5,8 @@
 
 #include "stream.h"
 
+#include "../../../gocore/models/models.h"
+
 struct module {
 	struct context *context; /* NULL: a library's, which is of no context */
 	int library, unloaded, any_name;
@@ -21,15 +23,18 @@ struct function {
 	struct function *next;
 };
 
-/* The limits of compute capability 9.0. */
-#define MOST_SHARED_OF_BLOCK (227 << 10)
+/* The limits of all GPUs. */
 #define SHARED_WITHOUT_ASKING (48 << 10)
-#define SHARED_OF_MULTIPROCESSOR (228 << 10)
-#define RESERVED_SHARED 1024 /* of each block */
 #define MOST_THREADS_OF_BLOCK 1024
-#define THREADS_OF_MULTIPROCESSOR 2048
-#define BLOCKS_OF_MULTIPROCESSOR 32
-#define REGISTERS_OF_MULTIPROCESSOR 65536
+#define REGISTERS_OF_BLOCK 65536
+
+/* Those of the GPU that a function is on. A library's is on the first one. */
+static inline const struct gpuconf_capability *limits_of(const struct function *function) {
+	return m->gpu[function->module->context != NULL ? function->module->context->gpu : 0].limits;
+}
+
+/* What CUDA takes of each block. */
+static inline int reserved_shared(const struct gpuconf_capability *limits) { return limits->major >= 8 ? 1024 : 0; }
 
 /* The lock is held. Returns NULL for a handle that is not valid. */
 struct function *find_function(const struct function *function);

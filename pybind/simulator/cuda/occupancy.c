@@ -10,13 +10,19 @@ static uint64_t up(uint64_t value, uint64_t unit) { return (value + unit - 1) / 
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+static uint64_t shared_blocks(const struct gpuconf_capability *limits, uint64_t shared) {
+	uint64_t taken = up(shared + (uint64_t)reserved_shared(limits), SHARED_UNIT);
+	return taken > 0 ? (uint64_t)limits->shared_bytes / taken : UINT64_MAX;
+}
+
 static int blocks(const struct function *function, int threads, uint64_t shared) {
+	const struct gpuconf_capability *limits = limits_of(function);
 	uint64_t warps = up((uint64_t)threads, WARP) / WARP, of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT);
 	if (threads > function->max_threads || shared > (uint64_t)most_dynamic_shared(function))
 		return 0;
-	uint64_t fit = least(BLOCKS_OF_MULTIPROCESSOR, THREADS_OF_MULTIPROCESSOR / WARP / warps);
-	fit = least(fit, REGISTERS_OF_MULTIPROCESSOR / (of_warp * warps));
-	return (int)least(fit, SHARED_OF_MULTIPROCESSOR / up(shared + RESERVED_SHARED, SHARED_UNIT));
+	uint64_t fit = least((uint64_t)limits->blocks, (uint64_t)limits->threads / WARP / warps);
+	fit = least(fit, (uint64_t)limits->registers / (of_warp * warps));
+	return (int)least(fit, shared_blocks(limits, shared));
 }
 
 static CUresult most_blocks(int *out, struct function *handle, int threads, size_t shared, unsigned flags) {
@@ -97,6 +103,13 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, struct func
 		return result;
 	if (count > fit)
 		return INVALID_VALUE;
-	*out = least(MOST_SHARED_OF_BLOCK, SHARED_OF_MULTIPROCESSOR / (uint64_t)count / SHARED_UNIT * SHARED_UNIT - RESERVED_SHARED);
+	LOCK;
+	const struct function *function = find_function(handle);
+	const struct gpuconf_capability *limits = function != NULL ? limits_of(function) : NULL;
+	UNLOCK;
+	if (limits == NULL)
+		return INVALID_HANDLE;
+	uint64_t each = (uint64_t)limits->shared_bytes / (uint64_t)count / SHARED_UNIT * SHARED_UNIT - (uint64_t)reserved_shared(limits);
+	*out = least((uint64_t)limits->shared_bytes_of_block, each);
 	return SUCCESS;
 }

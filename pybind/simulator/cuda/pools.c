@@ -138,7 +138,7 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	if (bytes == 0)
 		return INVALID_VALUE;
-	if (pages(bytes) > gpu->total - gpu->used)
+	if (pages(bytes) > left(gpu))
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
 	if (new == NULL)
@@ -361,7 +361,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
 	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
-	if (gpu != NULL && growth > gpu->total - gpu->used)
+	if (gpu != NULL && growth > left(gpu))
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, pool->gpu, POOL_MEMORY, 0);
 	if (new == NULL)

@@ -2,6 +2,8 @@
 /* Virtual memory management: reservations, handles, mappings. */
 #include "driver.h"
 
+#include "../../../gocore/models/spec.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,8 @@ typedef struct {
 	int type, handle_types;
 	location location;
 	void *metadata;
-	unsigned char flags[8];
+	unsigned char compression, rdma; /* for GPUDirect RDMA */
+	unsigned char flags[6];
 } allocation_prop;
 
 typedef struct {
@@ -36,6 +39,7 @@ struct memory {
 	int types;   /* of shareable handles */
 	int handles;
 	struct memory *next;
+	int rdma;
 };
 
 struct handle {
@@ -221,10 +225,10 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
-	if ((!host && bytes > gpu->total - gpu->used) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+	if ((!host && bytes > left(gpu)) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		result = OUT_OF_MEMORY;
 	} else {
-		*out = add_handle(add_memory((struct memory){bytes, gpu->file_end, number, gpu->memory_file, host, 0, prop->handle_types, 0, NULL}));
+		*out = add_handle(add_memory((struct memory){bytes, gpu->file_end, number, gpu->memory_file, host, 0, prop->handle_types, 0, NULL, prop->rdma}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		gpu->used += host ? 0 : bytes;
 		watch_host_memory();
@@ -359,7 +363,7 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 		snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
 		int file = open(path, O_RDWR | O_CLOEXEC);
 		if (file >= 0)
-			memory = add_memory((struct memory){part.bytes, part.offset, 0, file, 0, 1, 0, 0, NULL});
+			memory = add_memory((struct memory){part.bytes, part.offset, 0, file, 0, 1, 0, 0, NULL, 0});
 	}
 	if (memory != NULL)
 		*out = add_handle(memory);
@@ -536,6 +540,8 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 		for (struct mapping *one = *first; one != end; one = one->next)
 			if (one->handle->memory->gpu != access->location.id)
 				result = INVALID_DEVICE;
+			else if (one->handle->memory->rdma && m->gpu[access->location.id].profile & GPUCONF_WSL)
+				result = UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330 */
 	}
 	if (result == SUCCESS) {
 		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);

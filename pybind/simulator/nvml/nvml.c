@@ -13,6 +13,8 @@
 #endif
 #include "nvml.h"
 
+#include "../../../gocore/models/spec.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,10 +23,6 @@
 #include <unistd.h>
 
 struct machine machine;
-
-/* What a simulated machine says of its driver: a driver that exists, and the CUDA version that it is for. */
-#define DRIVER "550.163.01"
-enum { CUDA = 12040 };
 
 /* As in NVML, any thread may start and stop it at any time; between its own start and stop the machine does not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -47,8 +45,13 @@ static void note(const char *function)
 /* The checks of every call: 0 to continue. */
 static int refusal(const char *function, const struct device *device)
 {
+	static const char *const restricted[] = {"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetComputeRunningProcesses",
+	                                         "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetUtilizationRates"};
 	if (users == 0)
 		return UNINITIALIZED;
+	for (size_t i = 0; device != NULL && device->restricted && i < sizeof restricted / sizeof *restricted; i++)
+		if (strcmp(function, restricted[i]) == 0)
+			return NO_PERMISSION;
 	for (int i = 0; i < machine.failures; i++) {
 		struct failure *failure = &machine.failure[i];
 		if (strcmp(failure->function, function) == 0 &&
@@ -101,18 +104,16 @@ static int copy(char *out, unsigned size, const char *text)
 
 static int read_machine(void)
 {
-	const char *path = getenv("FAKE_NVML"), *spec = getenv("GPUCONF_SIMULATE");
-	char complaint[200] = "";
+	const char *path = getenv("FAKE_NVML"), *spec = secure_getenv("GPUCONF_SIMULATE");
+	char complaint[GPUCONF_COMPLAINT] = "";
 
 	memset(&machine, 0, sizeof machine);
 	if (path != NULL) {
 		describe(path);
 		return SUCCESS;
 	}
-	strcpy(machine.driver, DRIVER);
-	machine.cuda = CUDA;
 	machine.simulated = 1;
-	if (spec == NULL || *spec == '\0' || simulate(spec, complaint, sizeof complaint))
+	if (simulate(spec, complaint, sizeof complaint))
 		return SUCCESS;
 	fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
 	return DRIVER_NOT_LOADED;
@@ -261,12 +262,15 @@ static unsigned long long used(const struct device *device)
 	size_t available = 0, total = 0;
 	if (info != NULL && info(&available, &total) != 0)
 		available = total = 0;
-	return device->used + total - available + (machine.simulated ? used_here(device->uuid) : 0);
+	unsigned long long all = device->used + total - available + (machine.simulated ? used_here(device->uuid) : 0);
+	return all < device->total ? all : device->total; /* under WSL a card lends more than it has */
 }
 
 int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 {
 	BEGIN(device, memory);
+	if (device->shares_host)
+		return NOT_SUPPORTED;
 	memory->total = device->total;
 	memory->used = used(device);
 	memory->free = device->total - memory->used;
@@ -318,9 +322,9 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 	unsigned found = 0;
 	if (*room > 0 && infos == NULL)
 		return INVALID_ARGUMENT;
-	uint64_t here = machine.simulated && strcmp(list, "compute") == 0 ? used_here(device->uuid) : 0;
+	uint64_t here = machine.simulated && strcmp(list, device->mps ? "mps" : "compute") == 0 ? used_here(device->uuid) : 0;
 	if (here > 0 && found++ < *room) {
-		struct info info = {(unsigned)getpid(), here, ~0u, ~0u};
+		struct info info = {(unsigned)getpid(), device->hides_use ? ~0ull : here, ~0u, ~0u};
 		memcpy(infos, &info, size);
 	}
 	for (int i = 0; i < machine.processes; i++) {
@@ -376,6 +380,8 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
 	BEGIN(device, memory);
 	if (memory->version != (sizeof *memory | 2 << 24))
 		return VERSION_MISMATCH;
+	if (device->shares_host)
+		return NOT_SUPPORTED;
 	memory->total = device->total;
 	memory->reserved = RESERVED;
 	memory->used = used(device);
@@ -454,8 +460,6 @@ struct addressing {
 int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode)
 {
 	BEGIN(device, mode);
-	if (machine.simulated)
-		return NOT_SUPPORTED;
 	mode->value = device->addressing;
 	return SUCCESS;
 }
@@ -526,7 +530,9 @@ int nvmlSystemGetNVMLVersion(char *version, unsigned size)
 {
 	BEGIN_SYSTEM(NULL, version);
 	SIMULATED();
-	return copy(version, size, "12." DRIVER);
+	char text[100];
+	snprintf(text, sizeof text, "%d.%s", machine.cuda / 1000, machine.driver);
+	return copy(version, size, text);
 }
 
 int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned size)
@@ -588,21 +594,24 @@ static int brand(const struct device *device)
 	return strncmp(device->name, "Tesla", 5) == 0 ? 2 : strstr(device->name, "GeForce") != NULL ? 5 : 14;
 }
 
-/* The single precision lanes of a multiprocessor. */
-static int lanes(const struct device *device)
-{
-	if (device->major == 3)
-		return 192;
-	return (device->major == 6 && device->minor == 0) || device->major == 7 || (device->major == 8 && device->minor == 0) ? 64 : 128;
-}
-
 NUMBER(nvmlDeviceGetIndex, unsigned, device - machine.device)
 NUMBER(nvmlDeviceGetMinorNumber, unsigned, device - machine.device)
 NUMBER(nvmlDeviceGetArchitecture, unsigned, architecture(device))
 NUMBER(nvmlDeviceGetBrand, unsigned, brand(device))
-NUMBER(nvmlDeviceGetNumGpuCores, unsigned, device->multiprocessors * lanes(device))
+NUMBER(nvmlDeviceGetNumGpuCores, unsigned, device->multiprocessors * device->lanes)
 NUMBER(nvmlDeviceGetComputeMode, unsigned, 0)
-NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
+NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, device->parent >= 0)
+NUMBER(nvmlDeviceGetMemoryBusWidth, unsigned, device->bus_bits > 0 ? device->bus_bits : -1)
+
+int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct device **card)
+{
+	BEGIN(instance, card);
+	SIMULATED();
+	if (instance->parent < 0)
+		return INVALID_ARGUMENT;
+	*card = &machine.device[instance->parent];
+	return SUCCESS;
+}
 
 int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates)
 {
@@ -614,15 +623,16 @@ int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates)
 
 int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *mhz)
 {
-	enum { GRAPHICS, MULTIPROCESSOR, CLOCKS = 4 };
+	enum { GRAPHICS, MULTIPROCESSOR, MEMORY, CLOCKS = 4 };
 
 	BEGIN(device, mhz);
 	SIMULATED();
 	if (clock >= CLOCKS)
 		return INVALID_ARGUMENT;
-	if (clock != GRAPHICS && clock != MULTIPROCESSOR)
+	int known = clock == GRAPHICS || clock == MULTIPROCESSOR ? device->clock : clock == MEMORY ? device->memory_clock : 0;
+	if (known == 0)
 		return NOT_SUPPORTED;
-	*mhz = (unsigned)device->clock;
+	*mhz = (unsigned)known;
 	return SUCCESS;
 }
 

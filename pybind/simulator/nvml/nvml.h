@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #define MAX_DEVICES 64
+#define DEFAULT_CUDA 12040 /* what a simulated machine says of its driver */
 #define MAX_INSTANCES 7
 #define MAX_PROCESSES 256
 #define MAX_FAILURES 64
@@ -37,7 +38,11 @@ struct device {
 	unsigned long long total, used;
 	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
 	int live;
-	int multiprocessors, clock; /* MHz; 0: unknown */
+	int multiprocessors, lanes, clock, memory_clock, bus_bits; /* MHz; 0: unknown */
+	int restricted;  /* its memory, processes and use are hidden: a MIG instance's card, in a container */
+	int shares_host; /* its memory is the host's, and NVML knows no size */
+	int mps;         /* programs are clients of the multi-process service */
+	int hides_use;   /* how much a process uses is unknown: WSL */
 };
 
 struct process {
@@ -66,7 +71,7 @@ extern struct machine {
 /* describe.c: reads FAKE_NVML's file. */
 void describe(const char *path);
 
-/* cards.c: the cards of a spec. Returns 0 and a sentence if the spec is wrong. */
+/* cards.c: the cards and the driver of a specification. Returns 0 and a sentence if it is wrong. */
 int simulate(const char *spec, char *complaint, unsigned room);
 
 /* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */

@@ -1,0 +1,389 @@
+"""The shipped libcuda and NVML with GPUCONF_SIMULATE, as any program sees them: cards, attributes and profiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf._core.native import core
+
+SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
+MODELS = [name for name, *_ in json.loads(core.pybind_Models())]
+GIB = 1 << 30
+
+# What the driver says of all cards: [name, UUID, bytes, bus id, {attribute: value}].
+DRIVER = """
+import ctypes, json, sys
+from ctypes import byref, c_int, c_size_t, c_ubyte, c_uint64, c_void_p, create_string_buffer
+cu, count = ctypes.CDLL("libcuda.so.1"), c_int()
+def ok(result):
+    assert result == 0, result
+def cards():
+    ok(cu.cuInit(0))
+    ok(cu.cuDeviceGetCount(byref(count)))
+    out = []
+    for device in range(count.value):
+        name, bus, uuid, total, value = create_string_buffer(100), create_string_buffer(20), (c_ubyte * 16)(), c_size_t(), c_int()
+        ok(cu.cuDeviceGetName(name, 100, device))
+        ok(cu.cuDeviceGetPCIBusId(bus, 20, device))
+        ok(cu.cuDeviceGetUuid_v2(uuid, device))
+        ok(cu.cuDeviceTotalMem_v2(byref(total), device))
+        attributes = {n: value.value for n in range(160) if cu.cuDeviceGetAttribute(byref(value), n, device) == 0}
+        out.append([name.value.decode(), bytes(uuid).hex(), total.value, bus.value.decode(), attributes])
+    return out
+def context():
+    one = c_void_p()
+    ok(cu.cuInit(0)), ok(cu.cuDevicePrimaryCtxRetain(byref(one), 0)), ok(cu.cuCtxSetCurrent(one))
+def allocate(size):
+    address = c_uint64()
+    return cu.cuMemAlloc_v2(byref(address), c_size_t(size)), address.value
+def free():
+    one, total = c_size_t(), c_size_t()
+    ok(cu.cuMemGetInfo_v2(byref(one), byref(total)))
+    return one.value, total.value
+"""
+NVML = """
+import json, pynvml as n
+n.nvmlInit()
+cards = [n.nvmlDeviceGetHandleByIndex(i) for i in range(n.nvmlDeviceGetCount())]
+def ask(function, *arguments):
+    try:
+        return function(*arguments)
+    except n.NVMLError as error:
+        return type(error).__name__
+def memory(card):
+    found = ask(n.nvmlDeviceGetMemoryInfo, card)
+    return found if isinstance(found, str) else found.total
+"""
+OURS = """
+import json, gpuconf
+print(json.dumps([[d.name, d.uuid.split("-", 1)[1].replace("-", ""), d.total_memory, d.pci_bus_id, d.compute_capability]
+                  for d in gpuconf.visible_devices()]))
+"""
+
+
+def run(program: str, spec: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_SIM", "FAKE", "CUDA_"))}
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean | {"LD_LIBRARY_PATH": str(SHIPPED), "GPUCONF_SIMULATE": spec} | environment,
+        timeout=60,
+    )
+
+
+def answer(program: str, spec: str, **environment: str) -> Any:
+    done = run(program, spec, **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def driver(program: str, spec: str, **environment: str) -> Any:
+    return answer(DRIVER + textwrap.dedent(program), spec, **environment)
+
+
+def nvml(program: str, spec: str) -> Any:
+    return answer(NVML + textwrap.dedent(program), spec)
+
+
+C_PROGRAM = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **names) {
+	void *library = dlopen(names[count - 1], RTLD_NOW);
+	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit"), cards = 0, value = 0;
+	int (*number)(int *) = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
+	int (*name)(char *, int, int) = (int (*)(char *, int, int))dlsym(library, "cuDeviceGetName");
+	int (*ask)(int *, int, int) = (int (*)(int *, int, int))dlsym(library, "cuDeviceGetAttribute");
+	printf("cuInit %d\\n", init(0));
+	number(&cards);
+	for (int i = 0; i < cards; i++) {
+		char text[100];
+		name(text, sizeof text, i);
+		ask(&value, 16, i);
+		printf("%s, %d multiprocessors\\n", text, value);
+	}
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def c_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "program.c").write_text(C_PROGRAM)
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    subprocess.run([*compiler, "-o", folder / "program", folder / "program.c", "-ldl"], check=True)
+    return folder / "program"
+
+
+def lines(program: Path, **environment: str) -> tuple[list[str], str]:
+    done = subprocess.run(
+        [program, SHIPPED / "libcuda.so.1"], capture_output=True, text=True, check=True, env=environment, timeout=60
+    )
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_c_program_that_opens_the_shipped_library_has_the_cards(c_program: Path) -> None:
+    card = "NVIDIA A100-SXM4-40GB, 108 multiprocessors"
+    assert lines(c_program, GPUCONF_SIMULATE="2xA100-40GB") == (["cuInit 0", card, card], "")
+    assert lines(c_program) == (["cuInit 100"], "")
+    assert lines(c_program, GPUCONF_SIMULATE="2xA100-40GB", CUDA_VISIBLE_DEVICES="1") == (["cuInit 0", card], "")
+
+
+def test_a_program_with_rights_that_its_caller_lacks_has_none(c_program: Path, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        pytest.skip("needs root, and a folder whose programs may have rights of their own")
+    privileged = tmp_path / "program"
+    privileged.write_bytes(c_program.read_bytes())
+    os.chown(privileged, 65534, 65534)
+    privileged.chmod(0o4755)
+    if subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "test", "-r", SHIPPED], check=False).returncode:
+        pytest.skip("other users cannot read this environment")
+    assert lines(privileged, GPUCONF_SIMULATE="2xA100-40GB") == (["cuInit 100"], "")
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("A1000", ["unknown GPU model", "did you mean A100", "an example is 2xH100-80GB"]),
+        ("T4:8", ["such as 8GiB"]),
+        ("T4:wls", ["unknown profile", "did you mean wsl?"]),
+        ("T4:driver=11.9", ["such as driver=11.8"]),
+        ("T4:driver=11.8,L4:driver=12.4", ["two drivers, 11.8 and 12.4"]),
+        ("T4:mig-container", ["T4 is not simulated with MIG", "A100-40GB"]),
+        ("2xA100:mig-container", ["has one card"]),
+        ("A100:mig-container:wsl", ["mig-container excludes wsl"]),
+        ("\\xff" * 300, ["unknown GPU model"]),
+    ],
+)
+def test_a_wrong_specification_is_refused_alike(spec: str, words: list[str]) -> None:
+    """By the driver and by NVML in one line, and by gpuconf."""
+    driver = run(DRIVER + "print([cu.cuInit(0), cu.cuInit(0), cu.cuDeviceGetCount(byref(count))])", spec)
+    assert (driver.stdout, driver.stderr.count("\n")) == ("[100, 100, 3]\n", 1)
+    nvml = run("import pynvml; pynvml.nvmlInit()", spec)
+    assert "NVMLError_DriverNotLoaded" in nvml.stderr
+    ours = run(f"import gpuconf; gpuconf.simulate({spec!r})", "")
+    assert "InvalidArgumentError" in ours.stderr
+    for text in (driver.stderr, nvml.stderr.splitlines()[0], ours.stderr):
+        assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize("spec", [MODELS[::3], MODELS[1::3], MODELS[2::3], ["A30:mig-container"], ["2xT4:8GiB:wsl"], ["GB10:mps"]])
+def test_driver_nvml_and_gpuconf_agree_on_every_model(spec: list[str]) -> None:
+    text = ",".join(spec)
+    theirs = driver("print(json.dumps(cards()))", text)
+    ours = answer(OURS, text)
+    assert [card[:4] for card in theirs] == [card[:4] for card in ours]
+    assert [[card[4]["75"], card[4]["76"]] for card in theirs] == [card[4] for card in ours]
+    seen = nvml(
+        """
+        def facts(card):
+            return [n.nvmlDeviceGetUUID(card)[4:].replace("-", ""), n.nvmlDeviceGetName(card), memory(card),
+                    *(ask(n.nvmlDeviceGetMaxClockInfo, card, clock) for clock in (n.NVML_CLOCK_SM, n.NVML_CLOCK_MEM)),
+                    ask(n.nvmlDeviceGetMemoryBusWidth, card), n.nvmlDeviceGetNumGpuCores(card), n.nvmlDeviceGetPciInfo(card).bus]
+        instances = [ask(n.nvmlDeviceGetMigDeviceHandleByIndex, card, 0) for card in cards]
+        found = [facts(card if isinstance(instance, str) else instance) for card, instance in zip(cards, instances)]
+        print(json.dumps({uuid: rest for uuid, *rest in found}))
+        """,
+        text,
+    )
+    lanes = {"3": 192, "6.0": 64, "7": 64, "8.0": 64}
+    for name, uuid, total, _, have in theirs:
+        capability = f"{have['75']}.{have['76']}"
+        cores = lanes.get(capability, lanes.get(capability[0] if have["75"] < 10 and capability[0] in "37" else "", 128))
+        memory_clock = have["36"] // 1000 or "NVMLError_NotSupported"
+        memory = "NVMLError_NotSupported" if have["18"] else total
+        cores_in_all = have["16"] * cores
+        assert seen[uuid] == [name, memory, have["13"] // 1000, memory_clock, have["37"], cores_in_all, have["33"]]
+
+
+def test_attributes_are_the_cards() -> None:
+    """Some that public deviceQuery outputs of these cards show."""
+    (t4, *_), (gtx, *_), (h100, *_), (gb10, *_) = (
+        driver("print(json.dumps(cards()))", s) for s in ("T4", "GTX1080Ti", "H100", "GB10")
+    )
+    named = {"shared": "8", "clock": "13", "multiprocessors": "16", "integrated": "18", "ecc": "32", "l2": "38", "threads": "39"}
+    named |= {"shared of a multiprocessor": "81", "opt in": "97", "managed": "89"}
+    assert {name: [card[4][n] for card in (t4, gtx, h100, gb10)] for name, n in named.items()} == {
+        "shared": [49152] * 4,
+        "clock": [1590000, 1582000, 1980000, 2418000],
+        "multiprocessors": [40, 28, 132, 48],
+        "integrated": [0, 0, 0, 1],
+        "ecc": [1, 0, 1, 0],
+        "l2": [4194304, 2883584, 52428800, 25165824],
+        "threads": [1024, 2048, 2048, 1536],
+        "shared of a multiprocessor": [65536, 98304, 233472, 102400],
+        "opt in": [65536, 49152, 232448, 101376],
+        "managed": [1, 1, 1, 1],
+    }
+    assert set(map(int, t4[4])) >= set(range(1, 120))
+
+
+def test_properties_are_those_attributes() -> None:
+    program = """
+    fields = (c_int * 14)()
+    found = cards()[0][4]
+    ok(cu.cuDeviceGetProperties(fields, 0))
+    assert list(fields) == [found[n] for n in range(1, 15)], (list(fields), found)
+    print(cu.cuDeviceGetProperties(None, 0), cu.cuDeviceGetProperties(fields, 1), cu.cuDeviceGetProperties(fields, -1))
+    """
+    assert run(DRIVER + textwrap.dedent(program), "L4").stdout == "1 101 101\n"
+
+
+def test_visible_devices_and_their_order_are_as_gpuconf_takes_them() -> None:
+    spec = "T4,2xH100:1GiB,GB10,K80"
+    for order in ({}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}):
+        for value in (None, "", "2,0", "0,-1,1", "1,1", " +3abc"):
+            environment = order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value})
+            program = "print(json.dumps([c[1] for c in cards()] if cu.cuInit(0) == 0 else []))"
+            theirs = driver(program, spec, **environment)
+            ours = json.loads(run(OURS, spec, **environment).stdout)
+            assert theirs == [card[1] for card in ours], environment
+
+
+def test_wsl() -> None:
+    """microsoft/WSL#11050, pytorch/pytorch#192330."""
+    program = """
+    context()
+    card = cards()[0]
+    half = card[2] * 3 // 4
+    results = [allocate(half)[0] for _ in range(2)]
+    overcommitted = free()
+    while allocate(64 << 20)[0] == 0:
+        pass
+    managed = c_uint64()
+    class Prop(ctypes.Structure):
+        _fields_ = [("type", c_int), ("handles", c_int), ("kind", c_int), ("id", c_int), ("meta", c_void_p),
+                    ("compression", c_ubyte), ("rdma", c_ubyte), ("rest", c_ubyte * 6)]
+    def mapped(rdma):
+        handle, address = c_uint64(), c_uint64()
+        prop = Prop(type=1, kind=1, id=0, rdma=rdma)
+        ok(cu.cuMemCreate(byref(handle), c_size_t(2 << 20), byref(prop), c_uint64(0)))
+        ok(cu.cuMemAddressReserve(byref(address), c_size_t(2 << 20), c_size_t(2 << 20), c_uint64(0), c_uint64(0)))
+        ok(cu.cuMemMap(address, c_size_t(2 << 20), c_size_t(0), handle, c_uint64(0)))
+        return cu.cuMemSetAccess(address, c_size_t(2 << 20), (c_int * 3)(1, 0, 3), c_size_t(1))
+    refused = cu.cuMemAllocManaged(byref(managed), c_size_t(1 << 20), 1)
+    ok(cu.cuDevicePrimaryCtxReset_v2(0)), context()
+    print(json.dumps([results, overcommitted, refused, card[4][89], card[4][110], mapped(0), mapped(1)]))
+    """
+    total = 1 * GIB
+    assert driver(program, "T4:1GiB:wsl") == [[0, 0], [0, total], 2, 0, 1, 0, 999]
+    assert driver(program.replace("mapped(1)", "0"), "T4:1GiB")[:3] == [[0, 2], [total // 4, total], 0]
+
+
+def test_gpuconf_under_wsl() -> None:
+    """A pool has its limit, though the driver gives more; unified memory does not oversubscribe."""
+    program = """
+    import json, gpuconf
+    gpuconf.configure(limit="512MiB")
+    try:
+        gpuconf.memory.allocate("600MiB", "GPU:0")
+    except gpuconf.errors.ResourceExhaustedError:
+        print(json.dumps([gpuconf.simulated(), gpuconf.visible_devices()[0].total_memory]))
+    """
+    assert answer(program, "T4:1GiB:wsl") == ["T4:1GiB:wsl", GIB]
+
+
+def test_mig_in_a_container() -> None:
+    """NVIDIA/nvidia-container-toolkit#842, NVIDIA/k8s-device-plugin#1683, vllm-project/vllm#50463."""
+    spec = "A100-40GB:mig-container"
+    ((name, uuid, total, _, have),) = driver("print(json.dumps(cards()))", spec)
+    assert (name, total, have["16"], have["38"]) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 << 20, 14, 5 << 20)
+    program = """
+    card, = cards
+    instance = n.nvmlDeviceGetMigDeviceHandleByIndex(card, 0)
+    parent = n.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance)
+    print(json.dumps([n.nvmlDeviceGetName(card), ask(n.nvmlDeviceGetMemoryInfo, card), ask(n.nvmlDeviceGetUtilizationRates, card),
+                      ask(n.nvmlDeviceGetComputeRunningProcesses, card), n.nvmlDeviceGetMigMode(card), memory(instance),
+                      n.nvmlDeviceGetUUID(instance), n.nvmlDeviceGetUUID(parent) == n.nvmlDeviceGetUUID(card)]))
+    """
+    denied = "NVMLError_NoPermission"
+    *seen, mine, same = nvml(program, spec)
+    assert seen == ["NVIDIA A100-SXM4-40GB", denied, denied, denied, [1, 1], 4864 << 20]
+    assert (mine[:4], mine[4:].replace("-", ""), same) == ("MIG-", uuid, True)
+    assert driver("print(json.dumps([c[1] for c in cards()]))", spec, CUDA_VISIBLE_DEVICES=mine) == [uuid]
+    program = """
+    import json, gpuconf
+    from gpuconf.machine.cards import survey
+    block = gpuconf.memory.allocate("64MiB", "GPU:0")
+    card, = survey().cards
+    instances = [i.uuid for i in card.instances]
+    print(json.dumps([gpuconf.visible_devices()[0].uuid, card.mig, instances, card.memory.total, bool(card.errors)]))
+    """
+    assert answer(program, spec, CUDA_VISIBLE_DEVICES=mine) == [mine, "on", [mine], None, True]
+
+
+def test_unified() -> None:
+    """XuehaiPan/nvitop#208."""
+    ((*_, have),) = driver("print(json.dumps(cards()))", "RTX4090:unified")
+    assert have["18"] == 1
+    assert nvml("print(json.dumps([memory(c) for c in cards]))", "RTX4090:unified,GB10,T4") == [
+        *["NVMLError_NotSupported"] * 2,
+        16 * GIB,
+    ]
+    program = "import json; from gpuconf.machine.cards import survey; print(json.dumps([c.memory.kind for c in survey().cards]))"
+    assert answer(program, "RTX4090:unified,GB10,T4") == ["unified", "unified", "dedicated"]
+
+
+def test_mps() -> None:
+    """CUDA's attribute."""
+    for spec, expected in (("T4:mps", 1), ("T4", 0)):
+        assert driver("print(json.dumps(cards()[0][4][133]))", spec) == expected
+
+
+@pytest.mark.parametrize(("version", "number"), [("11.8", 11080), ("12.2", 12020), ("13.0", 13000)])
+def test_another_driver(version: str, number: int) -> None:
+    """Versions, functions and attributes are that driver's; gpuconf runs on it, and calls it by its version."""
+    program = """
+    version, place, status = c_int(), c_void_p(), c_int()
+    ok(cu.cuDriverGetVersion(byref(version)))
+    pool = c_void_p()
+    found = cards()[0][4]
+    newer = cu.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1)  # since 13.0
+    print(json.dumps([version.value, newer, 125 in found, 144 in found]))
+    """
+    spec = f"T4:driver={version}"
+    expected = [number, 0 if number >= 13000 else 801, number >= 12000, number >= 13000]
+    assert driver(program, spec) == expected
+    seen = nvml("print(json.dumps([n.nvmlSystemGetCudaDriverVersion(), n.nvmlSystemGetDriverVersion()]))", spec)
+    assert seen[0] == number
+    assert seen[1].split(".")[0] == {"11.8": "520", "12.2": "535", "13.0": "580"}[version]
+    program = """
+    import ctypes, json, gpuconf
+    block = gpuconf.memory.allocate("64MiB", "GPU:0")
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    block.free()
+    gpuconf.reset()
+    try:
+        with gpuconf.simulate("T4:driver=12.6"):
+            gpuconf.memory.allocate("1MiB", "GPU:0")
+    except gpuconf.errors.FailedPreconditionError as error:
+        print(json.dumps([version.value, str(error)]))
+    """
+    had, refusal = answer(program, spec)
+    assert had == number
+    assert f"simulated driver for CUDA {version}, and a process has one driver" in refusal
+
+
+def test_a_simulated_driver_is_chosen_by_the_call_too() -> None:
+    program = """
+    import ctypes, json, gpuconf
+    gpuconf.simulate("T4:driver=11.8")
+    block = gpuconf.memory.allocate("64MiB", "GPU:0")
+    version = ctypes.c_int()
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    print(json.dumps([version.value, gpuconf.simulated()]))
+    """
+    assert answer(program, "") == [11080, "T4:driver=11.8"]
