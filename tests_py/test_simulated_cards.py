@@ -336,10 +336,37 @@ def test_unified() -> None:
     assert answer(program, "RTX4090:unified,GB10,T4") == ["unified", "unified", "dedicated"]
 
 
-def test_mps() -> None:
-    """CUDA's attribute."""
-    for spec, expected in (("T4:mps", 1), ("T4", 0)):
-        assert driver("print(json.dumps(cards()[0][4][133]))", spec) == expected
+def test_no_peers() -> None:
+    program = """
+    can, value, contexts = c_int(7), c_int(7), [c_void_p(), c_void_p()]
+    ok(cu.cuInit(0))
+    for device, one in enumerate(contexts):
+        ok(cu.cuDevicePrimaryCtxRetain(byref(one), device))
+    ok(cu.cuCtxSetCurrent(contexts[0]))
+    ok(cu.cuDeviceCanAccessPeer(byref(can), 0, 1)), ok(cu.cuDeviceGetP2PAttribute(byref(value), 2, 0, 1))
+    enabled, disabled = cu.cuCtxEnablePeerAccess(contexts[1], 0), cu.cuCtxDisablePeerAccess(contexts[1])
+    print(json.dumps([can.value, value.value, enabled, disabled, cu.cuDeviceCanAccessPeer(byref(can), 0, 2)]))
+    """
+    assert driver(program, "2xA100-40GB:no-peers") == [0, 0, 217, 705, 101]
+
+
+@pytest.mark.parametrize(
+    ("profile", "attribute", "lists"), [("", 0, [[96], []]), (":mps", 1, [[], [96]]), (":wsl", 0, [[None], []])]
+)
+def test_what_nvml_says_of_the_program_itself(profile: str, attribute: int, lists: list[list[int | None]]) -> None:
+    """A client of the multi-process service is in a list of its own; under WSL how much a program uses is unknown."""
+    program = """
+    import os, pynvml as n
+    context()
+    ok(allocate(96 << 20)[0])
+    n.nvmlInit()
+    card = n.nvmlDeviceGetHandleByIndex(0)
+    found = [f(card) for f in (n.nvmlDeviceGetComputeRunningProcesses, n.nvmlDeviceGetMPSComputeRunningProcesses)]
+    assert all(one.pid == os.getpid() for some in found for one in some)
+    print(json.dumps([cards()[0][4][133], n.nvmlDeviceGetMemoryInfo(card).used >> 20,
+                      [[one.usedGpuMemory and one.usedGpuMemory >> 20 for one in some] for some in found]]))
+    """
+    assert driver(program, "T4" + profile) == [attribute, 96, lists]
 
 
 @pytest.mark.parametrize(("version", "number"), [("11.8", 11080), ("12.2", 12020), ("13.0", 13000)])

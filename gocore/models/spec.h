@@ -43,7 +43,7 @@ struct gpuconf_view {
 	int multiprocessors, l2_bytes;
 	int integrated, host_page_tables; /* where memory is */
 	int oversubscribes;               /* managed memory may exceed the card */
-	int peers, mps, wsl, mig;
+	int mps, wsl, mig;
 };
 
 /* What is left of a text. */

@@ -17,8 +17,7 @@ void gpuconf_see(const struct gpuconf_card *card, int slot, struct gpuconf_view 
 	*view = (struct gpuconf_view){
 		.total = card->memory, .multiprocessors = model->multiprocessors, .l2_bytes = model->l2_bytes, .integrated = unified,
 		.host_page_tables = model->kind == GPUCONF_COHERENT || (model->kind == GPUCONF_UNIFIED && major == 12 && minor == 1), /* GB10 has both */
-		.oversubscribes = major >= 6 && !wsl, .peers = (card->profile & GPUCONF_NO_PEERS) == 0 && !unified,
-		.mps = (card->profile & GPUCONF_MPS) != 0, .wsl = wsl, .mig = (card->profile & GPUCONF_MIG_CONTAINER) != 0,
+		.oversubscribes = major >= 6 && !wsl, .mps = (card->profile & GPUCONF_MPS) != 0, .wsl = wsl, .mig = (card->profile & GPUCONF_MIG_CONTAINER) != 0,
 	};
 	snprintf(view->name, sizeof view->name, "%s", model->product);
 	gpuconf_card_bus(slot, view->bus);

@@ -4,11 +4,13 @@ package cuda_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -187,10 +189,16 @@ func TestClosedMachinesLeaveNothing(t *testing.T) {
 		require.NoError(t, err)
 		return pages
 	}
+	// The least of several counts: the thread that looks after the host's memory opens files for a moment.
 	files := func() int {
-		found, err := os.ReadDir("/proc/self/fd")
-		require.NoError(t, err)
-		return len(found)
+		least := math.MaxInt
+		for range 20 {
+			found, err := os.ReadDir("/proc/self/fd")
+			require.NoError(t, err)
+			least = min(least, len(found))
+			time.Sleep(time.Millisecond)
+		}
+		return least
 	}
 	for range 50 {
 		once()

@@ -28,11 +28,14 @@ static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	bytes[15] = (unsigned char)(physical + (instance ? 0x80 : 0));
 }
 
+static int is_instance(int physical) { return m->cards != NULL ? (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0 : m->mig; }
+
 /* "GPU-..." or, for a MIG instance, "MIG-...". */
 int device_uuid_text(int physical, char *text) {
 	unsigned char b[16];
-	uuid_bytes(physical, m->mig, b);
-	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", m->mig ? "MIG" : "GPU", b[0], b[1],
+	int instance = is_instance(physical);
+	uuid_bytes(physical, instance, b);
+	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", instance ? "MIG" : "GPU", b[0], b[1],
 	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
@@ -122,7 +125,6 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 	const struct gpuconf_slice *slice = profile & GPUCONF_MIG_CONTAINER ? gpuconf_slice(known) : NULL;
 	gpu->l2_bytes = known->l2_bytes / (slice != NULL ? slice->slices : 1);
 	gpu->profile = profile;
-	gpu->peers = !gpu->integrated && (profile & GPUCONF_NO_PEERS) == 0;
 	if (profile & GPUCONF_WSL) { /* Windows lends a card half of the host's memory */
 		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
 		gpu->spill = host < gpu->total ? host : gpu->total;
@@ -192,8 +194,6 @@ static int read_cards(void) {
 	m->card_count = cards_of_environment(&cards);
 	m->cards_of_environment = cards != NULL;
 	m->cards = cards;
-	if (cards != NULL)
-		m->mig = (cards[0].profile & GPUCONF_MIG_CONTAINER) != 0;
 	return m->card_count;
 }
 
@@ -322,4 +322,23 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
 	return SUCCESS;
+}
+
+/* gpuconf_simulator_used says to NVML how much of a card this process's machine has given out: 0, or -1 for a card that it does not have. */
+EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
+	char text[48];
+	int found = -1;
+	enter_machine();
+	LOCK;
+	for (int i = 0; i < m->gpus && found < 0; i++) {
+		const struct gpu *gpu = &m->gpu[i];
+		device_uuid_text(gpu->physical, text);
+		if (strcmp(text, uuid) != 0)
+			continue;
+		*total = gpu->total;
+		*used = gpu->total - free_bytes(gpu);
+		found = 0;
+	}
+	UNLOCK;
+	return found;
 }

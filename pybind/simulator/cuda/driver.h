@@ -56,6 +56,7 @@ typedef enum {
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
 	UNSUPPORTED_LIMIT = 215,
+	PEER_ACCESS_UNSUPPORTED = 217,
 	FILE_NOT_FOUND = 301,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
@@ -64,6 +65,7 @@ typedef enum {
 	NOT_READY = 600,
 	ILLEGAL_ADDRESS = 700,
 	LAUNCH_OUT_OF_RESOURCES = 701,
+	PEER_ACCESS_NOT_ENABLED = 705,
 	CONTEXT_IS_DESTROYED = 709,
 	HOST_MEMORY_ALREADY_REGISTERED = 712,
 	HOST_MEMORY_NOT_REGISTERED = 713,
@@ -128,7 +130,7 @@ struct gpu {
 	const struct gpuconf_model *model;
 	const struct gpuconf_capability *limits;
 	unsigned profile; /* of enum gpuconf_profile */
-	int multiprocessors, l2_bytes, integrated, host_page_tables, peers;
+	int multiprocessors, l2_bytes, integrated, host_page_tables;
 	int bus;
 	uint64_t spill; /* how much more than total can be allocated: WSL */
 	int memory_file;
