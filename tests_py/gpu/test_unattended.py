@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,9 @@ def test_without_a_gpu_it_says_why_and_changes_nothing(tmp_path: Path) -> None:
 def test_a_call_that_is_ended_leaves_its_step_to_the_next(driver: Path, tmp_path: Path, how: signal.Signals) -> None:
     environment = environment_of(driver, tmp_path) | {"GPU_CASE_ROUNDS": "1000000000"}
     command = [sys.executable, HERE / "unattended.py", "--out", tmp_path, "--only", "a_million"]
-    call = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    # What a shell starts in the background ignores SIGINT, and its children inherit that.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    call = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, preexec_fn=heed)
     try:
         for _ in range(3000):
             if (tmp_path / "gpu-results.json").exists():
