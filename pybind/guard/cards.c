@@ -122,6 +122,15 @@ CUresult current_device(CUdevice *device)
 	return INSIDE(real.cuCtxGetDevice(device));
 }
 
+/* The driver's reason if there is no device, else that the request cannot be counted. */
+CUresult no_card(void)
+{
+	CUdevice device;
+	CUresult result = device_count() == 0 ? current_device(&device) : CUDA_ERROR_OUT_OF_MEMORY;
+
+	return result != CUDA_SUCCESS ? result : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 void forget_cards(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;

@@ -108,6 +108,16 @@ int device_of_context(CUcontext context, CUdevice *device)
 	return one != NULL;
 }
 
+/* Whether the driver itself refuses a request that was not charged, for want of a device or a context: its error is the right one then. */
+int driver_refuses(CUresult reason)
+{
+	CUcontext context = NULL;
+
+	if (reason == CUDA_ERROR_NOT_INITIALIZED || reason == CUDA_ERROR_NO_DEVICE || reason == CUDA_ERROR_INVALID_CONTEXT)
+		return 1;
+	return real.cuCtxGetCurrent != NULL && INSIDE(real.cuCtxGetCurrent(&context)) == CUDA_SUCCESS && context == NULL;
+}
+
 static int ended_with(struct entry *entry, void *context)
 {
 	if (entry->owner != context || (entry->kind != LINEAR && entry->kind != ARRAY && entry->kind != MIPMAP))

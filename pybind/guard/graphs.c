@@ -8,10 +8,11 @@
 #include <stdlib.h>
 
 int graphs_in_use;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while the driver launches: that may wait for other threads */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while the driver is called: that may wait for other threads */
 static struct reserve {
 	uint64_t charged;
 	uint64_t in_flight, claimed, spare; /* launches in flight: how many, what they need, and what was taken for them beyond charged */
+	uint64_t changes;                   /* as a pool's (pools.c) */
 } reserves[MAX_DEVICES];
 
 /* What the nodes of a graph hold, while they are walked through. */
@@ -147,7 +148,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, vo
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams(out, graph, params));
 	if (result == CUDA_SUCCESS) {
 		result = instantiated(*out, graph);
-		settle_graphs(WAIT, 0);
+		settle_graphs(ALL, 0);
 	}
 	return result;
 }
@@ -158,36 +159,54 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph grap
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams_ptsz(out, graph, params));
 	if (result == CUDA_SUCCESS) {
 		result = instantiated(*out, graph);
-		settle_graphs(WAIT, 0);
+		settle_graphs(ALL, 0);
 	}
 	return result;
 }
 
-static uint64_t attribute(CUdevice device, int which, uint64_t otherwise)
+/*
+ * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked again. 0 without one.
+ * The lock is held before and afterwards, not meanwhile.
+ */
+enum { MOST_QUESTIONS = 64 };
+static int ask(CUdevice device, int which, uint64_t *value)
 {
-	uint64_t value = 0;
+	const struct reserve *one = &reserves[device];
 
-	if (INSIDE(real.cuDeviceGetGraphMemAttribute(device, which, &value)) == CUDA_SUCCESS)
-		return value;
+	for (int i = 0; i < MOST_QUESTIONS; i++) {
+		uint64_t changes = one->changes;
+		pthread_mutex_unlock(&lock);
+		CUresult result = INSIDE(real.cuDeviceGetGraphMemAttribute(device, which, value));
+		pthread_mutex_lock(&lock);
+		if (result != CUDA_SUCCESS)
+			break;
+		if (one->changes == changes)
+			return 1;
+	}
 	pools_changed(); /* to be asked again */
-	return otherwise;
+	return 0;
 }
 
 /*
- * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it goes back when no
- * launch is in flight.
+ * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it goes back when none is
+ * in flight besides the caller's own, which the driver has done (own: 1). The lock is not held while the driver is asked.
  */
-static void recharge(CUdevice device)
+static void recharge(CUdevice device, int own)
 {
 	struct reserve *one = &reserves[device];
-	uint64_t kept = one->in_flight > 0 ? one->spare : 0, have = one->charged + one->spare - kept;
-	uint64_t reserved = attribute(device, GRAPH_RESERVED, have), moved = reserved > have ? reserved - have : 0;
 	int card = card_of_device(device);
+	uint64_t reserved = 0;
+	int known = ask(device, GRAPH_RESERVED, &reserved);
+	uint64_t kept = one->in_flight > (uint64_t)own ? one->spare : 0, have = one->charged + one->spare - kept;
 
+	if (!known)
+		reserved = have;
+	uint64_t moved = reserved > have ? reserved - have : 0;
 	if (moved > kept)
 		moved = kept;
 	have += moved;
 	one->spare = kept - moved;
+	one->changes++;
 	if (reserved < have)
 		give(card, have - reserved);
 	if (reserved > have && !take(card, reserved - have)) {
@@ -198,67 +217,76 @@ static void recharge(CUdevice device)
 	one->charged = reserved;
 }
 
-static void settle_locked(int trim)
+static void trim_reserve(CUdevice device)
 {
-	for (CUdevice device = 0; device < device_count(); device++) {
-		if (trim && reserves[device].charged > 0 && real.cuDeviceGraphMemTrim != NULL)
-			INSIDE(real.cuDeviceGraphMemTrim(device));
-		recharge(device);
-	}
+	if (reserves[device].charged == 0 || real.cuDeviceGraphMemTrim == NULL)
+		return;
+	pthread_mutex_unlock(&lock);
+	INSIDE(real.cuDeviceGraphMemTrim(device));
+	pthread_mutex_lock(&lock);
+	reserves[device].changes++;
 }
 
-void settle_graphs(enum wait wait, int trim)
+void settle_graphs(enum settling which, int trim)
 {
 	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
 		return;
-	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0) {
-		pools_changed();
-		return;
+	int count = device_count();
+	pthread_mutex_lock(&lock);
+	for (CUdevice device = 0; device < count; device++) {
+		if (which == IDLE && reserves[device].in_flight > 0) {
+			pools_changed();
+			continue;
+		}
+		if (trim)
+			trim_reserve(device);
+		recharge(device, 0);
 	}
-	settle_locked(trim);
 	pthread_mutex_unlock(&lock);
 }
 
 /* Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns 0. */
-static int prepare_locked(CUdevice device, uint64_t need)
+static int takes(CUdevice device, uint64_t need)
 {
 	struct reserve *one = &reserves[device];
+	uint64_t used = 0;
 
-	for (int trim = 0; trim <= 1; trim++) {
-		settle_locked(trim);
-		uint64_t have = one->charged + one->spare, needed = attribute(device, GRAPH_USED, one->charged) + one->claimed + need;
-		uint64_t extra = needed > have ? needed - have : 0;
-		if (extra > need)
-			extra = need;
-		int fits = take(card_of_device(device), extra);
-		if (!fits) {
-			settle_pools(TRY, trim);
-			fits = take(card_of_device(device), extra);
-		}
-		if (fits) {
-			one->in_flight++;
-			one->claimed += need;
-			one->spare += extra;
-			return 1;
-		}
+	pthread_mutex_lock(&lock);
+	uint64_t needed = (ask(device, GRAPH_USED, &used) ? used : one->charged) + one->claimed + need, have = one->charged + one->spare;
+	uint64_t extra = needed > have ? needed - have : 0;
+	if (extra > need)
+		extra = need;
+	int fits = take(card_of_device(device), extra);
+	if (fits) {
+		one->in_flight++;
+		one->claimed += need;
+		one->spare += extra;
+		one->changes++;
 	}
-	return 0;
+	pthread_mutex_unlock(&lock);
+	return fits;
 }
 
 static int prepare(CUdevice device, uint64_t need)
 {
-	pthread_mutex_lock(&lock);
-	int fits = prepare_locked(device, need);
-	pthread_mutex_unlock(&lock);
-	return fits;
+	for (int trim = 0; trim <= 1; trim++) {
+		settle_graphs(ALL, trim);
+		if (takes(device, need))
+			return 1;
+		settle_pools(ALL, trim);
+		if (takes(device, need))
+			return 1;
+	}
+	return 0;
 }
 
 static void launched(CUdevice device, uint64_t need)
 {
 	pthread_mutex_lock(&lock);
-	reserves[device].in_flight--;
 	reserves[device].claimed -= need;
-	recharge(device);
+	reserves[device].changes++;
+	recharge(device, 1);
+	reserves[device].in_flight--;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -317,7 +345,7 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
 {
 	GIVES(cuDeviceGraphMemTrim, (device));
 	CUresult result = INSIDE(real.cuDeviceGraphMemTrim(device));
-	settle_graphs(WAIT, 0);
+	settle_graphs(ALL, 0);
 	return result;
 }
 

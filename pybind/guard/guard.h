@@ -13,8 +13,9 @@
  *  4. What is not in the table was not charged (imports, graph memory, a parent's memory), and goes to the driver as it is.
  *  5. Where the guard cannot count, it refuses, or says so in the log file beside the budget. It prints nothing.
  *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a slot of its own.
- *  7. Locks: a pools' or graphs' lock may be held while the table's or the contexts' is taken; these are held for a few instructions.
- *     None is held while the driver allocates, launches or destroys: such a call may wait for what another thread does next.
+ *  7. Locks: those of pools and graphs may be held while the table's is taken; all are held for a few instructions. None is held while
+ *     the driver is called, which may wait for what another thread does next, except where CUDA's devices are first looked up, and while a
+ *     primary context begins or ends.
  */
 #ifndef GPUCONF_GUARD_H
 #define GPUCONF_GUARD_H
@@ -125,6 +126,7 @@ int device_count(void);
 int may_exist(CUdevice device);
 int on_device(const CUmemLocation *location, CUdevice *device);
 CUresult current_device(CUdevice *device);
+CUresult no_card(void); /* why a request has none */
 void forget_cards(void);
 
 /* table.c: what is charged, by address or handle. */
@@ -145,6 +147,7 @@ void forget_table(void);
 /* contexts.c */
 CUresult current_context(CUdevice device, CUcontext *context);
 int device_of_context(CUcontext context, CUdevice *device); /* 0 if it is not known */
+int driver_refuses(CUresult reason);
 void forget_contexts(void);
 
 /* linear.c: freeing an address or handle; found takes its entry, if it has one, out of the table, into entry_. */
@@ -158,15 +161,14 @@ void end_free(const struct entry *entry, CUresult result);
 	return result_
 
 /*
- * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge. A caller that holds the
- * lock of one of the two only tries the other's.
+ * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge: of all, or of those that
+ * the driver is not working on (IDLE), whose figures it does not delay.
  */
 extern int pools_in_use, graphs_in_use;
-enum wait { WAIT, TRY };
-void settle(void);
+enum settling { ALL, IDLE };
 void settle_if_changed(void);
-void settle_pools(enum wait wait, int trim);
-void settle_graphs(enum wait wait, int trim);
+void settle_pools(enum settling which, int trim);
+void settle_graphs(enum settling which, int trim);
 void pools_changed(void);
 void pool_freed(const struct entry *entry);
 void forget_pools(void);
@@ -190,23 +192,30 @@ static inline CUresult charge(struct entry *entry)
 
 	if (LIKELY(result == CUDA_SUCCESS))
 		result = current_context(device, &context);
-	if (UNLIKELY(result != CUDA_SUCCESS))
-		return result;
-	entry->owner = context;
-	entry->card = (int8_t)card_of_device(device);
-	return LIKELY(take_or_settle(entry->card, entry->bytes)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+	if (LIKELY(result == CUDA_SUCCESS)) {
+		entry->owner = context;
+		entry->card = (int8_t)card_of_device(device);
+		if (LIKELY(take_or_settle(entry->card, entry->bytes)))
+			return CUDA_SUCCESS;
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*entry = (struct entry){.kind = entry->kind, .card = NO_CARD};
+	return result;
 }
 
-/* Charges, calls the driver, and enters what came of it; the call may add to entry.bytes. */
+/*
+ * Charges, calls the driver, and enters what came of it; the call may add to entry.bytes. Where the driver refuses, too, its error is
+ * returned.
+ */
 #define ALLOCATE_CHARGED(its_kind, size, its_key, call, undo) \
 	struct entry entry = {.kind = its_kind, .bytes = size, .pools = (uint8_t)for_pools}; \
-	CUresult result = charge(&entry); \
-	if (UNLIKELY(result != CUDA_SUCCESS)) \
-		return result; \
-	result = INSIDE(call); \
+	CUresult reason = charge(&entry); \
+	if (UNLIKELY(reason != CUDA_SUCCESS) && !driver_refuses(reason)) \
+		return reason; \
+	CUresult result = INSIDE(call); \
 	if (LIKELY(result == CUDA_SUCCESS)) { \
 		entry.key = (uint64_t)(its_key); \
-		if (LIKELY(table_add(&entry))) \
+		if (LIKELY(reason == CUDA_SUCCESS && table_add(&entry))) \
 			return CUDA_SUCCESS; \
 		INSIDE(undo); \
 		result = CUDA_ERROR_OUT_OF_MEMORY; \

@@ -2,6 +2,8 @@
 /*
  * Stream-ordered allocation. A pool is charged for what it reserves, not for what is in use: freed memory stays with the pool until the
  * driver gives it back, at a synchronization or a trim. The reserve is read again there, and before a request is refused.
+ *
+ * The lock is never held while the driver is called, which may wait for a stream, and so for other threads.
  */
 #include "guard.h"
 
@@ -13,15 +15,20 @@ struct pool {
 	int card;            /* NO_CARD: not charged (the host's, or imported) */
 	int own;             /* made by cuMemPoolCreate: its allocations are in the table */
 	uint64_t charged, in_use;
-	uint64_t in_flight;      /* calls of the driver for this pool without the lock */
+	uint64_t in_flight;      /* requests that the driver is working on */
 	uint64_t spare, claimed; /* what was taken for them beyond charged, and what they get of what is charged */
+	uint64_t users;          /* threads that refer to it without the lock; it is not freed meanwhile */
+	uint64_t calls;          /* of the guard's own that the driver is working on; the handle stays valid meanwhile */
+	uint64_t changes;        /* of its charge, and of its reserve as far as requests and trims change it */
 	struct pool *next;
 };
 
 int pools_in_use;
 static struct pool *pools; /* guarded by lock, as is all that is in them */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* the last of a pool's calls has ended */
 static CUmemoryPool of_device[MAX_DEVICES]; /* each device's current pool; NULL: not asked yet */
+static uint64_t settings; /* how often of_device was emptied */
 static int changed; /* memory was freed since the last settling */
 
 static struct pool *find(CUmemoryPool handle)
@@ -45,81 +52,153 @@ static struct pool *add(CUmemoryPool handle, int card, int own)
 	return new;
 }
 
-static uint64_t attribute(const struct pool *pool, int which, uint64_t otherwise)
+/* A destroyed pool is charged for what is in use, and forgotten with the last of it. */
+static void end_if_unused(struct pool *pool)
 {
-	uint64_t value = 0;
+	if (pool->handle != NULL || pool->in_flight > 0 || pool->users > 0 || pool->calls > 0)
+		return;
+	if (pool->charged > pool->in_use) {
+		give(pool->card, pool->charged - pool->in_use);
+		pool->charged = pool->in_use;
+	}
+	if (pool->in_use > 0)
+		return;
+	struct pool **at = &pools;
+	while (*at != pool)
+		at = &(*at)->next;
+	*at = pool->next;
+	free(pool);
+}
 
-	if (pool->handle == NULL)
-		return otherwise;
-	if (real.cuMemPoolGetAttribute != NULL && INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) == CUDA_SUCCESS)
-		return value;
-	NOTE_ONCE("a memory pool did not report what it reserves: its charge stays until it does");
-	pools_changed();
-	return otherwise;
+static struct pool *use(struct pool *pool)
+{
+	if (pool != NULL)
+		pool->users++;
+	return pool;
+}
+
+static void end_use(struct pool *pool)
+{
+	pool->users--;
+	end_if_unused(pool);
+}
+
+/* Between these two the lock is not held. */
+static void begin_call(struct pool *pool)
+{
+	pool->calls++;
+	pthread_mutex_unlock(&lock);
+}
+
+static void end_call(struct pool *pool)
+{
+	pthread_mutex_lock(&lock);
+	if (--pool->calls == 0)
+		pthread_cond_broadcast(&idle);
 }
 
 /*
- * The charge becomes what is reserved. What was taken for calls in flight covers growth first; what is left of it goes back when no call is
- * in flight. 0 if that does not fit; what is taken is charged + spare in any case. undecided: one of the caller's takes is, until now.
+ * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked again. 0 without one.
+ * The lock is held before and afterwards, not meanwhile.
  */
-static int recharge(struct pool *pool, int undecided)
+enum { MOST_QUESTIONS = 64 };
+static int ask(struct pool *pool, int which, uint64_t *value)
 {
-	uint64_t kept = pool->in_flight > 0 ? pool->spare : 0, have = pool->charged + pool->spare - kept;
-	uint64_t reserved = attribute(pool, POOL_RESERVED, have), moved = reserved > have ? reserved - have : 0;
+	for (int i = 0; real.cuMemPoolGetAttribute != NULL && pool->handle != NULL && i < MOST_QUESTIONS; i++) {
+		CUmemoryPool handle = pool->handle;
+		uint64_t changes = pool->changes;
+		begin_call(pool);
+		CUresult result = INSIDE(real.cuMemPoolGetAttribute(handle, which, value));
+		end_call(pool);
+		if (result != CUDA_SUCCESS)
+			break;
+		if (pool->changes == changes)
+			return 1;
+	}
+	if (pool->handle != NULL) {
+		NOTE_ONCE("a memory pool did not report what it reserves: its charge stays until it does");
+		pools_changed();
+	}
+	return 0;
+}
 
+/*
+ * The charge becomes what is reserved. What was taken for requests in flight covers growth first; what is left of it goes back when none is
+ * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged. undecided: one of
+ * the caller's takes is, until now. The lock is not held while the driver is asked.
+ */
+static uint64_t recharge(struct pool *pool, int own, int undecided)
+{
+	uint64_t reserved = 0;
+	int known = ask(pool, POOL_RESERVED, &reserved);
+	uint64_t kept = pool->in_flight > (uint64_t)own ? pool->spare : 0, have = pool->charged + pool->spare - kept;
+
+	if (!known)
+		reserved = have;
+	uint64_t moved = reserved > have ? reserved - have : 0;
 	if (moved > kept)
 		moved = kept;
 	have += moved;
 	pool->spare = kept - moved;
 	pool->charged = have;
+	pool->changes++;
 	if (reserved < have)
 		give(pool->card, have - reserved);
 	if (undecided)
 		taken(pool->card);
 	if (reserved > have && !take(pool->card, reserved - have))
-		return 0;
+		return reserved - have;
 	pool->charged = reserved;
-	return 1;
+	return 0;
 }
 
-static void settle_pool(struct pool *pool, int trim)
+static void trim_pool(struct pool *pool, uint64_t keep)
+{
+	CUmemoryPool handle = pool->handle;
+
+	if (real.cuMemPoolTrimTo == NULL || handle == NULL)
+		return;
+	begin_call(pool);
+	INSIDE(real.cuMemPoolTrimTo(handle, keep));
+	end_call(pool);
+	pool->changes++;
+}
+
+static void settle_pool(struct pool *pool, int own, int trim)
 {
 	if (pool->card == NO_CARD || pool->handle == NULL)
 		return;
 	if (trim)
-		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
-	if (!recharge(pool, 0) && pool->in_flight == 0) { /* a request in flight is yet to be undone, or finds the same at its end */
-		uint64_t reserved = attribute(pool, POOL_RESERVED, pool->charged);
-		if (reserved > pool->charged) {
-			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
-			if (take_anyway(pool->card, reserved - pool->charged))
-				pool->charged = reserved;
-		}
+		trim_pool(pool, 0);
+	uint64_t more = recharge(pool, own, 0);
+	if (more > 0 && pool->in_flight <= (uint64_t)own) { /* a request in flight is yet to be undone, or finds the same at its end */
+		NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
+		if (take_anyway(pool->card, more))
+			pool->charged += more;
 	}
 }
 
-static void settle_locked(int trim)
-{
-	for (struct pool *one = pools; one != NULL; one = one->next)
-		settle_pool(one, trim && real.cuMemPoolTrimTo != NULL);
-}
-
-void settle_pools(enum wait wait, int trim)
+void settle_pools(enum settling which, int trim)
 {
 	if (!__atomic_load_n(&pools_in_use, __ATOMIC_ACQUIRE))
 		return;
-	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0) {
-		pools_changed();
-		return;
+	pthread_mutex_lock(&lock);
+	for (struct pool *one = pools, *next; one != NULL; one = next) {
+		use(one);
+		if (which == ALL || one->in_flight == 0)
+			settle_pool(one, 0, trim);
+		else
+			pools_changed();
+		next = one->next;
+		end_use(one);
 	}
-	settle_locked(trim);
 	pthread_mutex_unlock(&lock);
 }
 
-void settle(void)
+static void settle(void)
 {
-	settle_pools(WAIT, 0);
-	settle_graphs(WAIT, 0);
+	settle_pools(ALL, 0);
+	settle_graphs(ALL, 0);
 }
 
 void settle_if_changed(void)
@@ -152,8 +231,8 @@ int take_or_settle(int card, uint64_t bytes)
 	for (int trim = 0; trim <= 1; trim++) {
 		int kept = for_pools;
 		for_pools = 0; /* what is settled is the driver's */
-		settle_pools(WAIT, trim);
-		settle_graphs(WAIT, trim);
+		settle_pools(ALL, trim);
+		settle_graphs(ALL, trim);
 		for_pools = kept;
 		if (take(card, bytes))
 			return 1;
@@ -161,70 +240,171 @@ int take_or_settle(int card, uint64_t bytes)
 	return 0;
 }
 
+/* The pool of a handle, with a user more, or NULL. The lock is not held by the caller of these. */
+static struct pool *use_known(CUmemoryPool handle)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *pool = use(handle == NULL ? NULL : find(handle));
+	pthread_mutex_unlock(&lock);
+	return pool;
+}
+
 /* A pool that was not made here. NULL if it cannot be charged. */
-static struct pool *add_of_device(CUmemoryPool handle, CUdevice device)
+static struct pool *use_of_device(CUmemoryPool handle, CUdevice device)
 {
 	int card = card_of_device(device);
 
-	return card == NO_CARD ? NULL : add(handle, card, 0);
+	pthread_mutex_lock(&lock);
+	struct pool *pool = find(handle);
+	pool = use(pool != NULL || card == NO_CARD ? pool : add(handle, card, 0));
+	pthread_mutex_unlock(&lock);
+	return pool;
 }
 
-static struct pool *current_pool(CUdevice device)
+static struct pool *use_current(CUdevice device)
 {
+	pthread_mutex_lock(&lock);
 	CUmemoryPool handle = of_device[device];
-
-	if (handle == NULL) {
-		if (real.cuDeviceGetMemPool == NULL || INSIDE(real.cuDeviceGetMemPool(&handle, device)) != CUDA_SUCCESS || handle == NULL)
-			return NULL;
+	struct pool *pool = use(handle == NULL ? NULL : find(handle));
+	uint64_t before = settings;
+	pthread_mutex_unlock(&lock);
+	if (pool != NULL)
+		return pool;
+	if (real.cuDeviceGetMemPool == NULL || INSIDE(real.cuDeviceGetMemPool(&handle, device)) != CUDA_SUCCESS || handle == NULL)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	if (settings == before) /* else another thread may have set another one */
 		of_device[device] = handle;
-	}
-	struct pool *known = find(handle);
-	return known != NULL ? known : add_of_device(handle, device);
+	pthread_mutex_unlock(&lock);
+	return use_of_device(handle, device);
 }
 
 /* A pool that was not made here is a device's default pool. */
-static struct pool *pool_of(CUmemoryPool handle)
+static struct pool *use_pool(CUmemoryPool handle)
 {
 	CUmemoryPool standard;
-	struct pool *known = find(handle);
+	struct pool *known = use_known(handle);
 	CUdevice device;
 
-	if (known != NULL)
+	if (known != NULL || handle == NULL)
 		return known;
 	for (CUdevice one = 0; real.cuDeviceGetDefaultMemPool != NULL && one < device_count(); one++)
 		if (INSIDE(real.cuDeviceGetDefaultMemPool(&standard, one)) == CUDA_SUCCESS && standard == handle)
-			return add_of_device(handle, one);
+			return use_of_device(handle, one);
+	if (current_device(&device) != CUDA_SUCCESS)
+		return NULL;
 	NOTE_ONCE("an unknown memory pool is charged to the current device");
-	return current_device(&device) == CUDA_SUCCESS ? add_of_device(handle, device) : NULL;
+	return use_of_device(handle, device);
 }
 
 static int capturing(CUstream stream, int own_stream)
 {
-	CUresult (*ask)(CUstream, int *) = own_stream ? real.cuStreamIsCapturing_ptsz : real.cuStreamIsCapturing;
+	CUresult (*is_capturing)(CUstream, int *) = own_stream ? real.cuStreamIsCapturing_ptsz : real.cuStreamIsCapturing;
 	int status = 0;
 
-	return ask != NULL && INSIDE(ask(stream, &status)) == CUDA_SUCCESS && status != 0;
+	return is_capturing != NULL && INSIDE(is_capturing(stream, &status)) == CUDA_SUCCESS && status != 0;
 }
 
-/* Room for a request that the budget has no room for: the pool's own free memory, or none is needed. */
+/* Room for a request: of the budget, or the pool's own free memory, or none is needed. */
 enum room { TAKEN, CLAIMED, CAPTURED, NONE };
-static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, int own_stream)
+
+/* A request for memory of a pool, which it uses. */
+struct request {
+	CUdeviceptr *out;
+	size_t bytes;
+	CUmemoryPool from;
+	CUstream stream;
+	int from_pool, own_stream; /* by which function */
+	struct pool *pool;
+	enum room room;
+};
+
+static CUresult call_driver(const struct request *request)
 {
-	if (take_undecided(pool->card, bytes))
-		return TAKEN;
-	if (capturing(stream, own_stream))
-		return CAPTURED; /* it becomes a node of a graph */
-	for (int trim = 0; trim <= 1; trim++) {
-		uint64_t used = attribute(pool, POOL_USED, pool->charged) + pool->claimed;
-		recharge(pool, 0);
-		if (pool->charged >= used && pool->charged - used >= bytes)
-			return CLAIMED; /* if it is not in one piece, the pool grows, which is undone */
-		settle_locked(trim && real.cuMemPoolTrimTo != NULL);
-		settle_graphs(TRY, trim);
-		if (take_undecided(pool->card, bytes))
-			return TAKEN;
+	const struct request *r = request;
+
+	if (r->from_pool && r->own_stream)
+		return INSIDE(real.cuMemAllocFromPoolAsync_ptsz(r->out, r->bytes, r->from, r->stream));
+	if (r->from_pool)
+		return INSIDE(real.cuMemAllocFromPoolAsync(r->out, r->bytes, r->from, r->stream));
+	return r->own_stream ? INSIDE(real.cuMemAllocAsync_ptsz(r->out, r->bytes, r->stream)) : INSIDE(real.cuMemAllocAsync(r->out, r->bytes, r->stream));
+}
+
+static void free_again(const struct request *request)
+{
+	if (request->own_stream)
+		INSIDE(real.cuMemFreeAsync_ptsz(*request->out, request->stream));
+	else
+		INSIDE(real.cuMemFreeAsync(*request->out, request->stream));
+}
+
+/* The driver's own error where it refuses, too. A stream of the program's needs no current context. */
+static CUresult refuse(const struct request *request, CUresult reason)
+{
+	int no_pool = request->from_pool && request->from == NULL;
+
+	if (!no_pool && ((reason == CUDA_ERROR_OUT_OF_MEMORY && (uintptr_t)request->stream > 2) || !driver_refuses(reason)))
+		return reason;
+	CUresult result = call_driver(request);
+	if (result != CUDA_SUCCESS)
+		return result;
+	free_again(request);
+	return reason;
+}
+
+static int takes(struct request *request)
+{
+	struct pool *pool = request->pool;
+
+	if (!take_undecided(pool->card, request->bytes))
+		return 0;
+	pthread_mutex_lock(&lock);
+	pool->in_flight++;
+	pool->spare += request->bytes;
+	pthread_mutex_unlock(&lock);
+	request->room = TAKEN;
+	return 1;
+}
+
+/* If what is free is not in one piece, the pool grows, which is undone. */
+static int claims(struct request *request)
+{
+	struct pool *pool = request->pool;
+	uint64_t used = 0;
+
+	pthread_mutex_lock(&lock);
+	recharge(pool, 0, 0);
+	used = (ask(pool, POOL_USED, &used) ? used : pool->charged) + pool->claimed;
+	int fits = pool->charged >= used && pool->charged - used >= request->bytes;
+	if (fits) {
+		pool->in_flight++;
+		pool->claimed += request->bytes;
 	}
-	return NONE;
+	pthread_mutex_unlock(&lock);
+	request->room = CLAIMED;
+	return fits;
+}
+
+static int make_room(struct request *request)
+{
+	if (takes(request))
+		return 1;
+	if (capturing(request->stream, request->own_stream)) { /* it becomes a node of a graph */
+		pthread_mutex_lock(&lock);
+		request->pool->in_flight++;
+		pthread_mutex_unlock(&lock);
+		request->room = CAPTURED;
+		return 1;
+	}
+	for (int trim = 0; trim <= 1; trim++) {
+		if (claims(request))
+			return 1;
+		settle_pools(ALL, trim);
+		settle_graphs(ALL, trim);
+		if (takes(request))
+			return 1;
+	}
+	return 0;
 }
 
 /*
@@ -246,54 +426,14 @@ static int waited_for(CUstream stream)
 	return result == CUDA_SUCCESS;
 }
 
-/* A request for memory of a pool. The lock is not held while the driver allocates: that may wait for a stream, and so for other threads. */
-struct request {
-	struct pool *pool;
-	CUdeviceptr *out;
-	uint64_t bytes;
-	CUstream stream;
-	int own_stream;
-	enum room room;
-};
-
-/* Finds room, and keeps the pool until end_request. */
-static CUresult begin_locked(struct request *request)
-{
-	struct pool *pool = request->pool;
-
-	if (pool == NULL)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (pool->card == NO_CARD)
-		return CUDA_SUCCESS;
-	request->room = make_room(pool, request->bytes, request->stream, request->own_stream);
-	if (request->room == NONE)
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pool->in_flight++;
-	pool->spare += request->room == TAKEN ? request->bytes : 0;
-	pool->claimed += request->room == CLAIMED ? request->bytes : 0;
-	return CUDA_SUCCESS;
-}
-
-static void destroyed_and_empty(struct pool *pool);
-
-static void landed(struct pool *pool)
-{
-	pool->in_flight--;
-	if (pool->handle == NULL)
-		destroyed_and_empty(pool);
-}
-
-/* The allocation is freed, and the pool trimmed. The lock is not held, and the pool is kept. */
+/* The allocation is freed, and the pool trimmed. */
 static void undo(const struct request *request)
 {
 	struct pool *pool = request->pool;
 	CUstream stream = request->stream;
 	uint64_t extra = request->room == TAKEN ? request->bytes : 0;
 
-	if (request->own_stream)
-		INSIDE(real.cuMemFreeAsync_ptsz(*request->out, stream));
-	else
-		INSIDE(real.cuMemFreeAsync(*request->out, stream));
+	free_again(request);
 	if (!waited_for(request->own_stream && stream == NULL ? OWN_STREAM : stream))
 		pools_changed();
 	else if (request->own_stream)
@@ -301,20 +441,18 @@ static void undo(const struct request *request)
 	else
 		INSIDE(real.cuStreamSynchronize(stream));
 	pthread_mutex_lock(&lock);
-	if (real.cuMemPoolTrimTo != NULL && pool->handle != NULL)
-		INSIDE(real.cuMemPoolTrimTo(pool->handle, pool->charged > extra ? pool->charged - extra : 0));
-	pool->in_flight--;
-	settle_pool(pool, 0);
-	pool->in_flight++;
-	landed(pool);
+	trim_pool(pool, pool->charged > extra ? pool->charged - extra : 0);
+	settle_pool(pool, 1, 0);
 	pthread_mutex_unlock(&lock);
 }
 
-static int end_locked(struct request *request, CUresult result)
+/* Whether what came of the request fits. */
+static int settle_request(struct request *request, CUresult result)
 {
 	struct pool *pool = request->pool;
 	struct entry entry = {.kind = POOLED, .bytes = request->bytes, .owner = pool, .card = (int8_t)pool->card};
 
+	pool->changes++;
 	pool->claimed -= request->room == CLAIMED ? request->bytes : 0;
 	if (result != CUDA_SUCCESS) {
 		uint64_t back = request->room != TAKEN ? 0 : request->bytes < pool->spare ? request->bytes : pool->spare;
@@ -322,41 +460,31 @@ static int end_locked(struct request *request, CUresult result)
 		give(pool->card, back);
 		if (request->room == TAKEN)
 			taken(pool->card);
-		landed(pool);
 		return 1;
 	}
 	entry.key = *request->out;
-	pool->in_flight--;
-	int fits = recharge(pool, request->room == TAKEN) && (!pool->own || table_add(&entry));
-	pool->in_flight++;
-	if (fits) {
-		pool->in_use += pool->own ? request->bytes : 0;
-		landed(pool);
-	}
-	return fits;
+	if (recharge(pool, 1, request->room == TAKEN) > 0 || (pool->own && !table_add(&entry)))
+		return 0;
+	pool->in_use += pool->own ? request->bytes : 0;
+	return 1;
 }
 
 static CUresult end_request(struct request *request, CUresult result)
 {
-	pthread_mutex_lock(&lock);
-	int fits = end_locked(request, result);
-	pthread_mutex_unlock(&lock);
-	if (fits)
-		return result;
-	undo(request);
-	return CUDA_ERROR_OUT_OF_MEMORY;
-}
+	struct pool *pool = request->pool;
 
-#define ALLOCATE(the_pool, is_own_stream, call) \
-	struct request request = {.out = out, .bytes = bytes, .stream = stream, .own_stream = is_own_stream}; \
-	pthread_mutex_lock(&lock); \
-	request.pool = the_pool; \
-	CUresult result = begin_locked(&request); \
-	pthread_mutex_unlock(&lock); \
-	if (result != CUDA_SUCCESS) \
-		return result; \
-	result = INSIDE(call); \
-	return request.pool->card == NO_CARD ? result : end_request(&request, result)
+	pthread_mutex_lock(&lock);
+	if (!settle_request(request, result)) {
+		pthread_mutex_unlock(&lock);
+		undo(request);
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+		pthread_mutex_lock(&lock);
+	}
+	pool->in_flight--;
+	end_use(pool);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
 
 /* The pool is that of the stream's device, which may not be the current one. Handles up to 2 stand for default streams. */
 static CUresult device_of_stream(CUstream stream, CUdevice *device)
@@ -370,35 +498,47 @@ static CUresult device_of_stream(CUstream stream, CUdevice *device)
 	return result;
 }
 
-#define ALLOCATE_FROM_CURRENT(is_own_stream, call) \
-	CUdevice device; \
-	CUresult asked = device_of_stream(stream, &device); \
-	if (asked != CUDA_SUCCESS) \
-		return asked; \
-	ALLOCATE(current_pool(device), is_own_stream, call)
+static CUresult allocate(struct request *request)
+{
+	CUdevice device;
+	CUresult result = request->from_pool ? CUDA_SUCCESS : device_of_stream(request->stream, &device);
+
+	if (result != CUDA_SUCCESS)
+		return refuse(request, result);
+	struct pool *pool = request->pool = request->from_pool ? use_pool(request->from) : use_current(device);
+	if (pool == NULL)
+		return refuse(request, no_card());
+	if (pool->card != NO_CARD && make_room(request))
+		return end_request(request, call_driver(request));
+	result = pool->card == NO_CARD ? call_driver(request) : refuse(request, CUDA_ERROR_OUT_OF_MEMORY);
+	pthread_mutex_lock(&lock);
+	end_use(pool);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	TAKES(cuMemAllocAsync, (out, bytes, stream));
-	ALLOCATE_FROM_CURRENT(0, real.cuMemAllocAsync(out, bytes, stream));
+	return allocate(&(struct request){.out = out, .bytes = bytes, .stream = stream});
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	TAKES(cuMemAllocAsync_ptsz, (out, bytes, stream));
-	ALLOCATE_FROM_CURRENT(1, real.cuMemAllocAsync_ptsz(out, bytes, stream));
+	return allocate(&(struct request){.out = out, .bytes = bytes, .stream = stream, .own_stream = 1});
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	TAKES(cuMemAllocFromPoolAsync, (out, bytes, pool, stream));
-	ALLOCATE(pool_of(pool), 0, real.cuMemAllocFromPoolAsync(out, bytes, pool, stream));
+	return allocate(&(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1});
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	TAKES(cuMemAllocFromPoolAsync_ptsz, (out, bytes, pool, stream));
-	ALLOCATE(pool_of(pool), 1, real.cuMemAllocFromPoolAsync_ptsz(out, bytes, pool, stream));
+	return allocate(&(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1, .own_stream = 1});
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
@@ -413,29 +553,13 @@ EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 	FREE(find_linear(address, &entry_), real.cuMemFreeAsync_ptsz(address, stream));
 }
 
-static void destroyed_and_empty(struct pool *pool)
-{
-	if (pool->charged > pool->in_use) {
-		give(pool->card, pool->charged - pool->in_use);
-		pool->charged = pool->in_use;
-	}
-	if (pool->in_use > 0 || pool->in_flight > 0)
-		return;
-	struct pool **at = &pools;
-	while (*at != pool)
-		at = &(*at)->next;
-	*at = pool->next;
-	free(pool);
-}
-
 void pool_freed(const struct entry *entry)
 {
 	struct pool *pool = entry->owner;
 
 	pthread_mutex_lock(&lock);
 	pool->in_use -= entry->bytes;
-	if (pool->handle == NULL)
-		destroyed_and_empty(pool);
+	end_if_unused(pool);
 	pthread_mutex_unlock(&lock);
 	pools_changed();
 }
@@ -455,59 +579,76 @@ static int card_of_pool(const CUmemLocation *location, int type, int *card)
 	return *card != NO_CARD || !may_exist(device);
 }
 
+/* A pool that was made just now. If its handle is known, it is that of one that was destroyed. */
+static int add_made(CUmemoryPool handle, int card)
+{
+	pthread_mutex_lock(&lock);
+	struct pool *stale = find(handle);
+	if (stale != NULL) {
+		stale->handle = NULL;
+		end_if_unused(stale);
+	}
+	int added = add(handle, card, 1) != NULL;
+	pthread_mutex_unlock(&lock);
+	return added;
+}
+
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 {
 	int card = NO_CARD;
 
 	GIVES(cuMemPoolCreate, (out, props));
-	if (props != NULL && !card_of_pool(&props->location, props->type, &card))
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&lock);
+	CUresult reason = props == NULL || card_of_pool(&props->location, props->type, &card) ? CUDA_SUCCESS : no_card();
+	if (reason == CUDA_ERROR_OUT_OF_MEMORY)
+		return reason;
 	CUresult result = INSIDE(real.cuMemPoolCreate(out, props));
-	if (result == CUDA_SUCCESS && add(*out, card, 1) == NULL) {
-		INSIDE(real.cuMemPoolDestroy(*out));
-		result = CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	pthread_mutex_unlock(&lock);
-	return result;
+	if (result != CUDA_SUCCESS || (reason == CUDA_SUCCESS && add_made(*out, card)))
+		return result;
+	INSIDE(real.cuMemPoolDestroy(*out));
+	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /* What is in a pool of another process is charged there. */
 EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle, int type, unsigned long long flags)
 {
 	GIVES(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
-	pthread_mutex_lock(&lock);
 	CUresult result = INSIDE(real.cuMemPoolImportFromShareableHandle(out, handle, type, flags));
 	if (result == CUDA_SUCCESS)
-		add(*out, NO_CARD, 1);
-	pthread_mutex_unlock(&lock);
+		add_made(*out, NO_CARD);
 	return result;
 }
 
 /* From CUDA 13 on the host, and managed memory, have pools that the driver makes. */
-#define EXISTING(call) \
-	int card; \
-	pthread_mutex_lock(&lock); \
-	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS && find(*out) == NULL && card_of_pool(location, type, &card)) \
-		add(*out, card, 0); \
-	pthread_mutex_unlock(&lock); \
-	return result
+static CUresult found(CUresult result, CUmemoryPool handle, const CUmemLocation *location, int type)
+{
+	int card;
+
+	if (result != CUDA_SUCCESS || !card_of_pool(location, type, &card))
+		return result;
+	pthread_mutex_lock(&lock);
+	if (find(handle) == NULL)
+		add(handle, card, 0);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
 
 EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
 {
 	GIVES(cuMemGetDefaultMemPool, (out, location, type));
-	EXISTING(real.cuMemGetDefaultMemPool(out, location, type));
+	CUresult result = INSIDE(real.cuMemGetDefaultMemPool(out, location, type));
+	return found(result, result == CUDA_SUCCESS ? *out : NULL, location, type);
 }
 
 EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
 {
 	GIVES(cuMemGetMemPool, (out, location, type));
-	EXISTING(real.cuMemGetMemPool(out, location, type));
+	CUresult result = INSIDE(real.cuMemGetMemPool(out, location, type));
+	return found(result, result == CUDA_SUCCESS ? *out : NULL, location, type);
 }
 
 static void forget_current(void)
 {
+	settings++;
 	for (int i = 0; i < MAX_DEVICES; i++)
 		of_device[i] = NULL;
 }
@@ -517,18 +658,19 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	GIVES(cuMemPoolDestroy, (handle));
 	pthread_mutex_lock(&lock);
-	struct pool *pool = handle == NULL ? NULL : find(handle);
-	if (pool != NULL) {
+	struct pool *pool = use(handle == NULL ? NULL : find(handle));
+	if (pool != NULL)
 		pool->handle = NULL; /* another thread may get the same handle at once */
-		pool->in_flight++;
-	}
+	while (pool != NULL && pool->calls > 0)
+		pthread_cond_wait(&idle, &lock);
+	forget_current();
 	pthread_mutex_unlock(&lock);
 	CUresult result = INSIDE(real.cuMemPoolDestroy(handle));
 	pthread_mutex_lock(&lock);
 	if (pool != NULL && result != CUDA_SUCCESS)
 		pool->handle = handle;
 	if (pool != NULL)
-		landed(pool);
+		end_use(pool);
 	forget_current();
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -538,38 +680,39 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 {
 	GIVES(cuMemPoolTrimTo, (handle, keep));
 	CUresult result = INSIDE(real.cuMemPoolTrimTo(handle, keep));
-	settle_pools(WAIT, 0);
+	settle_pools(ALL, 0);
+	return result;
+}
+
+/* Another pool is current now. */
+static CUresult pool_set(CUresult result)
+{
+	pthread_mutex_lock(&lock);
+	forget_current();
+	pthread_mutex_unlock(&lock);
 	return result;
 }
 
 EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
 	GIVES(cuDeviceSetMemPool, (device, pool));
-	pthread_mutex_lock(&lock);
-	CUresult result = INSIDE(real.cuDeviceSetMemPool(device, pool));
-	forget_current();
-	pthread_mutex_unlock(&lock);
-	return result;
+	return pool_set(INSIDE(real.cuDeviceSetMemPool(device, pool)));
 }
 
 EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool)
 {
 	GIVES(cuMemSetMemPool, (location, type, pool));
-	pthread_mutex_lock(&lock);
-	CUresult result = INSIDE(real.cuMemSetMemPool(location, type, pool));
-	forget_current();
-	pthread_mutex_unlock(&lock);
-	return result;
+	return pool_set(INSIDE(real.cuMemSetMemPool(location, type, pool)));
 }
 
 /*
- * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It waits for no other
- * thread that the driver does not make it wait for: if another one settles, what is changed stays marked.
+ * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It must not wait for
+ * other threads' requests, in the driver neither: the pools that these are for are settled later.
  */
 #define SYNCHRONIZE(call) \
 	CUresult result = INSIDE(call); \
-	settle_pools(TRY, 0); \
-	settle_graphs(TRY, 0); \
+	settle_pools(IDLE, 0); \
+	settle_graphs(IDLE, 0); \
 	return result
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)
@@ -606,8 +749,10 @@ EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
 void forget_pools(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+	static const pthread_cond_t none = PTHREAD_COND_INITIALIZER;
 
 	lock = fresh;
+	idle = none;
 	pools = NULL;
 	pools_in_use = changed = 0;
 	forget_current();

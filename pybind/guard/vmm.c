@@ -103,8 +103,10 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 	if (prop == NULL || !on_device(&prop->location, &device))
 		return INSIDE(real.cuMemCreate(out, bytes, prop, flags)); /* memory of the host */
 	int card = card_of_device(device);
+	if (card == NO_CARD && may_exist(device) && no_card() == CUDA_ERROR_OUT_OF_MEMORY)
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (card == NO_CARD)
-		return may_exist(device) ? CUDA_ERROR_OUT_OF_MEMORY : INSIDE(real.cuMemCreate(out, bytes, prop, flags));
+		return INSIDE(real.cuMemCreate(out, bytes, prop, flags)); /* which the driver refuses */
 	struct physical *physical = malloc(sizeof *physical);
 	if (physical == NULL || !take_or_settle(card, bytes)) {
 		free(physical);

@@ -29,7 +29,6 @@ CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"  # any: there is none
 
 # What differs on purpose, with a reason each.
 MEANT = {
-    "call cuMemAlloc*": "without a device the guard refuses these itself: it asks for the card before it asks for the memory",
     "process after-dlclose": "the guard holds the driver",
 }
 

@@ -91,13 +91,23 @@ static CUresult count_and_fail(const char *name) {
 /* A closed gate: calls of that name wait in front of it, as a launch waits when the queue of its stream is full. */
 static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
 static char gate[64];
-static int waiting;
+static int waiting, first_only, held;
 
 /* fakecuda_gate closes the gate for calls of a name; "" opens it. */
 EXPORT void fakecuda_gate(const char *name) {
 	pthread_mutex_lock(&counters_lock);
 	snprintf(gate, sizeof gate, "%s", name);
+	first_only = held = 0;
 	pthread_cond_broadcast(&gate_opened);
+	pthread_mutex_unlock(&counters_lock);
+}
+
+/* fakecuda_gate_first closes the gate for the next call of a name; later ones pass. */
+EXPORT void fakecuda_gate_first(const char *name) {
+	pthread_mutex_lock(&counters_lock);
+	snprintf(gate, sizeof gate, "%s", name);
+	first_only = 1;
+	held = 0;
 	pthread_mutex_unlock(&counters_lock);
 }
 
@@ -108,10 +118,12 @@ static void wait_at_the_gate(const char *name) {
 	if (__atomic_load_n(&gate[0], __ATOMIC_RELAXED) == 0)
 		return;
 	pthread_mutex_lock(&counters_lock);
-	waiting++;
-	while (strcmp(gate, name) == 0)
+	int passes = strcmp(gate, name) != 0 || (first_only && held);
+	held = held || !passes;
+	waiting += !passes;
+	while (!passes && strcmp(gate, name) == 0)
 		pthread_cond_wait(&gate_opened, &counters_lock);
-	waiting--;
+	waiting -= !passes;
 	pthread_mutex_unlock(&counters_lock);
 }
 
