@@ -59,6 +59,11 @@ typedef struct {
 	int result;
 } instantiation;
 typedef struct {
+	unsigned devices;
+	size_t bytes;
+	unsigned long long handle_types, flags;
+} multicast_prop;
+typedef struct {
 	int resource_type;
 	void *resource;
 	int subresource_type;
@@ -96,6 +101,7 @@ typedef struct {
 	X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0) \
 	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
 	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
+	X(cuMulticastCreate, "cuMulticastCreate", 12010, 0) X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0) \
 	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
 	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
 	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) \
@@ -172,7 +178,7 @@ static void find(const char *way)
 
 /* What a row's allocation holds; bytes is the requested size, a multiple of 2 MiB. */
 struct object {
-	uint64_t a, b, bytes;
+	uint64_t a, b, bytes, multicast;
 	void *p, *q;
 };
 
@@ -352,52 +358,96 @@ static int take_imported(struct object *o)
 	return result;
 }
 
-/* What refers to one chunk at a time in the fake driver: each allocation but the first is an ordinary one. */
-static int referring;
-static int bound(struct object *o, int result)
+/* A multicast object of one GPU, as large as the memory that is bound to it. */
+static int new_multicast(struct object *o)
 {
-	calm();
-	cu.cuMemRelease(o->a);
-	o->b = result == 0;
-	referring = result == 0;
+	multicast_prop prop = {.devices = 1, .bytes = o->bytes};
+	int result = cu.cuMulticastCreate(&o->multicast, &prop);
+	if (result == 0 && (result = cu.cuMulticastAddDevice(o->multicast, 0)) != 0) {
+		calm();
+		cu.cuMemRelease(o->multicast);
+	}
 	return result;
 }
+static int end_multicast(struct object *o, int result)
+{
+	calm();
+	if (result != 0)
+		cu.cuMemRelease(o->multicast);
+	return result;
+}
+/* The binding is all that is left of the memory. */
 static int take_bound(struct object *o)
 {
-	int result = take_virtual(o);
-	return result != 0 || referring ? result : bound(o, cu.cuMulticastBindMem(77ull, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull));
+	int result = new_multicast(o);
+	if (result != 0)
+		return result;
+	if ((result = take_virtual(o)) != 0)
+		return end_multicast(o, result);
+	result = cu.cuMulticastBindMem(o->multicast, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull);
+	calm();
+	cu.cuMemRelease(o->a);
+	return end_multicast(o, result);
 }
+/* In two parts, the second one first; 2 MiB in one. */
+static size_t second_part(const struct object *o) { return o->bytes / 2 / (2 * MIB) * (2 * MIB); }
 static int take_bound2(struct object *o)
 {
-	int result = take_virtual(o);
-	return result != 0 || referring ? result : bound(o, cu.cuMulticastBindMem_v2(77ull, 0, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull));
+	size_t at = second_part(o), rest = o->bytes - at;
+	int result = new_multicast(o);
+	if (result != 0)
+		return result;
+	if ((result = take_virtual(o)) != 0)
+		return end_multicast(o, result);
+	result = cu.cuMulticastBindMem_v2(o->multicast, 0, at, o->a, (size_t)0, rest, 0ull);
+	if (result == 0 && at > 0 && (result = cu.cuMulticastBindMem_v2(o->multicast, 0, (size_t)0, o->a, rest, at, 0ull)) != 0) {
+		calm();
+		cu.cuMulticastUnbind(o->multicast, 0, at, rest);
+	}
+	calm();
+	cu.cuMemRelease(o->a);
+	return end_multicast(o, result);
 }
-/* By the address where it is mapped: the binding is all that is left of it. */
+/* By the address where it is mapped. */
 static int bound_address(struct object *o, int second)
 {
-	int result = referring ? take_virtual(o) : take_mapped(o);
-	if (result != 0 || referring)
+	int result = new_multicast(o);
+	if (result != 0)
 		return result;
+	if ((result = take_mapped(o)) != 0)
+		return end_multicast(o, result);
 	if (second)
-		result = cu.cuMulticastBindAddr_v2(77ull, 0, (size_t)0, o->b, (size_t)o->bytes, 0ull);
+		result = cu.cuMulticastBindAddr_v2(o->multicast, 0, (size_t)0, o->b, (size_t)o->bytes, 0ull);
 	else
-		result = cu.cuMulticastBindAddr(77ull, (size_t)0, o->b, (size_t)o->bytes, 0ull);
+		result = cu.cuMulticastBindAddr(o->multicast, (size_t)0, o->b, (size_t)o->bytes, 0ull);
 	calm();
 	drop_mapped(o);
-	o->b = result == 0;
-	referring = result == 0;
-	return result;
+	return end_multicast(o, result);
 }
 static int take_bound_address(struct object *o) { return bound_address(o, 0); }
 static int take_bound_address2(struct object *o) { return bound_address(o, 1); }
-static int drop_bound(struct object *o)
+static int drop_part(struct object *o, size_t at, size_t bytes)
 {
-	if (!o->b)
-		return cu.cuMemRelease(o->a);
-	int result = cu.cuMulticastUnbind(77ull, 0, (size_t)0, (size_t)o->bytes);
-	referring = result != 0;
+	int result = cu.cuMulticastUnbind(o->multicast, 0, at, bytes);
+	if (result == 0 && at == 0) {
+		calm();
+		cu.cuMemRelease(o->multicast);
+	}
 	return result;
 }
+static int drop_bound(struct object *o) { return drop_part(o, 0, o->bytes); }
+static int drop_bound2(struct object *o)
+{
+	size_t at = second_part(o);
+	int result = at == 0 || o->b == 1 ? 0 : drop_part(o, at, o->bytes - at);
+	if (result != 0)
+		return result;
+	o->b = 1; /* it may be dropped again if the first part is not */
+	return drop_part(o, 0, at == 0 ? o->bytes : at);
+}
+
+/* What refers to one chunk at a time in the fake driver: each allocation but the first is an ordinary one. */
+static int referring;
 static array_map tile(uint64_t handle, int operation)
 {
 	return (array_map){.resource = &cu, .operation = operation, .handle = handle, .mask = 1};
@@ -553,7 +603,7 @@ static const struct row {
 	{"pool_ptsz", take_pool_ptsz, drop_async_ptsz}, {"orphan", take_orphan, drop_async}, {"set_pool", take_set_pool, drop_async},
 	{"virtual", take_virtual, drop_virtual}, {"mapped", take_mapped, drop_mapped}, {"retained", take_retained, drop_virtual},
 	{"imported", take_imported, drop_virtual}, {"bound", take_bound, drop_bound}, {"bound_address", take_bound_address, drop_bound}, {"tile", take_tile, drop_tile},
-	{"bound2", take_bound2, drop_bound}, {"bound_address2", take_bound_address2, drop_bound}, {"location", take_location, drop_location},
+	{"bound2", take_bound2, drop_bound2}, {"bound_address2", take_bound_address2, drop_bound}, {"location", take_location, drop_location},
 	{"child", take_child, drop_graph},
 	{"array", take_array, drop_array}, {"array_v1", take_array_v1, drop_array}, {"array3d", take_array3d, drop_array},
 	{"array3d_v1", take_array3d_v1, drop_array}, {"layers", take_layers, drop_array}, {"mipmapped", take_mipmapped, drop_mipmapped},

@@ -195,7 +195,8 @@ struct machine {
 	uint64_t last_capture;
 
 	struct memory *memories;
-	struct handle *handles, *bound, *tiled;
+	struct handle *handles, *tiled;
+	struct multicast *multicasts;
 	struct mapping *mappings; /* in address order */
 	struct reservation *reservations;
 	struct held *ranges;
@@ -335,6 +336,13 @@ int find_mapping(uint64_t addr, struct place *out);
 void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
 void exports_closed(void);
+struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu);
+struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
+void release_part(struct handle *handle);
+
+/* multicast.c */
+int end_multicast(CUhandle number); /* 0 if it is none */
+void end_multicasts(void);
 
 /* stream.c */
 enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };

@@ -278,8 +278,9 @@ EXPORT CUresult cuMemRelease(CUhandle number) {
 		handle->held--;
 		drop_handle(handle);
 	}
+	int found = handle != NULL || end_multicast(number);
 	UNLOCK;
-	return handle != NULL ? SUCCESS : INVALID_VALUE;
+	return found ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
@@ -371,64 +372,33 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 	return memory != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-/* Multicast objects and sparse arrays refer to memory, one at a time; which part of which is not modeled. */
-
-EXPORT CUresult cuMulticastCreate(CUhandle *out, const void *prop) {
-	CALLED_SINCE(12010, cuMulticastCreate);
-	(void)prop;
-	*out = (CUhandle)(uintptr_t)malloc(1);
-	return SUCCESS;
-}
-
-EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
-	CALLED_SINCE(12010, cuMulticastBindMem);
-	(void)multicast, (void)at, (void)offset, (void)bytes, (void)flags;
-	LOCK;
+/* For multicast.c: a reference more to memory of a GPU. NULL if there is none, or not all of it. */
+struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu) {
 	struct handle *handle = find_handle(number);
-	if (handle != NULL) {
-		handle->mappings++;
-		m->bound = handle;
-	}
-	UNLOCK;
-	return handle != NULL ? SUCCESS : INVALID_VALUE;
+	if (handle == NULL || handle->memory->host || offset > handle->memory->bytes || bytes > handle->memory->bytes - offset)
+		return NULL;
+	handle->mappings++;
+	*gpu = handle->memory->gpu;
+	return handle;
 }
 
-EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
-	CALLED_SINCE(12010, cuMulticastBindAddr);
-	(void)multicast, (void)at, (void)flags;
-	LOCK;
+struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu) {
 	struct mapping *one = m->mappings;
-	while (one != NULL && (addr < one->range.addr || addr + bytes > one->range.addr + one->range.bytes))
+	while (one != NULL && !inside(addr, bytes, one->range))
 		one = one->next;
-	if (one != NULL) {
-		one->handle->mappings++;
-		m->bound = one->handle;
-	}
-	UNLOCK;
-	return one != NULL ? SUCCESS : INVALID_VALUE;
+	if (one == NULL || one->handle->memory->host)
+		return NULL;
+	one->handle->mappings++;
+	*gpu = one->handle->memory->gpu;
+	return one->handle;
 }
 
-EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindMem(multicast, at, number, offset, bytes, flags);
+void release_part(struct handle *handle) {
+	handle->mappings--;
+	drop_handle(handle);
 }
 
-EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindAddr(multicast, at, addr, bytes, flags);
-}
-
-EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at, size_t bytes) {
-	CALLED_SINCE(12010, cuMulticastUnbind);
-	(void)multicast, (void)device, (void)at, (void)bytes;
-	LOCK;
-	struct handle *handle = m->bound;
-	m->bound = NULL;
-	if (handle != NULL) {
-		handle->mappings--;
-		drop_handle(handle);
-	}
-	UNLOCK;
-	return handle != NULL ? SUCCESS : INVALID_VALUE;
-}
+/* Sparse arrays refer to memory, one at a time; which part of which is not modeled. */
 
 typedef struct {
 	int resource_type;
@@ -568,6 +538,7 @@ int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
 }
 
 void end_virtual(void) {
+	end_multicasts();
 	while (m->mappings != NULL) {
 		struct mapping *gone = m->mappings;
 		m->mappings = gone->next;
