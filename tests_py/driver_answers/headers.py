@@ -4,7 +4,8 @@
 The drivers that Debian has know CUDA 12.5. What came later is read off NVIDIA's own bindings: they are started over a
 libcuda.so.1 that only notes what programs request of cuGetProcAddress, which names each function's version. Their declarations
 name the exported forms.
-A row of headers.json: base name, exported name, version, whether there is a form for per-thread streams.
+A row of headers.json: base name, exported name, version, whether there is a form for per-thread streams. "parameters" has the
+bytes of each parameter, in order.
 """
 
 from __future__ import annotations
@@ -47,8 +48,36 @@ int cuGetProcAddress(const char *name, void **function, int version, unsigned lo
 """
 
 
-def asked_by(version: str, folder: Path) -> list[tuple[str, str, int, bool, bool]]:
-    """Return base name, exported name, version, whether for per-thread streams, and whether a stream is an argument."""
+BYTES = {
+    1: "char",
+    2: "short",
+    4: "int unsigned float CUdevice cuuint32_t CUresult",
+    8: "size_t long CUdeviceptr CUmemGenericAllocationHandle cuuint64_t CUtexObject CUsurfObject",
+    64: "CUipcMemHandle CUipcEventHandle",
+}
+
+
+def parameters_of(declared: str, types: str) -> dict[str, list[int]]:
+    """Return the bytes of each function's parameters. Functions of graphics libraries' own types are left out."""
+    bytes_of = {name: size for size, names in BYTES.items() for name in names.split()}
+    bytes_of.update(dict.fromkeys(re.findall(r"^ *ctypedef enum (\w+)", types, re.M), 4))
+    bytes_of.update(dict.fromkeys(re.findall(r"^ *ctypedef \w+_enum (\w+)", types, re.M), 4))
+    bytes_of.update(dict.fromkeys(re.findall(r"^ *ctypedef [^(\n]*\* ?(\w+)(?: '\w+')?$", types, re.M), 8))
+    bytes_of.update(dict.fromkeys(re.findall(r"^ *ctypedef .*\(\*(\w+)(?: '\w+')?\)\(", types, re.M), 8))
+    found = {}
+    for name, text in re.findall(r"\b_(cu[A-Z]\w*)\((.*)\) except", declared):
+        parts = [part.replace("const ", "").split() for part in text.split(", ") if part]
+        kinds = [8 if "*" in " ".join(part) else bytes_of.get(part[-2], 0) for part in parts]
+        if 0 not in kinds:
+            found[name] = kinds
+    return found
+
+
+def asked_by(version: str, folder: Path) -> tuple[list[tuple[str, str, int, bool, bool]], dict[str, list[int]]]:
+    """Return base name, exported name, version, whether for per-thread streams, and whether a stream is an argument.
+
+    And the bytes of the parameters of each exported name.
+    """
     place = folder / version
     subprocess.run(
         [
@@ -91,7 +120,7 @@ def asked_by(version: str, folder: Path) -> list[tuple[str, str, int, bool, bool
             sys.exit(f"cuda-bindings {version} asks for {base} in {versions}, and declares {by_base[base]}")
         for exported, (since, flags) in zip(by_base[base], sorted(versions), strict=True):
             rows.append((base, exported, since, flags == answers.PER_THREAD, takes_stream[exported]))
-    return rows
+    return rows, parameters_of(declared.read_text(), (place / "cuda/bindings/cydriver.pxd").read_text())
 
 
 def main() -> None:
@@ -104,7 +133,9 @@ def main() -> None:
             [*compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", folder / "noting.c"],
             check=True,
         )
-        found = {version: asked_by(version, folder) for version in BINDINGS}
+        both = {version: asked_by(version, folder) for version in BINDINGS}
+    found = {version: rows for version, (rows, _) in both.items()}
+    parameters = {name: sizes for _, named in both.values() for name, sizes in named.items()}
     own_streams = {base for base, _, _, per_thread, _ in found["13.3.0"] if per_thread}
     known = {base for base, *_ in found["13.3.0"]}
     forms: dict[str, tuple[str, str, int, bool]] = {}
@@ -115,7 +146,11 @@ def main() -> None:
             # The bindings disagree on a few versions. The lower one serves all of them.
             lowest = min(since, forms[exported][2]) if exported in forms else since
             forms[exported] = (base, exported, lowest, own)
-    data = {"bindings": list(BINDINGS), "forms": [list(forms[name]) for name in sorted(forms)]}
+    data = {
+        "bindings": list(BINDINGS),
+        "forms": [list(forms[name]) for name in sorted(forms)],
+        "parameters": [[name, *parameters[name]] for name in sorted(parameters)],
+    }
     FILE.write_text(answers.text_of(data))
     print(f"{FILE.name}: {len(forms)} forms")
 

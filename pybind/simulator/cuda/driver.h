@@ -341,7 +341,7 @@ struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
 void release_part(struct handle *handle);
 
 /* multicast.c */
-int end_multicast(CUhandle number); /* 0 if it is none */
+int end_multicast(CUhandle number); /* 0 if there is no such object */
 void end_multicasts(void);
 
 /* stream.c */
