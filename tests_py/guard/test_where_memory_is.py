@@ -85,6 +85,28 @@ for function in (cuda.cuMemGetDefaultMemPool, cuda.cuMemGetMemPool):
         )
 
 
+def test_the_pool_of_a_location_is_set(newest: Path) -> None:
+    """Of a card, of the host and of managed memory; a pool of another kind of memory is refused, a destroyed one no longer set."""
+    with job(newest, 128 * MIB) as one:
+        lines = told(
+            one,
+            """
+begin()
+def current(where, type):
+    pool = c_void_p()
+    assert cuda.cuMemGetMemPool(byref(pool), byref(Location(where, 0)), type) == 0
+    return pool.value
+for where, type in ((DEVICE, PINNED), (HOST, PINNED), (NONE, MANAGED)):
+    before, pool, place = current(where, type), make_pool(where, 0, type), byref(Location(where, 0))
+    wrong = make_pool(NONE, 0, MANAGED) if type == PINNED else make_pool(HOST, 0)
+    print(cuda.cuMemSetMemPool(place, type, wrong), cuda.cuMemSetMemPool(place, type, pool), end=" ")
+    print(current(where, type) == pool.value, ordered(None, 2)[0], left(), end=" ")
+    print(cuda.cuMemPoolDestroy(pool), current(where, type) == before, cuda.cuCtxSynchronize(), left())
+""",
+        )
+    assert lines == ["1 0 True 0 126 0 True 0 126", "1 0 True 0 124 0 True 0 124", "1 0 True 0 122 0 True 0 122"]
+
+
 @pytest.mark.parametrize("which", ["own", "default"])
 def test_a_pool_of_another_card(driver: Path, which: str) -> None:
     """What is taken from it is charged to its card, whichever is current."""

@@ -150,7 +150,7 @@ struct context {
 
 struct pool {
 	int gpu; /* -1: the host's */
-	int gone;
+	int gone, managed;
 	uint64_t reserved, used, threshold;
 	struct pool *next;
 };
@@ -180,7 +180,7 @@ struct machine {
 	struct module *modules;
 	struct array *arrays;
 	struct outside *outside;
-	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed;
+	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed, *current_host, *current_managed;
 	struct {
 		uint64_t reserved, used;
 	} graph_reserve[MAX_GPUS];

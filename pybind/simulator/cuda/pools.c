@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2 };
+enum { PINNED = 1, MANAGED = 2 }; /* CUmemAllocationType */
 
 struct outside {
 	struct range range;
@@ -132,6 +133,7 @@ void end_pools(void) {
 	memset(m->standard, 0, sizeof m->standard);
 	m->standard_host = m->standard_managed = (struct pool){.gpu = -1};
 	memset(m->current, 0, sizeof m->current);
+	m->current_host = m->current_managed = NULL;
 }
 
 static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
@@ -221,6 +223,7 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 		return INVALID_VALUE;
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
+	new->managed = props->type == MANAGED;
 	LOCK;
 	new->next = m->pools;
 	m->pools = new;
@@ -241,6 +244,8 @@ EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 		for (int i = 0; i < m->gpus; i++)
 			if (m->current[i] == pool)
 				m->current[i] = NULL;
+		m->current_host = m->current_host == pool ? NULL : m->current_host;
+		m->current_managed = m->current_managed == pool ? NULL : m->current_managed;
 	}
 	UNLOCK;
 	return result;
@@ -345,12 +350,31 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 
 EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetMemPool);
-	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceGetMemPool(out, where->id) : cuMemGetDefaultMemPool(out, where, type);
+	if (type == PINNED && where->type == LOCATION_DEVICE)
+		return cuDeviceGetMemPool(out, where->id);
+	CUresult result = cuMemGetDefaultMemPool(out, where, type);
+	LOCK;
+	struct pool *current = type == MANAGED ? m->current_managed : m->current_host;
+	if (result == SUCCESS && current != NULL)
+		*out = current;
+	UNLOCK;
+	return result;
 }
 
 EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *pool) {
 	CALLED_SINCE(13000, cuMemSetMemPool);
-	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceSetMemPool(where->id, pool) : NOT_SUPPORTED;
+	if (type == PINNED && where->type == LOCATION_DEVICE)
+		return cuDeviceSetMemPool(where->id, pool);
+	LOCK;
+	struct pool *found = find_pool(pool);
+	int managed = found != NULL && (found->managed || found == &m->standard_managed);
+	int fits = found != NULL && managed == (type == MANAGED) && (managed || found->gpu < 0);
+	if (fits && managed)
+		m->current_managed = found;
+	else if (fits)
+		m->current_host = found;
+	UNLOCK;
+	return fits ? SUCCESS : INVALID_VALUE;
 }
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
