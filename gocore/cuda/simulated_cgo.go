@@ -69,6 +69,9 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 // HostVisible returns true: a device address is a host address, and stays one until Close.
 func (s *simulated) HostVisible() bool { return true }
 
+// Machine returns the machine as the library knows it, for tests that look into it.
+func (s *simulated) Machine() unsafe.Pointer { return s.machine }
+
 // Close frees what is left, ends all work and unmaps all memory: addresses that the machine returned must not be used any more.
 func (s *simulated) Close() (err error) {
 	s.close.Do(func() {

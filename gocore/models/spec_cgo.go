@@ -213,7 +213,7 @@ func (s Spec) Devices() []gpu.Device {
 	return devices
 }
 
-// Identities returns the cards in the form that visible.Select takes. The indices that it returns are sim.Options.Visible.
+// Identities returns the cards in the form that visible.Select takes. The indices that it returns are places in Cards.
 func (s Spec) Identities() []visible.Device {
 	devices := make([]visible.Device, len(s.Cards))
 	for i, card := range s.Cards {

@@ -13,7 +13,7 @@ var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder meminfo figures",
 	2: "trace chunks models",
-	3: "cuda nvml sim cublas host blas suballoc bfc config caching timeline ledger",
+	3: "cuda nvml cublas host blas suballoc bfc config caching timeline ledger",
 	4: "devmgr plan rewind",
 	5: "graph",
 	6: "placement",
@@ -24,14 +24,14 @@ var floors = []string{
 var closed = []struct{ from, to, instead string }{
 	{"bfc caching chunks config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
-	{"devmgr graph placement plan", "cuda nvml sim cublas host blas",
+	{"devmgr graph placement plan", "cuda nvml cublas host blas",
 		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},
 }
 
 // outside are packages outside the module and the standard library, and the packages that may import them. A trailing "..." stands
 // for everything below.
 var outside = []struct{ by, path string }{
-	{"offheap sim host ledger pybind/process", "golang.org/x/sys/unix"},
+	{"offheap host ledger pybind/process", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
 	{"host", "gonum.org/v1/gonum/..."},
 	{"pybind", "github.com/go-python/gopy/gopyh"},

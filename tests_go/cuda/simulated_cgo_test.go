@@ -18,29 +18,21 @@ import (
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/drivertest"
 	"gpuconf/tests_go/fakecuda"
+	"gpuconf/tests_go/simulated"
 )
 
 // simulator is the path of the library that this process has loaded.
 func simulator() string { return filepath.Join(os.Getenv(folderEnv), "libcuda.so.1") }
 
 // cardsOf returns the cards of a specification.
-func cardsOf(t testing.TB, text string, options sim.Options) (cards []cuda.SimulatedCard) {
+func cardsOf(t testing.TB, text string, options simulated.Options) []cuda.SimulatedCard {
 	t.Helper()
 	spec, err := models.ParseSpec(text)
 	require.NoError(t, err)
-	machine, err := sim.New(spec, options)
-	require.NoError(t, err)
-	devices, err := machine.Devices()
-	require.NoError(t, err)
-	require.NoError(t, machine.Close())
-	for _, device := range devices {
-		cards = append(cards, cuda.SimulatedCard{Device: device, UsedBytes: options.UsedBytes})
-	}
-	return cards
+	return simulated.Cards(spec, options)
 }
 
 func openSimulator(t testing.TB, cards []cuda.SimulatedCard, options cuda.SimulatedOptions) gpu.Driver {
@@ -55,21 +47,21 @@ func openSimulator(t testing.TB, cards []cuda.SimulatedCard, options cuda.Simula
 func TestConformanceOfTheSimulator(t *testing.T) {
 	for _, row := range []struct {
 		text    string
-		options sim.Options
+		options simulated.Options
 	}{
-		{"H100-80GB", sim.Options{}},
-		{"2xH100-80GB", sim.Options{}},
-		{"T4:64MiB", sim.Options{}},
-		{"K40,T4:256MiB,B200", sim.Options{}},
-		{"8xA100-40GB", sim.Options{}},
-		{"4xT4", sim.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30}},
-		{"2xT4", sim.Options{NoVMM: true, NoStreamMemOps: true}},
-		{"2xT4", sim.Options{NoManaged: true}},
-		{"2xT4", sim.Options{NoOversubscription: true}},
+		{"H100-80GB", simulated.Options{}},
+		{"2xH100-80GB", simulated.Options{}},
+		{"T4:64MiB", simulated.Options{}},
+		{"K40,T4:256MiB,B200", simulated.Options{}},
+		{"8xA100-40GB", simulated.Options{}},
+		{"4xT4", simulated.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30}},
+		{"2xT4", simulated.Options{NoVMM: true, NoStreamMemOps: true}},
+		{"2xT4", simulated.Options{NoManaged: true}},
+		{"2xT4", simulated.Options{NoOversubscription: true}},
 	} {
 		t.Run(fmt.Sprint(row.text, row.options), func(t *testing.T) {
 			cards := cardsOf(t, row.text, row.options)
-			other := openSimulator(t, cardsOf(t, "L4", sim.Options{}), cuda.SimulatedOptions{})
+			other := openSimulator(t, cardsOf(t, "L4", simulated.Options{}), cuda.SimulatedOptions{})
 			require.NoError(t, other.ContextRetain(0))
 			kept, err := other.MemAlloc(0, 1<<20)
 			require.NoError(t, err)
@@ -85,7 +77,7 @@ func TestConformanceOfTheSimulator(t *testing.T) {
 
 // TestSimulatedCardsAreAsDescribed, and free memory is predictable to the byte.
 func TestSimulatedCardsAreAsDescribed(t *testing.T) {
-	cards := cardsOf(t, "GB10,K40,2xA100-40GB", sim.Options{UsedBytes: 1 << 30})
+	cards := cardsOf(t, "GB10,K40,2xA100-40GB", simulated.Options{UsedBytes: 1 << 30})
 	driver := openSimulator(t, cards, cuda.SimulatedOptions{})
 	require.True(t, driver.HostVisible())
 	devices, err := driver.Devices()
@@ -106,7 +98,7 @@ func TestSimulatedCardsAreAsDescribed(t *testing.T) {
 
 // TestStaleSimulatedMemory stays readable until the machine closes, however it was freed.
 func TestStaleSimulatedMemory(t *testing.T) {
-	driver := openSimulator(t, cardsOf(t, "T4", sim.Options{}), cuda.SimulatedOptions{})
+	driver := openSimulator(t, cardsOf(t, "T4", simulated.Options{}), cuda.SimulatedOptions{})
 	require.NoError(t, driver.ContextRetain(0))
 	read := func(addr uint64) byte {
 		number := uintptr(addr)
@@ -145,7 +137,7 @@ func TestStaleSimulatedMemory(t *testing.T) {
 // TestMachineOfTheProcess: the functions of the library are about it, and about the machine of the environment when it is closed.
 func TestMachineOfTheProcess(t *testing.T) {
 	configure(t, nil)
-	driver, err := cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", sim.Options{}), cuda.SimulatedOptions{OfProcess: true})
+	driver, err := cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}), cuda.SimulatedOptions{OfProcess: true})
 	require.NoError(t, err)
 	names := func() (names []string) {
 		plain, err := cuda.Open()
@@ -165,7 +157,7 @@ func TestMachineOfTheProcess(t *testing.T) {
 
 // TestClosedMachinesLeaveNothing: no mapping, no descriptor, no thread.
 func TestClosedMachinesLeaveNothing(t *testing.T) {
-	cards := cardsOf(t, "2xT4", sim.Options{})
+	cards := cardsOf(t, "2xT4", simulated.Options{})
 	once := func() {
 		driver, err := cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{})
 		require.NoError(t, err)

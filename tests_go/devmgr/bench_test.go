@@ -7,16 +7,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/gocore/trace"
+	"gpuconf/tests_go/simulated"
 )
 
 // One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between the first row and
 // the others is the cost of a Manager: its lock, the lookup of an address's pool, and the count of frees.
 
 // device is a card as an upstream of suballoc.
-type device struct{ *sim.Machine }
+type device struct{ *simulated.Machine }
 
 func (d device) MemAlloc(bytes uint64) (uint64, error) { return d.Machine.MemAlloc(0, bytes) }
 func (d device) MemFree(addr uint64) error             { return d.Machine.MemFree(0, addr) }
@@ -24,7 +24,7 @@ func (d device) MemFree(addr uint64) error             { return d.Machine.MemFre
 func BenchmarkAllocateFree(b *testing.B) {
 	const limit = 1024
 	b.Run("bfc alone", func(b *testing.B) {
-		d := newDriver(b, "T4", sim.Options{})
+		d := newDriver(b, "T4", simulated.Options{})
 		require.NoError(b, d.machine.ContextRetain(0))
 		a, err := bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}), bfc.Options{})
 		require.NoError(b, err)
@@ -37,7 +37,7 @@ func BenchmarkAllocateFree(b *testing.B) {
 			for i := range limits {
 				limits[i] = limit
 			}
-			m, _ := initialized(b, "T4", sim.Options{}, nil, limits)
+			m, _ := initialized(b, "T4", simulated.Options{}, nil, limits)
 			pairs(b, func(i int, bytes uint64) (bfc.Block, error) { return m.Allocate(i%gpus, bytes) }, m.Free)
 		})
 	}
@@ -64,7 +64,7 @@ func pairs(b *testing.B, allocate func(i int, bytes uint64) (bfc.Block, error), 
 
 // The cost that a recording adds to an allocation and its free.
 func BenchmarkRecorded(b *testing.B) {
-	m, _ := initialized(b, "T4", sim.Options{}, nil, []float64{1024})
+	m, _ := initialized(b, "T4", simulated.Options{}, nil, []float64{1024})
 	for _, recorded := range []bool{false, true, false, true} {
 		b.Run(fmt.Sprintf("recorded=%v", recorded), func(b *testing.B) {
 			if recorded {

@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/faults"
 	"gpuconf/tests_go/handover"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestCaptures(t *testing.T) {
@@ -29,7 +29,7 @@ func TestCaptures(t *testing.T) {
 }
 
 // newCapturing returns a driver whose streams can be captured.
-func newCapturing(t *testing.T, opts sim.Options) (*driver, *capturing.Driver) {
+func newCapturing(t *testing.T, opts simulated.Options) (*driver, *capturing.Driver) {
 	t.Helper()
 	d := newDriver(t, "T4", opts)
 	captures := capturing.New(d.machine)
@@ -40,7 +40,7 @@ func newCapturing(t *testing.T, opts sim.Options) (*driver, *capturing.Driver) {
 // If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the accounting does
 // not change.
 func TestCapturesThatCannotBeFollowed(t *testing.T) {
-	d, captures := newCapturing(t, sim.Options{})
+	d, captures := newCapturing(t, simulated.Options{})
 	m := initializedOn(t, d, d, 8)
 	stream := newStream(t, d)
 	require.NoError(t, captures.BeginCapture(0, stream))
@@ -53,7 +53,7 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 	}{
 		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented, "the driver does not report when the graph is destroyed"},
 		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "the driver does not report when the graph is destroyed"},
-		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "cannot query whether stream 0x100 is being captured"},
+		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "is being captured: injected into StreamGetCaptureInfo"},
 	} {
 		d.SetFaults(func(c faults.Call) error {
 			if c.Op == row.call {

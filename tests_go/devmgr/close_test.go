@@ -10,13 +10,13 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
-	m, d := initialized(t, "2xT4", sim.Options{}, nil, []float64{100, 100})
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100})
 	a, b := allocate(t, m, 0, 1), allocate(t, m, 2, 3*mib)
 	c := allocate(t, m, 2, 1)
 	before := []any{stats(t, m, "GPU:0"), stats(t, m, "GPU:2"), d.Calls()}
@@ -37,7 +37,7 @@ func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
 }
 
 func TestForcedCloseGivesEverythingBack(t *testing.T) {
-	m, d := initialized(t, "2xT4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{100, 100})
+	m, d := initialized(t, "2xT4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{100, 100})
 	for i := range 30 {
 		allocate(t, m, i%3, uint64(i)*mib/4)
 	}
@@ -46,7 +46,7 @@ func TestForcedCloseGivesEverythingBack(t *testing.T) {
 }
 
 func TestCloseBeforeInitialize(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m, err := devmgr.New(d, nil)
 	require.NoError(t, err)
 	require.NoError(t, m.Close(false))
@@ -57,7 +57,7 @@ func TestCloseBeforeInitialize(t *testing.T) {
 
 // A machine that returns errors while it closes is closed anyway, and no error is lost.
 func TestCloseGoesOnWhereTheDriverFails(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100, 100})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100, 100})
 	allocate(t, m, 0, 1)
 	allocate(t, m, 1, 1)
 	frees, releases := d.CallsOf()["MemFree"], d.CallsOf()["ContextRelease"]
@@ -84,7 +84,7 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 		{"Close", "cannot shut down the GPU driver"},
 	} {
 		t.Run(row.op, func(t *testing.T) {
-			d := newDriver(t, "T4", sim.Options{})
+			d := newDriver(t, "T4", simulated.Options{})
 			m, err := devmgr.New(d, nil)
 			require.NoError(t, err)
 			require.NoError(t, m.Initialize(nil, ""))
@@ -102,7 +102,7 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 }
 
 func TestEveryCallOfAClosedManagerFails(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil)
+	m, _ := initialized(t, "T4", simulated.Options{}, nil)
 	block := allocate(t, m, 0, 1)
 	peak, _, err := m.StartPeak(0)
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 
 // Before the logical devices exist, the error says what to call first, not that there is no GPU.
 func TestCallsBeforeInitialize(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
 	for name, call := range map[string]func() error{
 		"Allocate":    func() error { _, err := m.Allocate(0, 1); return err },
 		"WaitForFree": func() error { return m.WaitForFree(0, 0, time.Hour) },

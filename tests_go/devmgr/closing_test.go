@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // A context may outlive its pools: other libraries hold it too, and so do other logical GPUs of the card. Then queued work runs after
@@ -24,7 +24,7 @@ type closing struct {
 	one, other gpu.Stream
 }
 
-func newClosing(t *testing.T, opts sim.Options, growth string) *closing {
+func newClosing(t *testing.T, opts simulated.Options, growth string) *closing {
 	m, d := initialized(t, "T4", opts, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": growth}, []float64{16})
 	require.NoError(t, d.ContextRetain(0))
 	c := &closing{Manager: m, d: d, one: newStream(t, d), other: newStream(t, d)}
@@ -95,7 +95,7 @@ func TestCloseWaitsForTheWorkOnItsMemory(t *testing.T) {
 			},
 		} {
 			t.Run(name+", "+what, func(t *testing.T) {
-				c := newClosing(t, sim.Options{}, growth)
+				c := newClosing(t, simulated.Options{}, growth)
 				done := c.busy(t, c.one)
 				c.closeWhile(t, done, use(t, c))
 			})
@@ -105,7 +105,7 @@ func TestCloseWaitsForTheWorkOnItsMemory(t *testing.T) {
 
 // Marks and waits use page-locked memory of the pool. It is not freed while a stream may still write or read it.
 func TestCloseKeepsTheTimelineUntilItsMarksHavePassed(t *testing.T) {
-	c := newClosing(t, sim.Options{}, "false")
+	c := newClosing(t, simulated.Options{}, "false")
 	addr := c.allocateOn(t, c.one, 16*mib)
 	done := c.busy(t, c.one)
 	require.NoError(t, c.FreeOn(addr, c.one))
@@ -119,7 +119,7 @@ func TestCloseKeepsTheTimelineUntilItsMarksHavePassed(t *testing.T) {
 func TestMarksThatCannotBeWaitedForKeepTheirPage(t *testing.T) {
 	for _, call := range []string{"StreamWriteValue64", "StreamGetCaptureInfo"} {
 		t.Run(call, func(t *testing.T) {
-			c := newClosing(t, sim.Options{}, "false")
+			c := newClosing(t, simulated.Options{}, "false")
 			addr := c.allocateOn(t, c.one, 16*mib)
 			done := c.busy(t, c.one)
 			require.NoError(t, c.FreeOn(addr, c.one))
@@ -143,7 +143,7 @@ func TestMarksThatCannotBeWaitedForKeepTheirPage(t *testing.T) {
 
 // A capture in progress is not disturbed by Close, and what it cannot wait for stays.
 func TestCloseDuringACapture(t *testing.T) {
-	d, captures := newCapturing(t, sim.Options{})
+	d, captures := newCapturing(t, simulated.Options{})
 	require.NoError(t, d.ContextRetain(0))
 	m := initializedOn(t, d, d, 16)
 	t.Cleanup(func() { require.NoError(t, d.machine.ContextRelease(0)) })
@@ -163,7 +163,7 @@ func TestCloseDuringACapture(t *testing.T) {
 
 // A broken context never reaches a mark that was queued before. What waits for the mark fails, and does not wait for ever.
 func TestWaitsInABrokenContextEnd(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{16})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{16})
 	one, other := newStream(t, d), newStream(t, d)
 	block, err := m.AllocateOn(0, -1, one, 16*mib, 0)
 	require.NoError(t, err)

@@ -9,12 +9,12 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestCopies(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil)
+	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	require.True(t, m.HostVisible())
 	block := allocate(t, m, 1, 1000)
 	sent, got := make([]byte, 600), make([]byte, 600)
@@ -36,7 +36,7 @@ func TestCopies(t *testing.T) {
 
 // A freed buffer has nothing to do with the block that has its address now.
 func TestCopyOfAStaleBlock(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 	stale := allocate(t, m, 0, 1000)
 	require.NoError(t, m.Free(stale.Addr))
 	heir := allocate(t, m, 0, 1000)
@@ -64,7 +64,7 @@ func (d *meddler) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
 
 // A copy does not delay a free of its block by another thread; but the copy reports it.
 func TestFreeInTheMiddleOfACopy(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	during := &meddler{Driver: d}
 	m, err := devmgr.New(during, nil)
 	require.NoError(t, err)

@@ -8,12 +8,12 @@ import (
 
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
-var bothTimelines = map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}}
+var bothTimelines = map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}}
 
 // recycler is a driver that reuses the handle of a destroyed stream at once, as real drivers do, while its work may still run.
 type recycler struct {
@@ -57,7 +57,7 @@ func (r *recycler) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Eve
 }
 
 // slowly keeps a stream busy until the gate opens, which happens soon.
-func slowly(t *testing.T, d *driver, stream gpu.Stream, opts sim.Options) {
+func slowly(t *testing.T, d *driver, stream gpu.Stream, opts simulated.Options) {
 	if opts.NoStreamMemOps {
 		return // no stream can be blocked
 	}
@@ -161,7 +161,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 
 // If the GPU cannot be waited for, memory of a destroyed stream is not reused, and the error says why.
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
 	block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 
 // After Close every call that names a block returns an error, and changes nothing.
 func TestFreesAfterClose(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
 	block, err := m.AllocateOn(0, -1, stream, mib, 0)
 	require.NoError(t, err)

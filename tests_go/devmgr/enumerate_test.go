@@ -8,9 +8,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 const (
@@ -43,7 +43,7 @@ func TestEnumerate(t *testing.T) {
 				"TF_MIN_GPU_MULTIPROCESSOR_COUNT."}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := newDriver(t, row.spec, sim.Options{})
+			d := newDriver(t, row.spec, simulated.Options{})
 			m := enumerated(t, d, row.env)
 			require.Equal(t, row.want, physicalNames(t, m))
 			require.Equal(t, len(row.notices) > 0, m.HasNotices())
@@ -69,13 +69,13 @@ func TestEnumerateWithoutDriver(t *testing.T) {
 }
 
 func TestEnumerateFailures(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	_, err := devmgr.New(d, config.Env{"TF_ENABLED_DEVICE_TYPES": "GPU"})
 	requireCode(t, status.NotFound, err)
 	require.ErrorContains(t, err, "CPU Factory not registered")
 	require.Equal(t, 1, d.closes, "the driver is the Manager's, also when New fails")
 
-	d = newDriver(t, "T4", sim.Options{})
+	d = newDriver(t, "T4", simulated.Options{})
 	d.SetFaults(faults.OnOp("Devices", 0, gpu.ErrorSystemNotReady))
 	d.closeErr = gpu.ErrorUnknown
 	_, err = devmgr.New(d, nil)
@@ -87,7 +87,7 @@ func TestEnumerateFailures(t *testing.T) {
 }
 
 func TestDetails(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4,H100-80GB", sim.Options{}), config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
+	m := enumerated(t, newDriver(t, "T4,H100-80GB", simulated.Options{}), config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
 	device, ok := m.Details(1)
 	require.True(t, ok)
 	require.Equal(t, "NVIDIA H100 80GB HBM3", device.Name, "positions count the physical list, not the machine's cards")

@@ -11,9 +11,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // walk is a session in which driver call number n fails, once. Every step that fails is repeated.
@@ -24,7 +24,7 @@ type walk struct {
 	failed  string // the method of the failed call; "" before
 }
 
-func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Result) *walk {
+func newWalk(t *testing.T, spec string, opts simulated.Options, n int, result gpu.Result) *walk {
 	w := &walk{t: t, driver: openDriver(t, spec, opts)}
 	w.driver.SetFaults(func(c faults.Call) error {
 		if c.Index != n {
@@ -129,15 +129,15 @@ func TestWalkOfFailures(t *testing.T) {
 	for _, result := range []gpu.Result{gpu.ErrorOutOfMemory, gpu.ErrorIllegalAddress} {
 		for _, row := range []struct {
 			name, growth string
-			opts         sim.Options
+			opts         simulated.Options
 			options      config.Options
 			memory       []string // the calls that allocate and free memory
 		}{
-			{"whole", "false", sim.Options{}, config.Options{}, []string{"MemAlloc", "MemFree"}},
-			{"doubling", "true", sim.Options{NoVMM: true}, config.Options{}, []string{"MemAlloc", "MemFree"}},
-			{"whole, unified", "false", sim.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
-			{"doubling, unified", "true", sim.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
-			{"in place", "true", sim.Options{}, config.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
+			{"whole", "false", simulated.Options{}, config.Options{}, []string{"MemAlloc", "MemFree"}},
+			{"doubling", "true", simulated.Options{NoVMM: true}, config.Options{}, []string{"MemAlloc", "MemFree"}},
+			{"whole, unified", "false", simulated.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
+			{"doubling, unified", "true", simulated.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
+			{"in place", "true", simulated.Options{}, config.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
 				"MemSetAccess", "MemUnmap", "MemRelease", "MemAddressFree"}},
 		} {
 			t.Run(fmt.Sprint(result, " ", row.name), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestWalkOfFailures(t *testing.T) {
 
 // After the driver is lost every operation fails, but Close works.
 func TestDriverThatFailsForGood(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
 	block := allocate(t, m, 0, 1)
 	d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})

@@ -7,13 +7,13 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
 func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil, []float64{100, 100, 100}, []float64{100})
+	m, _ := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100, 100}, []float64{100})
 	first, err := m.StreamOf(0)
 	require.NoError(t, err)
 	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
@@ -55,7 +55,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 }
 
 func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	limit, urgent, normal := 100.0, int64(-2), int64(0)
 	require.NoError(t, m.Configure(func(s *config.State) error {
@@ -72,7 +72,7 @@ func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
 }
 
 func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100, 50})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100, 50})
 	block, kept := allocate(t, m, 0, 1), allocate(t, m, 1, 1)
 	require.EqualValues(t, 150*mib, d.taken(t, 0))
 	require.NoError(t, m.Free(block.Addr))
@@ -84,7 +84,7 @@ func TestTrimGivesBackWhatNoBlockLiesIn(t *testing.T) {
 }
 
 func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{100})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
 	first, second := allocate(t, m, 0, 1000), allocate(t, m, 0, 1000)
 	start, bytes, err := m.Region(second.Addr)
 	require.NoError(t, err)
@@ -97,7 +97,7 @@ func TestRegionIsTheDriversPieceAroundABlock(t *testing.T) {
 }
 
 func TestRecordStreamWantsALiveBlock(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil)
+	m, _ := initialized(t, "T4", simulated.Options{}, nil)
 	stream, err := m.StreamOf(0)
 	require.NoError(t, err)
 	block := allocate(t, m, 0, 1000)
@@ -108,7 +108,7 @@ func TestRecordStreamWantsALiveBlock(t *testing.T) {
 }
 
 func TestAFractionIsKeptByTheLimitsOrRefused(t *testing.T) {
-	m, _ := initialized(t, "2xT4:8GiB", sim.Options{}, nil, []float64{1024, 1024}, []float64{8192})
+	m, _ := initialized(t, "2xT4:8GiB", simulated.Options{}, nil, []float64{1024, 1024}, []float64{8192})
 	require.NoError(t, m.RequireFraction(0, 0.25))
 	require.NoError(t, m.RequireFraction(1, 1))
 	for _, row := range []struct {

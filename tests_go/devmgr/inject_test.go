@@ -8,13 +8,13 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // Allocations on all logical GPUs count, by number and by stream, and the one that fails has the whole report.
 func TestAnInjectedFailure(t *testing.T) {
-	m, d := initialized(t, "2xT4", sim.Options{}, nil, []float64{8, 8}, []float64{8})
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
 	stream, err := d.machine.StreamCreate(0, 0, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FailAllocation(4))
@@ -47,7 +47,7 @@ func TestAnInjectedFailure(t *testing.T) {
 
 // What is injected before the pools exist counts from their first allocation, and 0 ends it.
 func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, config.Env{})
 	require.NoError(t, m.FailAllocation(1))
 	require.NoError(t, m.Initialize(config.Env{}, "test"))

@@ -9,9 +9,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 var (
@@ -26,7 +26,7 @@ func join(t require.TestingT, m *devmgr.Manager, o config.Options, origin string
 }
 
 func TestTheFirstToJoinInitializes(t *testing.T) {
-	d := newDriver(t, "2xK40", sim.Options{})
+	d := newDriver(t, "2xK40", simulated.Options{})
 	m := enumerated(t, d, nil)
 	view, renamed := join(t, m, two5ths, "main.py:7 (Session)")
 	require.Equal(t, devmgr.View{CPUs: 1, GPUs: 2}, view)
@@ -41,7 +41,7 @@ func TestTheFirstToJoinInitializes(t *testing.T) {
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
 func TestAFractionBoundsWhatTheCardGives(t *testing.T) {
-	d := newDriver(t, "K40", sim.Options{})
+	d := newDriver(t, "K40", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{AllowGrowth: true, Sizing: config.Sizing{Fraction: 0.4}}, "")
 	limit := uint64(12 * gib * 2 / 5)
@@ -74,7 +74,7 @@ func TestOptionsThatAskForWhatIsThereJoin(t *testing.T) {
 		{"fewer devices", grows, config.Options{AllowGrowth: true, DeviceCount: map[string]int64{"GPU": 1}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
 			join(t, m, row.first, "a.py:1")
 			block := allocate(t, m, 0, 1000)
 			_, renamed := join(t, m, row.second, "b.py:2")
@@ -85,7 +85,7 @@ func TestOptionsThatAskForWhatIsThereJoin(t *testing.T) {
 }
 
 func TestOtherOptionsBuildEmptyPoolsAnew(t *testing.T) {
-	d := newDriver(t, "2xK40", sim.Options{})
+	d := newDriver(t, "2xK40", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{}, "a.py:1")
 	require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -107,7 +107,7 @@ func TestOtherOptionsBuildEmptyPoolsAnew(t *testing.T) {
 }
 
 func TestOtherOptionsAreRefusedWhileMemoryIsInUse(t *testing.T) {
-	m := enumerated(t, newDriver(t, "K40", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	join(t, m, grows, "a.py:1 (Session)")
 	block := allocate(t, m, 0, 1000)
 	_, _, err := m.Join(two5ths, nil, "b.py:2 (Session)", nil)
@@ -133,7 +133,7 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 		{"another type", map[string]int64{"TPU": 3}, devmgr.View{CPUs: 1, GPUs: 2}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
 			view, _ := join(t, m, config.Options{DeviceCount: row.count}, "")
 			require.Equal(t, row.want, view)
 			require.Equal(t, row.want.GPUs > 0, m.Initialized(), "a session without GPUs builds none")
@@ -145,7 +145,7 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 
 // A stream that represents a logical GPU ends with its pool: another pool has another stream.
 func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
 	stream, err := m.StreamOf(1)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 		{"a negative reserve", config.Options{Sizing: config.Sizing{SystemMiB: -1}}, status.InvalidArgument, "must not be negative"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
+			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
 			for _, ready := range []bool{false, true} {
 				if ready {
 					join(t, m, grows, "a.py:1")
@@ -223,7 +223,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 }
 
 func TestASessionsLogicalDevicesFollowItsOwnOrder(t *testing.T) {
-	m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
 	join(t, m, config.Options{VisibleDeviceList: "1,0", VirtualDevices: []config.VirtualDevices{
 		{MemoryLimitMiB: []float64{10, 20}}, {MemoryLimitMiB: []float64{30}},
 	}}, "")
@@ -242,7 +242,7 @@ func TestASessionsLogicalDevicesFollowItsOwnOrder(t *testing.T) {
 
 // Case 92.
 func TestSharesDivideTheLimit(t *testing.T) {
-	m := enumerated(t, newDriver(t, "K40", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	view, _ := join(t, m, config.Options{Sizing: config.Sizing{Shares: 2, Fraction: 0.5}}, "")
 	require.Equal(t, 2, view.GPUs)
 	for _, gpu := range []string{"GPU:0", "GPU:1"} {
@@ -252,7 +252,7 @@ func TestSharesDivideTheLimit(t *testing.T) {
 
 // Where a session sets nothing, gpuconf.config applies.
 func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
-	m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
 	require.NoError(t, hide(m, 0, 2))
 	require.NoError(t, setGrowth(m, 1))
 	join(t, m, two5ths, "")
@@ -266,7 +266,7 @@ func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
 }
 
 func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
-	d := newDriver(t, "2xK40", sim.Options{})
+	d := newDriver(t, "2xK40", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(faults.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
@@ -280,7 +280,7 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 
 // If even that fails, there is no GPU, and every error says so.
 func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
-	d := newDriver(t, "2xK40", sim.Options{})
+	d := newDriver(t, "2xK40", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(func(c faults.Call) error {
@@ -300,7 +300,7 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 }
 
 func TestJoinAfterClose(t *testing.T) {
-	m := enumerated(t, newDriver(t, "K40", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "K40", simulated.Options{}), nil)
 	require.NoError(t, m.Close(false))
 	_, _, err := m.Join(config.Options{}, nil, "", nil)
 	requireCode(t, status.FailedPrecondition, err)

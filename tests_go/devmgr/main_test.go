@@ -4,16 +4,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 const (
@@ -22,13 +21,13 @@ const (
 	gib = uint64(1) << 30
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { simulated.Main(m) }
 
 // driver is a simulated machine behind a fault injector. Its Close only counts: the machine stays open, so that Live reports what a
 // Manager has left behind.
 type driver struct {
 	*faults.Injector
-	machine  *sim.Machine
+	machine  *simulated.Machine
 	closes   int
 	closeErr error
 
@@ -48,7 +47,7 @@ func (d *driver) Close() error {
 }
 
 // newDriver opens a machine until the test ends.
-func newDriver(t testing.TB, spec string, opts sim.Options) *driver {
+func newDriver(t testing.TB, spec string, opts simulated.Options) *driver {
 	t.Helper()
 	d := openDriver(t, spec, opts)
 	t.Cleanup(func() { require.NoError(t, d.machine.Close()) })
@@ -56,10 +55,10 @@ func newDriver(t testing.TB, spec string, opts sim.Options) *driver {
 }
 
 // openDriver opens a machine that the caller closes.
-func openDriver(t require.TestingT, spec string, opts sim.Options) *driver {
+func openDriver(t require.TestingT, spec string, opts simulated.Options) *driver {
 	parsed, err := models.ParseSpec(spec)
 	require.NoError(t, err)
-	machine, err := sim.New(parsed, opts)
+	machine, err := simulated.New(parsed, opts)
 	require.NoError(t, err)
 	return &driver{Injector: faults.NewInjector(machine), machine: machine}
 }
@@ -90,7 +89,7 @@ func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 
 // initialized returns an initialized Manager on its own machine. split has the limits in MiB of each GPU's logical devices; a GPU
 // without limits is one device with the default limit.
-func initialized(t testing.TB, spec string, opts sim.Options, env config.Env, split ...[]float64) (*devmgr.Manager, *driver) {
+func initialized(t testing.TB, spec string, opts simulated.Options, env config.Env, split ...[]float64) (*devmgr.Manager, *driver) {
 	t.Helper()
 	d := newDriver(t, spec, opts)
 	m := enumerated(t, d, env)

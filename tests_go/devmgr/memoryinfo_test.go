@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/bfc"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestResolveGPU(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil)
+	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	for text, want := range map[string]int{
 		"GPU:0": 0, "GPU:1": 1, "/gpu:1": 1, "/device:GPU:0": 0, "/job:localhost/replica:0/task:0/device:GPU:1": 1,
 	} {
@@ -35,7 +35,7 @@ func TestResolveGPU(t *testing.T) {
 }
 
 func TestMemoryInfo(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	info := func(device string) [2]uint64 {
 		current, peak, err := m.MemoryInfo(device)
 		require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestMemoryInfo(t *testing.T) {
 }
 
 func TestMeasurementsOverlap(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	held := allocate(t, m, 0, mib)
 	outer, before, err := m.StartPeak(0)
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestMeasurementsOverlap(t *testing.T) {
 }
 
 func TestMemoryMap(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	a := allocate(t, m, 1, 1000)
 	picture, err := m.MemoryMap("/device:GPU:1")
 	require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestMemoryMap(t *testing.T) {
 
 // What PyTorch's statistics need: totals that only grow, failures, and a peak of reserved memory that ClearStats resets.
 func TestMemoryTotals(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
 	kept := allocate(t, m, 0, 1)
 	for range 3 {

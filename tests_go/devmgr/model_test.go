@@ -13,8 +13,8 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // model is a user's bookkeeping of a session: three logical GPUs whose limits add up to more than their one card has.
@@ -46,7 +46,7 @@ const cardBytes = 64 * mib
 var limits = []float64{20, 30.75, 40} // the middle one counts as 30
 
 func newModel(t *rapid.T) *model {
-	s := &model{driver: openDriver(t, "T4:64MiB", sim.Options{NoVMM: rapid.Bool().Draw(t, "no VMM")})}
+	s := &model{driver: openDriver(t, "T4:64MiB", simulated.Options{NoVMM: rapid.Bool().Draw(t, "no VMM")})}
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": fmt.Sprint(rapid.Bool().Draw(t, "growth"))}
 	if !rapid.Bool().Draw(t, "collect") {
 		env["TF_ENABLE_GPU_GARBAGE_COLLECTION"] = "false"

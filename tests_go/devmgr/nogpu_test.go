@@ -7,8 +7,8 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // A request for a GPU on a machine without one returns the reason, as far as it is known.
@@ -17,7 +17,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		spec string // "" for no driver
-		opts sim.Options
+		opts simulated.Options
 		env  config.Env
 		why  string // passed to the Manager
 		hide bool
@@ -29,7 +29,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 			want: "this process has no logical GPU: CUDA is not available (libcuda.so.1: none). " + simulate,
 		},
 		{
-			name: "hidden from the driver", spec: "T4", opts: sim.Options{Visible: []int{}}, why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
+			name: "hidden from the driver", spec: "T4", opts: simulated.Options{Visible: []int{}}, why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
 			want: "this process has no logical GPU: CUDA_VISIBLE_DEVICES=\"7\" shows none. " +
 				"Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0",
 		},
@@ -97,7 +97,7 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m, _ := initialized(t, "2xT4:100MiB", sim.Options{}, nil, row.limits...)
+			m, _ := initialized(t, "2xT4:100MiB", simulated.Options{}, nil, row.limits...)
 			var warnings []string
 			for _, said := range texts(m) {
 				if said[:4] == "warn" {

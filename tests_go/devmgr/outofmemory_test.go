@@ -11,16 +11,16 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestOutOfMemory(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		spec    string
-		opts    sim.Options
+		opts    simulated.Options
 		env     config.Env
 		limits  []float64
 		prepare func(t *testing.T, m *devmgr.Manager, d *driver)
@@ -78,7 +78,7 @@ func TestOutOfMemory(t *testing.T) {
 				"With memory growth, scattered free memory is remapped to one contiguous range.",
 		},
 		{
-			name: "another program has the GPU", spec: "T4:1GiB", opts: sim.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},
+			name: "another program has the GPU", spec: "T4:1GiB", opts: simulated.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},
 			ask: 4 * mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 4.00MiB (4194304 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
 				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
@@ -185,7 +185,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 		{"the device is broken", []faults.Fault{faults.Seeded(1, 0, gpu.ErrorIllegalAddress)}, 100, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			m, d := initialized(t, "T4:1GiB", sim.Options{UsedBytes: gib - 3*mib}, nil, []float64{row.limit})
+			m, d := initialized(t, "T4:1GiB", simulated.Options{UsedBytes: gib - 3*mib}, nil, []float64{row.limit})
 			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." }, false)
 			d.SetFaults(row.faults...)
 			_, err := m.Allocate(0, 4*mib)
@@ -198,7 +198,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 
 // A request that failed for lack of memory succeeds once there is enough.
 func TestOutOfMemoryPasses(t *testing.T) {
-	m, d := initialized(t, "T4:100MiB", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
+	m, d := initialized(t, "T4:100MiB", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
 	block := allocate(t, m, 1, 70*mib)
 	_, err := m.Allocate(0, 40*mib)
 	requireCode(t, status.ResourceExhausted, err)

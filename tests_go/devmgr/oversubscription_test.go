@@ -11,9 +11,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card failed.
@@ -42,7 +42,7 @@ func imported(t *testing.T, d *driver, o config.Options) *devmgr.Manager {
 }
 
 func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
-	d := newDriver(t, "2xT4:64MiB", sim.Options{})
+	d := newDriver(t, "2xT4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, oneAndAHalf, "")
 	for number, device := range []string{"GPU:0", "GPU:1"} {
@@ -71,7 +71,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 
 // Managed memory is not mapped in granules: a growing pool grows in regions, as TensorFlow's do.
 func TestUnifiedMemoryGrowsInRegions(t *testing.T) {
-	d := newDriver(t, "T4:64MiB", sim.Options{})
+	d := newDriver(t, "T4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, config.Options{AllowGrowth: true, Sizing: oneAndAHalf.Sizing}, "")
 	var blocks []bfc.Block
@@ -90,7 +90,7 @@ func TestUnifiedMemoryGrowsInRegions(t *testing.T) {
 
 // Logical GPUs with explicit limits, which cannot be combined with a fraction, get unified memory if the options request it.
 func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
-	d := newDriver(t, "2xT4:64MiB", sim.Options{})
+	d := newDriver(t, "2xT4:64MiB", simulated.Options{})
 	m := imported(t, d, unified)
 	require.NoError(t, splitGPU(m, 0, 40, 40))
 	require.NoError(t, m.Initialize(nil, ""))
@@ -110,7 +110,7 @@ func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 }
 
 func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
-	m, d := initialized(t, "T4:64MiB", sim.Options{}, nil, []float64{40, 40})
+	m, d := initialized(t, "T4:64MiB", simulated.Options{}, nil, []float64{40, 40})
 	block := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	require.Zero(t, d.CallsOf()["MemAllocManaged"])
@@ -122,7 +122,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 
 // The environment may set another limit; the memory is still unified.
 func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
-	d := newDriver(t, "T4:64MiB", sim.Options{})
+	d := newDriver(t, "T4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	_, _, err := m.Join(oneAndAHalf, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "24"}, "", nil)
 	require.NoError(t, err)
@@ -134,7 +134,7 @@ func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
 func TestGPUsThatCannotOversubscribe(t *testing.T) {
 	const prePascal = "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support oversubscription."
 	t.Run("before Pascal", func(t *testing.T) {
-		m := enumerated(t, newDriver(t, "K40:64MiB", sim.Options{}), nil)
+		m := enumerated(t, newDriver(t, "K40:64MiB", simulated.Options{}), nil)
 		for _, options := range []config.Options{oneAndAHalf, unified} {
 			_, _, err := m.Join(options, nil, "", nil)
 			requireCode(t, status.Internal, err)
@@ -146,7 +146,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.False(t, isInitialized(m))
 	})
 	t.Run("before Pascal, with limits", func(t *testing.T) {
-		d := newDriver(t, "K40:64MiB", sim.Options{})
+		d := newDriver(t, "K40:64MiB", simulated.Options{})
 		m := imported(t, d, unified)
 		require.NoError(t, splitGPU(m, 0, 40, 40))
 		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
@@ -159,7 +159,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("one GPU of two, hidden by its limits", func(t *testing.T) {
-		m := imported(t, newDriver(t, "T4:64MiB,K40:64MiB", sim.Options{}), unified)
+		m := imported(t, newDriver(t, "T4:64MiB,K40:64MiB", simulated.Options{}), unified)
 		require.NoError(t, splitGPU(m, 0, 32))
 		err := m.Initialize(nil, "")
 		require.EqualError(t, err, prePascal, "the K40 has no separate limit")
@@ -167,7 +167,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, m.Initialize(nil, ""))
 	})
 	t.Run("no concurrent access", func(t *testing.T) {
-		m := enumerated(t, newDriver(t, "T4:64MiB", sim.Options{NoOversubscription: true}), nil)
+		m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{NoOversubscription: true}), nil)
 		join(t, m, oneAndAHalf, "")
 		require.Contains(t, texts(m), "warning: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: the excess is not available")
 		block := allocate(t, m, 0, 60*mib)
@@ -178,7 +178,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("no managed memory", func(t *testing.T) {
-		d := newDriver(t, "T4:64MiB", sim.Options{NoManaged: true})
+		d := newDriver(t, "T4:64MiB", simulated.Options{NoManaged: true})
 		m := enumerated(t, d, nil)
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
 		requireCode(t, status.Unimplemented, err)
@@ -191,7 +191,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 }
 
 func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4:64MiB", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{}), nil)
 	join(t, m, config.Options{}, "a.py:1")
 	is := func() bool {
 		unified, err := m.IsUnified(0)
@@ -211,7 +211,7 @@ func TestUnifiedMemoryIsAnotherConfiguration(t *testing.T) {
 }
 
 func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4:64MiB", sim.Options{}), nil)
+	m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{}), nil)
 	join(t, m, oneAndAHalf, "")
 	require.Contains(t, texts(m), "info: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: "+
 		"unified memory that does not fit on the GPU is kept in host memory")
@@ -225,7 +225,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 
 // When the driver refuses unified memory, it is the host that has none left.
 func TestTheHostMayHaveNoMore(t *testing.T) {
-	d := newDriver(t, "T4:64MiB", sim.Options{})
+	d := newDriver(t, "T4:64MiB", simulated.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, oneAndAHalf, "")
 	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
@@ -242,7 +242,7 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 
 // A fragmented pool of unified memory cannot move free pieces together, and must not recommend growth for that.
 func TestFragmentedUnifiedMemory(t *testing.T) {
-	m := imported(t, newDriver(t, "T4:64MiB", sim.Options{}), unified)
+	m := imported(t, newDriver(t, "T4:64MiB", simulated.Options{}), unified)
 	require.NoError(t, splitGPU(m, 0, 4))
 	require.NoError(t, m.Initialize(nil, ""))
 	a, b, c := allocate(t, m, 0, mib), allocate(t, m, 0, 2*mib), allocate(t, m, 0, mib)

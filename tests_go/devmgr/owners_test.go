@@ -9,13 +9,13 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // Many regions, on four logical GPUs of two cards.
 func TestFreesGoByPointer(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{4000, 4000}, []float64{4000, 4000})
+	m, _ := initialized(t, "2xT4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{4000, 4000}, []float64{4000, 4000})
 	random := rand.New(rand.NewPCG(1, 2))
 	type held struct {
 		number int
@@ -53,7 +53,7 @@ func TestFreesGoByPointer(t *testing.T) {
 }
 
 func TestAddressesThatAreNoBlock(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	block, other := allocate(t, m, 0, 1000), allocate(t, m, 1, 1000)
 	freed := allocate(t, m, 0, 1000)
 	require.NoError(t, m.Free(freed.Addr))
@@ -91,7 +91,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 }
 
 func TestStaleBlockIsNotFreed(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 	stale := allocate(t, m, 0, 1000)
 	require.NoError(t, m.FreeID(stale.Addr, stale.ID))
 	block := allocate(t, m, 0, 1000)
@@ -104,7 +104,7 @@ func TestStaleBlockIsNotFreed(t *testing.T) {
 // A released region gives up its addresses, even if another logical GPU gets the same memory.
 func TestOwnersFollowRegions(t *testing.T) {
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-	m, _ := initialized(t, "T4:32MiB", sim.Options{NoVMM: true}, env, []float64{10, 10, 10})
+	m, _ := initialized(t, "T4:32MiB", simulated.Options{NoVMM: true}, env, []float64{10, 10, 10})
 	gone := allocate(t, m, 0, mib)
 	require.NoError(t, m.Free(gone.Addr))
 	between := allocate(t, m, 1, mib)
@@ -122,7 +122,7 @@ func TestOwnersFollowRegions(t *testing.T) {
 }
 
 func TestAllocatingNothing(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{10})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 	block := allocate(t, m, 0, 0)
 	require.Equal(t, bfc.Block{}, block)
 	require.NoError(t, m.Free(block.Addr))

@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/simulated"
 )
 
 // onCards is a driver whose memory other libraries use too, as that of real GPUs.
@@ -30,7 +30,7 @@ func TestGrowthBetweenGPUsIsWarnedOf(t *testing.T) {
 		"simulated GPUs":     {"2xT4", "true", false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var driver gpu.Driver = newDriver(t, tt.spec, sim.Options{})
+			var driver gpu.Driver = newDriver(t, tt.spec, simulated.Options{})
 			if tt.cards {
 				driver = onCards{driver}
 			}

@@ -15,8 +15,8 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // allocateOrWait allocates on GPU:0, however long it takes.
@@ -38,7 +38,7 @@ func allocateOrWait(m *devmgr.Manager, bytes uint64) (bfc.Block, error) {
 
 func TestBooksAreExactAfterManyThreads(t *testing.T) {
 	const workers, rounds = 8, 400
-	m, d := initialized(t, "T4:64MiB", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{24, 24, 24})
+	m, d := initialized(t, "T4:64MiB", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{24, 24, 24})
 	var allocs [3]atomic.Uint64
 	var kept sync.Map // address -> logical GPU
 	kept.Store(allocate(t, m, 0, 1).Addr, 0)
@@ -152,7 +152,7 @@ func (p *process) replace(force bool) error {
 // All at once: some goroutines work, some read, some initialize, one resets. A call returns its result or, if its Manager is being
 // replaced, FailedPrecondition.
 func TestResetBesideEverything(t *testing.T) {
-	p := &process{driver: newDriver(t, "2xT4:64MiB", sim.Options{})}
+	p := &process{driver: newDriver(t, "2xT4:64MiB", simulated.Options{})}
 	first, err := devmgr.New(p.driver, nil)
 	require.NoError(t, err)
 	p.current.Store(first)

@@ -14,9 +14,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
+	"gpuconf/tests_go/simulated"
 )
 
 func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Recorder {
@@ -43,7 +43,7 @@ func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events [
 }
 
 func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
-	m, d := initialized(t, "2xT4", sim.Options{}, nil, []float64{8, 8}, []float64{8})
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{8, 8}, []float64{8})
 	stream, err := d.machine.StreamCreate(0, 0, 0)
 	require.NoError(t, err)
 	before, err := m.Allocate(0, 999)
@@ -90,7 +90,7 @@ func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 }
 
 func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	require.NoError(t, m.Initialize(nil, "here"))
@@ -111,7 +111,7 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 }
 
 func TestRegionsThatGoBackAreRecorded(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	r := startRecording(t, m, 100)
 	block, err := m.Allocate(0, 1000)
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestRegionsThatGoBackAreRecorded(t *testing.T) {
 }
 
 func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	r := startRecording(t, m, 2)
 	require.NoError(t, m.Initialize(nil, "here"))
@@ -156,7 +156,7 @@ func TestRecordingOnAClosedManager(t *testing.T) {
 }
 
 func TestRecordingMakesNoGoMemory(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	r := startRecording(t, m, 50)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		block, err := m.Allocate(0, 1000)
@@ -174,7 +174,7 @@ func TestRecordingMakesNoGoMemory(t *testing.T) {
 // allocated, allocates only what is not live, and its live blocks at the end are the live blocks.
 func TestThreadsAreRecorded(t *testing.T) {
 	const threads, rounds = 16, 400
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64, 64})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64, 64})
 	for range 5 {
 		old, err := m.Allocate(0, 777)
 		require.NoError(t, err)
@@ -230,7 +230,7 @@ func TestThreadsAreRecorded(t *testing.T) {
 
 // A recording that starts in the middle of an allocation waits for its end: the block was live before, and so was its region.
 func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{64})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{64})
 	entered, proceed := make(chan struct{}), make(chan struct{})
 	d.beforeMemAlloc = func() { close(entered); <-proceed }
 	allocated, recorded := make(chan bfc.Block), make(chan error)
@@ -268,7 +268,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 // live block, no block is allocated twice, and its live blocks at the end are the live blocks.
 func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 	const threads, recordings, pairs = 4, 100, 20_000
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64})
 	stop := make(chan struct{})
 	var left atomic.Int64 // pairs that may be made before the next recording: no more than it can hold, however long this thread has to wait
 	var group sync.WaitGroup

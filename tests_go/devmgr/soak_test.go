@@ -15,9 +15,9 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // meter counts what a pool has allocated from a GPU, and checks the limit at every call.
@@ -99,7 +99,7 @@ func newSoaker(t *testing.T, seed uint64) *soaker {
 	s := &soaker{t: t, random: rand.New(rand.NewPCG(seed, 0)), streams: []gpu.Stream{gpu.StreamNull}}
 	limit := float64(16+s.random.IntN(30)) + 0.75 // the fraction of a MiB is cut off
 	kind := seed % 4                              // granules, granules without collecting, regions that grow, one region
-	d := openDriver(t, "T4:64MiB", sim.Options{NoVMM: kind == 2, NoStreamMemOps: s.random.IntN(4) == 0})
+	d := openDriver(t, "T4:64MiB", simulated.Options{NoVMM: kind == 2, NoStreamMemOps: s.random.IntN(4) == 0})
 	s.meter = &meter{driver: d, t: t, limit: uint64(limit) * mib, sizes: map[uint64]uint64{}}
 	s.counters.limit = s.meter.limit
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3), "TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}

@@ -7,8 +7,8 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 	"gpuconf/tests_go/stitching"
 )
 
@@ -19,7 +19,7 @@ func TestStitchingOnSimulatedGPUs(t *testing.T) {
 		seeds = 1
 	}
 	for seed := range seeds {
-		d := newDriver(t, "T4:128MiB", sim.Options{})
+		d := newDriver(t, "T4:128MiB", simulated.Options{})
 		require.Greater(t, stitching.Run(t, d.machine, seed, 300), uint64(5))
 		d.requireNothingLeft(t)
 	}
@@ -27,7 +27,7 @@ func TestStitchingOnSimulatedGPUs(t *testing.T) {
 
 // Small blocks in every granule prevent memory from being moved together, and the report says so.
 func TestReportOfGranulesThatCannotMove(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 8))
 	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "main.py:1 (test)"))

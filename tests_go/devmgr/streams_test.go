@@ -10,9 +10,9 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // gate is work that blocks a stream until open.
@@ -56,7 +56,7 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 		"one that it made":   newStream,
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, d := initialized(t, "T4", sim.Options{}, nil, []float64{10})
+			m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 			stream := which(t, d)
 			first, err := m.AllocateOn(0, -1, stream, mib, 0)
 			require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 
 // Memory that one stream still writes to is given to another one, which waits: its own writes come last.
 func TestMemoryGoesFromStreamToStream(t *testing.T) {
-	for name, opts := range map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}} {
+	for name, opts := range map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}} {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
@@ -118,7 +118,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			if held != nil {
 				require.NoError(t, d.MemFreeHost(0, held.memory.Addr))
 			}
-			require.Equal(t, sim.Inventory{Retains: 1, Streams: 2}, d.machine.Inventory())
+			require.Equal(t, simulated.Inventory{Retains: 1, Streams: 2}, d.machine.Inventory())
 			require.NoError(t, d.ContextRelease(0))
 		})
 	}
@@ -176,7 +176,7 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 
 // A block that a second stream uses is not reused before that stream is done with it.
 func TestRecordedStreamsHoldABlock(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
 	block, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
 	require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestRecordedStreamsHoldABlock(t *testing.T) {
 }
 
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
 	block, err := m.AllocateOn(0, -1, stream, mib, 0)
 	require.NoError(t, err)
@@ -216,7 +216,7 @@ func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 
 // Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing is lost.
 func TestStreamCallsMayFail(t *testing.T) {
-	for _, opts := range []sim.Options{{}, {NoStreamMemOps: true}} {
+	for _, opts := range []simulated.Options{{}, {NoStreamMemOps: true}} {
 		for n := 0; ; n++ {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			one, other := newStream(t, d), newStream(t, d)
@@ -259,7 +259,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 
 // If there is memory that another stream may still use, and that stream cannot be waited for, the error says so.
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)
 	block, err := m.AllocateOn(0, -1, one, 8*mib, 0)
 	require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/devmgr"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/simulated"
 )
 
 // soon is the longest wait for what must happen at once; late is never meant to pass.
@@ -37,7 +37,7 @@ func requireSoon(t *testing.T, done *sync.WaitGroup, message string) {
 }
 
 func TestWaitForFreeIsWokenByAFree(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	for _, free := range []func(addr, id uint64) error{
 		func(addr, _ uint64) error { return m.Free(addr) },
 		m.FreeID,
@@ -63,7 +63,7 @@ func TestWaitForFreeIsWokenByAFree(t *testing.T) {
 }
 
 func TestWaitForFreeEndsInTime(t *testing.T) {
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 10})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 10})
 	seen, err := m.Frees(0)
 	require.NoError(t, err)
 	for _, timeout := range []time.Duration{math.MinInt64, -1, 0, 1, 20 * time.Millisecond} {
@@ -83,7 +83,7 @@ func TestWaitForFreeEndsInTime(t *testing.T) {
 // All of them need all the memory. If one wake-up gets lost, all of them wait for an hour.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const workers, rounds = 8, 300
-	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{1})
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{1})
 	var done sync.WaitGroup
 	for range workers {
 		done.Go(func() {
@@ -108,7 +108,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 // it.
 func TestCloseEndsEveryWait(t *testing.T) {
 	const waiters, rounds = 30, 1500
-	d := newDriver(t, "T4", sim.Options{})
+	d := newDriver(t, "T4", simulated.Options{})
 	for range rounds {
 		m, err := devmgr.New(d, nil)
 		require.NoError(t, err)

@@ -16,9 +16,9 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/simulated"
 )
 
 // machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with the real
@@ -185,7 +185,7 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device) {
 	spec, err := models.ParseSpec(fmt.Sprintf("%dxT4:64MiB", len(gpus)))
 	require.NoError(t, err)
-	driver, err := sim.New(spec, sim.Options{})
+	driver, err := simulated.New(spec, simulated.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, driver.Close()) })
 	for i, card := range gpus {
@@ -209,7 +209,7 @@ func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device)
 }
 
 type upstream struct {
-	driver  *sim.Machine
+	driver  *simulated.Machine
 	ordinal int
 }
 

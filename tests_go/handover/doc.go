@@ -2,7 +2,7 @@
 // events.
 //
 // A Program describes what a few threads do: allocate memory on a stream, queue work that writes and reads it, record its use by another
-// stream, free it. Exhaust runs a program on a simulated machine that works step by step (tests_go/stepping), in all interleavings of the
+// stream, free it. Exhaust runs a program on a simulated machine that works step by step (tests_go/simulated), in all interleavings of the
 // threads' calls and the device's pieces of work. Sample runs it on a free-running device, in random interleavings.
 //
 // # What is checked

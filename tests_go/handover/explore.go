@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Stepped is a driver that executes each piece of work on request, as machines of tests_go/stepping do.
+// Stepped is a driver that executes each piece of work on request, as stepped machines of tests_go/simulated do.
 type Stepped interface {
 	gpu.Driver
 	Steppable(ordinal int) []gpu.Stream

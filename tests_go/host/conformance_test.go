@@ -7,8 +7,8 @@ import (
 
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/computetest"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestComputeOnHostMemory(t *testing.T) {
@@ -32,7 +32,7 @@ func TestComputeOnSimulatedMemory(t *testing.T) {
 	computetest.TestCompute(t, func(t *testing.T) computetest.Device {
 		spec, err := models.ParseSpec("T4:64MiB")
 		require.NoError(t, err)
-		m, err := sim.New(spec, sim.Options{})
+		m, err := simulated.New(spec, simulated.Options{})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, m.Close()) })
 		require.NoError(t, m.ContextRetain(0))

@@ -3,8 +3,8 @@ package host_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"gpuconf/tests_go/simulated"
 )
 
 // gonum computes products of large matrices on several goroutines.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { simulated.Main(m) }

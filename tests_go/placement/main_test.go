@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
@@ -14,16 +13,16 @@ import (
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/models"
 	"gpuconf/gocore/placement"
-	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/simulated"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { simulated.Main(m) }
 
 // machine is a simulated machine with everything that operations need.
 type machine struct {
 	placement.Machine
 	memory *host.Memory
-	sim    *sim.Machine
+	sim    *simulated.Machine
 }
 
 // newMachine is initialized with the given options. At the end of the test nothing may be left on it.
@@ -31,7 +30,7 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 	t.Helper()
 	parsed, err := models.ParseSpec(spec)
 	require.NoError(t, err)
-	card, err := sim.New(parsed, sim.Options{})
+	card, err := simulated.New(parsed, simulated.Options{})
 	require.NoError(t, err)
 	manager, err := devmgr.New(card, nil)
 	require.NoError(t, err)

@@ -11,10 +11,10 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/models"
 	"gpuconf/gocore/plan"
-	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/gocore/trace"
+	"gpuconf/tests_go/simulated"
 	"gpuconf/tests_go/traces"
 )
 
@@ -282,7 +282,7 @@ func TestLeastLimitIsMinimal(t *testing.T) {
 func TestPlanIsWhatAPoolDoes(t *testing.T) {
 	spec, err := models.ParseSpec("T4")
 	require.NoError(t, err)
-	machine, err := sim.New(spec, sim.Options{})
+	machine, err := simulated.New(spec, simulated.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, machine.Close()) }()
 	require.NoError(t, machine.ContextRetain(0))
@@ -316,7 +316,7 @@ func TestPlanIsWhatAPoolDoes(t *testing.T) {
 	})
 }
 
-type device struct{ *sim.Machine }
+type device struct{ *simulated.Machine }
 
 func (d device) MemAlloc(bytes uint64) (uint64, error) { return d.Machine.MemAlloc(0, bytes) }
 func (d device) MemFree(addr uint64) error             { return d.Machine.MemFree(0, addr) }

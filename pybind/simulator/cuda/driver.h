@@ -188,6 +188,7 @@ struct machine {
 
 	struct stream *streams, *found; /* found: the stream that was looked for last */
 	int left_work; /* some stream may have work and no worker */
+	int stepped;   /* work runs when a test says so, in no thread of its own */
 	struct event *events;
 	uint64_t last_stream;
 	struct capture *captures;

@@ -181,17 +181,24 @@ static void *run_queue(void *argument) {
 	return NULL;
 }
 
-/* Where the host refuses a thread, those who wait for work or ask for it do it: one piece at a time. Returns 0 if there is none. */
+static void run_one(struct stream *stream) {
+	stream->worker = 1;
+	run_head(stream);
+	stream->worker = 0;
+}
+
+/*
+ * Where the host refuses a thread, those who wait for work or ask for it do it: one piece at a time. Returns 0 if there is none. On a machine
+ * that runs step by step only the work of a context that has ended is theirs: it is dropped.
+ */
 static int do_left_work(void) {
 	int left = 0;
 	for (struct stream *one = m->left_work ? m->streams : NULL; one != NULL; one = one->next) {
 		if (one->head == NULL || one->worker)
 			continue;
 		left = 1;
-		if (one->ended || ready(one->head)) {
-			one->worker = 1;
-			run_head(one);
-			one->worker = 0;
+		if (one->ended || (!m->stepped && ready(one->head))) {
+			run_one(one);
 			return 1;
 		}
 	}
@@ -212,7 +219,7 @@ int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void
 static void start_worker(struct stream *stream) {
 	pthread_t thread;
 	stream->worker = 1;
-	if (start_thread(&thread, NULL, run_queue, stream) == 0) {
+	if (!m->stepped && start_thread(&thread, NULL, run_queue, stream) == 0) {
 		pthread_detach(thread);
 	} else {
 		stream->worker = 0;
@@ -247,7 +254,7 @@ static int nothing_before(struct stream *stream, struct mark other) {
  */
 static int at_once(struct stream *stream, const struct work *work, struct mark other) {
 	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD;
-	return brief && m->cards != NULL && m->delay_us == 0 && nothing_before(stream, other);
+	return brief && m->cards != NULL && m->delay_us == 0 && !m->stepped && nothing_before(stream, other);
 }
 
 static uint64_t do_now(struct stream *stream, struct work *work) {
@@ -316,6 +323,49 @@ void end_streams(struct context *context) {
 				pthread_cond_wait(&m->progress, &m->lock);
 }
 
+/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns. */
+EXPORT void fakecuda_hold(void) {
+	enter_machine();
+	LOCK;
+	m->stepped = 1;
+	UNLOCK;
+}
+
+/* Whether a stream's next piece of work could run now. A wait for a word could if the word is there. */
+static int steppable(const struct stream *stream) {
+	const struct piece *next = stream->head;
+	if (next == NULL || !ready(next))
+		return 0;
+	return next->work.kind != WAIT_WORD || (int64_t)(*(const uint64_t *)(uintptr_t)next->work.dst - next->work.value) >= 0;
+}
+
+/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns how many. */
+EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
+	int found = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && found < room; one = one->next)
+		if (one->context->gpu == gpu && steppable(one))
+			streams[found++] = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+	UNLOCK;
+	return found;
+}
+
+/* fakecuda_step runs the next piece of a stream's work. It returns 0 if none could run now. */
+EXPORT int fakecuda_step(int gpu, uint64_t handle) {
+	int ran = 0;
+	enter_machine();
+	LOCK;
+	for (struct stream *one = m->streams; one != NULL && !ran; one = one->next) {
+		uint64_t name = one == one->context->legacy ? 0 : (uint64_t)(uintptr_t)one;
+		ran = one->context->gpu == gpu && name == handle && steppable(one);
+		if (ran)
+			run_one(one);
+	}
+	UNLOCK;
+	return ran;
+}
+
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreateWithPriority);
@@ -367,7 +417,8 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	IN_STREAM(handle, {
 		result = observes(stream);
 		if (result == SUCCESS) {
-			wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
+			if (!nothing_before(stream, (struct mark){NULL, 0}))
+				wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
 			result = context->sticky;
 			pools_synchronized();
 		}

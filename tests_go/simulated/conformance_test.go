@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"testing"
@@ -7,29 +7,29 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/drivertest"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // machines are those that the conformance suite runs on.
 var machines = []struct {
 	name, text string
-	opts       sim.Options
+	opts       simulated.Options
 }{
-	{"one card", "H100-80GB", sim.Options{}},
-	{"two cards", "2xH100-80GB", sim.Options{}},
-	{"a card with little memory", "T4:64MiB", sim.Options{}},
-	{"cards of different ages", "K40,T4:256MiB,B200", sim.Options{}},
-	{"eight cards", "8xA100-40GB", sim.Options{}},
-	{"renumbered, and partly in use", "4xT4", sim.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30}},
-	{"no virtual memory management", "2xT4", sim.Options{NoVMM: true}},
-	{"a card without virtual memory management", "T4,K40", sim.Options{}},
-	{"no stream memory operations", "2xT4", sim.Options{NoStreamMemOps: true}},
-	{"no managed memory", "2xT4", sim.Options{NoManaged: true}},
-	{"managed memory that has to fit", "2xT4", sim.Options{NoOversubscription: true}},
-	{"managed memory and nothing virtual", "T4:64MiB", sim.Options{NoVMM: true, UsedBytes: 8 << 20}},
+	{"one card", "H100-80GB", simulated.Options{}},
+	{"two cards", "2xH100-80GB", simulated.Options{}},
+	{"a card with little memory", "T4:64MiB", simulated.Options{}},
+	{"cards of different ages", "K40,T4:256MiB,B200", simulated.Options{}},
+	{"eight cards", "8xA100-40GB", simulated.Options{}},
+	{"renumbered, and partly in use", "4xT4", simulated.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30}},
+	{"no virtual memory management", "2xT4", simulated.Options{NoVMM: true}},
+	{"a card without virtual memory management", "T4,K40", simulated.Options{}},
+	{"no stream memory operations", "2xT4", simulated.Options{NoStreamMemOps: true}},
+	{"no managed memory", "2xT4", simulated.Options{NoManaged: true}},
+	{"managed memory that has to fit", "2xT4", simulated.Options{NoOversubscription: true}},
+	{"managed memory and nothing virtual", "T4:64MiB", simulated.Options{NoVMM: true, UsedBytes: 8 << 20}},
 }
 
 func TestConformance(t *testing.T) {
@@ -57,7 +57,7 @@ func TestConformanceWithCaptures(t *testing.T) {
 
 func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 	drivertest.TestDriver(t, func() (gpu.Driver, error) {
-		m, err := open("2xT4", sim.Options{})
+		m, err := open("2xT4", simulated.Options{})
 		if err != nil {
 			return nil, err
 		}
@@ -66,12 +66,12 @@ func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 }
 
 // open avoids a gpu.Driver that contains a nil *Machine.
-func open(text string, opts sim.Options) (gpu.Driver, error) {
+func open(text string, opts simulated.Options) (gpu.Driver, error) {
 	spec, err := models.ParseSpec(text)
 	if err != nil {
 		return nil, err
 	}
-	m, err := sim.New(spec, opts)
+	m, err := simulated.New(spec, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func open(text string, opts sim.Options) (gpu.Driver, error) {
 }
 
 // newMachine opens a machine until the test ends.
-func newMachine(t testing.TB, text string, opts sim.Options) *sim.Machine {
+func newMachine(t testing.TB, text string, opts simulated.Options) *simulated.Machine {
 	t.Helper()
 	spec, err := models.ParseSpec(text)
 	require.NoError(t, err)
-	m, err := sim.New(spec, opts)
+	m, err := simulated.New(spec, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })
 	return m

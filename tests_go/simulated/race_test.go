@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"errors"
@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 func TestGoroutinesShareAMachine(t *testing.T) {
-	m := newMachine(t, "4xT4:256MiB", sim.Options{})
+	m := newMachine(t, "4xT4:256MiB", simulated.Options{})
 	injector := faults.NewInjector(m, faults.Seeded(0.05, 7, gpu.ErrorOutOfMemory))
 	var group sync.WaitGroup
 	for worker := range 16 {
@@ -40,7 +40,7 @@ func TestGoroutinesShareAMachine(t *testing.T) {
 // TestCloseWaitsForCopies closes a machine during copies. Each copy completes or is refused; none accesses unmapped memory.
 func TestCloseWaitsForCopies(t *testing.T) {
 	for range 20 {
-		m := retained(t, "T4", sim.Options{})
+		m := retained(t, "T4", simulated.Options{})
 		addr := alloc(t, m, 4*mib)
 		var group sync.WaitGroup
 		started := make(chan struct{}, 4)
@@ -68,7 +68,7 @@ func TestCloseWaitsForCopies(t *testing.T) {
 }
 
 func TestCloseFromManyGoroutines(t *testing.T) {
-	m := retained(t, "2xT4", sim.Options{})
+	m := retained(t, "2xT4", simulated.Options{})
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
@@ -218,7 +218,7 @@ func unless(good bool, what string) error {
 }
 
 func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
-	m := newMachine(t, "4xT4:256MiB", sim.Options{})
+	m := newMachine(t, "4xT4:256MiB", simulated.Options{})
 	injector := faults.NewInjector(m, faults.Seeded(0.01, 7, gpu.ErrorUnknown))
 	for ordinal := range 4 {
 		require.NoError(t, m.ContextRetain(ordinal)) // otherwise, what one leaves after a failure would depend on another's context
@@ -244,7 +244,7 @@ func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 // TestCloseInTheMidstOfStreams closes a machine during all kinds of use. Each call succeeds or is refused.
 func TestCloseInTheMidstOfStreams(t *testing.T) {
 	for range 20 {
-		m := retained(t, "T4", sim.Options{})
+		m := retained(t, "T4", simulated.Options{})
 		var group sync.WaitGroup
 		started := make(chan struct{}, 8)
 		for range 8 {
@@ -271,7 +271,7 @@ func TestCloseInTheMidstOfStreams(t *testing.T) {
 
 // TestOneWordOrdersTwoStreams passes a token between two streams through words alone, many times.
 func TestOneWordOrdersTwoStreams(t *testing.T) {
-	m := retained(t, "T4", sim.Options{})
+	m := retained(t, "T4", simulated.Options{})
 	addr, words := alloc(t, m, mib), hostAlloc(t, m, 16)
 	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
 	for i := range uint64(200) {
@@ -291,7 +291,7 @@ func TestOneWordOrdersTwoStreams(t *testing.T) {
 // A stream that waited for a word that only the host writes once slept forever: the alarm that made it check again could go off
 // between its last check and its sleep.
 func TestAWordOfTheHostsIsNotMissed(t *testing.T) {
-	m := retained(t, "T4", sim.Options{})
+	m := retained(t, "T4", simulated.Options{})
 	word := hostAlloc(t, m, 8)
 	stream := newStream(t, m, gpu.StreamNonBlocking)
 	for n := uint64(1); n <= 2000; n++ {

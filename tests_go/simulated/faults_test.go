@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"errors"
@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/faults"
+	"gpuconf/tests_go/simulated"
 )
 
 // failing makes calls of one kind and returns which of them failed.
 func failing(t *testing.T, asked ...faults.Fault) (failed []int, injector *faults.Injector) {
 	t.Helper()
-	injector = faults.NewInjector(retained(t, "T4", sim.Options{}), asked...)
+	injector = faults.NewInjector(retained(t, "T4", simulated.Options{}), asked...)
 	for i := range 8 {
 		addr, err := injector.MemAlloc(0, mib)
 		if err != nil {
@@ -63,7 +63,7 @@ func TestSeededFaultsRepeat(t *testing.T) {
 }
 
 func TestFaultsCarryTheirResult(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.OnIndex(0, gpu.ErrorSystemNotReady))
+	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}), faults.OnIndex(0, gpu.ErrorSystemNotReady))
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorSystemNotReady)
 	require.EqualError(t, err, "injected into Devices, call 0: CUDA_ERROR_SYSTEM_NOT_READY (802)")
@@ -72,7 +72,7 @@ func TestFaultsCarryTheirResult(t *testing.T) {
 }
 
 func TestFaultsCanBeReplaced(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.Seeded(1, 1, gpu.ErrorUnknown))
+	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}), faults.Seeded(1, 1, gpu.ErrorUnknown))
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorUnknown)
 	injector.SetFaults()
@@ -84,7 +84,7 @@ func TestFaultsCanBeReplaced(t *testing.T) {
 }
 
 func TestFailedCallsDoNotReachTheDriver(t *testing.T) {
-	m := newMachine(t, "T4", sim.Options{})
+	m := newMachine(t, "T4", simulated.Options{})
 	injector := faults.NewInjector(m, faults.OnOp("ContextRetain", 0, gpu.ErrorUnknown))
 	require.Error(t, injector.ContextRetain(0))
 	_, _, err := m.MemGetInfo(0)
@@ -92,7 +92,7 @@ func TestFailedCallsDoNotReachTheDriver(t *testing.T) {
 }
 
 func TestCallsAreCounted(t *testing.T) {
-	injector := faults.NewInjector(newMachine(t, "2xT4", sim.Options{}))
+	injector := faults.NewInjector(newMachine(t, "2xT4", simulated.Options{}))
 	require.NoError(t, useTwoDevices(injector))
 	require.Equal(t, map[string]int{
 		"Devices": 1, "ContextRetain": 2, "MemGetInfo": 2, "MemAlloc": 4, "MemsetD8": 4, "MemcpyHtoD": 4, "MemcpyDtoH": 4, "MemFree": 4,
@@ -160,7 +160,7 @@ func twice(call func() error) error {
 // TestEveryCallCanFailAndNothingLeaks fails call 0, 1, 2 ... of a session until a run has no call left to fail.
 func TestEveryCallCanFailAndNothingLeaks(t *testing.T) {
 	for n := 0; ; n++ {
-		m := newMachine(t, "2xT4:64MiB", sim.Options{})
+		m := newMachine(t, "2xT4:64MiB", simulated.Options{})
 		injector := faults.NewInjector(m, faults.OnIndex(n, gpu.ErrorUnknown))
 		err := useTwoDevices(injector)
 		allocations, retains := m.Live()
@@ -176,7 +176,7 @@ func TestEveryCallCanFailAndNothingLeaks(t *testing.T) {
 }
 
 func TestRandomFailuresLeakNothing(t *testing.T) {
-	m := newMachine(t, "2xT4:64MiB", sim.Options{})
+	m := newMachine(t, "2xT4:64MiB", simulated.Options{})
 	for seed := range uint64(200) {
 		injector := faults.NewInjector(m, faults.Seeded(0.1, seed, gpu.ErrorOutOfMemory))
 		err := useTwoDevices(injector)
@@ -203,7 +203,7 @@ func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			injector := faults.NewInjector(newMachine(t, "T4", sim.Options{}), faults.OnOp(name, 0, gpu.ErrorNotPermitted))
+			injector := faults.NewInjector(newMachine(t, "T4", simulated.Options{}), faults.OnOp(name, 0, gpu.ErrorNotPermitted))
 			method := reflect.ValueOf(gpu.Driver(injector)).MethodByName(name)
 			call := func() error {
 				arguments := make([]reflect.Value, method.Type().NumIn())
@@ -227,7 +227,7 @@ func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	called := map[string]int{}
 	for n := 0; ; n++ {
-		m := newMachine(t, "T4:64MiB", sim.Options{})
+		m := newMachine(t, "T4:64MiB", simulated.Options{})
 		injector := faults.NewInjector(m, faults.OnIndex(n, gpu.ErrorUnknown))
 		err := useStreams(injector, 0)
 		require.Zero(t, m.Inventory(), "after the failure of call %d", n)
@@ -256,13 +256,13 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 // useTwoDevicesCalls are the calls that the other session covers.
 func useTwoDevicesCalls(t *testing.T) map[string]int {
 	t.Helper()
-	injector := faults.NewInjector(newMachine(t, "2xT4", sim.Options{}))
+	injector := faults.NewInjector(newMachine(t, "2xT4", simulated.Options{}))
 	require.NoError(t, useTwoDevices(injector))
 	return injector.CallsOf()
 }
 
 func TestManagedMemoryCountsAsAllocated(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4:1MiB", sim.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4:1MiB", simulated.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemAllocManaged(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemAllocManaged(0, 2*mib)
@@ -270,7 +270,7 @@ func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 }
 
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemCreate(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemCreate(0, 2*mib)

@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/simulated"
 )
 
 // modelGPU is a GPU as a user sees it, written as simply as possible: bytes by address.
@@ -42,7 +42,7 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 		const total = 1 << 20
 		spec, err := models.ParseSpec("2xT4:1MiB")
 		require.NoError(t, err)
-		m, err := sim.New(spec, sim.Options{})
+		m, err := simulated.New(spec, simulated.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, m.Close()) }()
 		model := []*modelGPU{newModelGPU(), newModelGPU()}

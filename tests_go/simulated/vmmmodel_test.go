@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
-	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/simulated"
 )
 
 // modelPart is physical memory: one value per granule identifies it.
@@ -40,7 +40,7 @@ func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 		const slots, total = 12, 10
 		spec, err := models.ParseSpec("T4:20MiB")
 		require.NoError(t, err)
-		m, err := sim.New(spec, sim.Options{})
+		m, err := simulated.New(spec, simulated.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, m.Close()) }()
 		require.NoError(t, m.ContextRetain(0))
@@ -166,7 +166,7 @@ func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, uint64(total-modelCharge(parts))*granule, free)
 				for i, s := range space[:slots] {
-					if s.part == nil {
+					if !s.access {
 						continue
 					}
 					memory, want := view(addr(i), granule), s.part.values[s.index]

@@ -1,4 +1,4 @@
-package sim_test
+package simulated_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/simulated"
 )
 
 func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
@@ -20,7 +20,7 @@ func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 
 // TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the host.
 func TestHostMemoryStandsBehindACard(t *testing.T) {
-	m := retained(t, "T4:64MiB", sim.Options{})
+	m := retained(t, "T4:64MiB", simulated.Options{})
 	const size = 96 * mib
 	addr := allocManaged(t, m, size)
 	block := make([]byte, mib)
@@ -46,7 +46,7 @@ func TestHostMemoryStandsBehindACard(t *testing.T) {
 // TestManagedMemoryTakesWhatIsFree checks the counts, to the byte.
 func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 	const total = 64 * mib
-	m := retained(t, "T4:64MiB", sim.Options{UsedBytes: 4 * mib})
+	m := retained(t, "T4:64MiB", simulated.Options{UsedBytes: 4 * mib})
 	small := allocManaged(t, m, 1)
 	require.EqualValues(t, total-4*mib-256, freeBytes(t, m))
 	large := allocManaged(t, m, total)
@@ -65,7 +65,7 @@ func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 
 // TestManagedMemoryOfOldCardsHasToFit: a GPU before Pascal cannot fault on a page, so all of the memory must be on the card.
 func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
-	m := retained(t, "K40:64MiB", sim.Options{})
+	m := retained(t, "K40:64MiB", simulated.Options{})
 	devices, err := m.Devices()
 	require.NoError(t, err)
 	require.True(t, devices[0].Managed)
@@ -79,7 +79,7 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 
 // TestRangesOfManagedMemoryServeAgain: a pool that endlessly allocates and frees regions must not exhaust the addresses.
 func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
-	m := retained(t, "T4:64MiB", sim.Options{NoVMM: true})
+	m := retained(t, "T4:64MiB", simulated.Options{NoVMM: true})
 	first := allocManaged(t, m, 3*mib)
 	for range 1000 {
 		addr := allocManaged(t, m, 100*mib)
@@ -89,12 +89,12 @@ func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	_, err := m.MemAddressReserve(2*mib, 0)
 	require.ErrorIs(t, err, gpu.ErrorNotSupported, "a range of managed memory is no reservation")
 	require.NoError(t, m.MemFree(0, first))
-	require.Equal(t, sim.Inventory{Retains: 1}, m.Inventory())
+	require.Equal(t, simulated.Inventory{Retains: 1}, m.Inventory())
 }
 
 // A reservation near 2^64 bytes was once rounded up to 0 and granted, in a spare range of any size.
 func TestAReservationOfAlmostAllAddressesIsRefused(t *testing.T) {
-	m := retained(t, "T4:64MiB", sim.Options{})
+	m := retained(t, "T4:64MiB", simulated.Options{})
 	addr := reserve(t, m, 1)
 	require.NoError(t, m.MemAddressFree(addr, granule))
 	_, err := m.MemAddressReserve(math.MaxUint64-4095, 0)

@@ -1,19 +1,19 @@
-package sim_test
+package simulated_test
 
 import (
 	"testing"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/drivertest"
+	"gpuconf/tests_go/simulated"
 )
 
 // A refused call changes nothing, and takes no memory.
 func TestMistakes(t *testing.T) {
-	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB", sim.Options{}) },
+	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB", simulated.Options{}) },
 		func(driver gpu.Driver, _ bool) any {
 			free, _, err := driver.MemGetInfo(0)
 			must(err)
-			return []any{driver.(*sim.Machine).Inventory(), free}
+			return []any{driver.(*simulated.Machine).Inventory(), free}
 		})
 }
