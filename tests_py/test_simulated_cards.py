@@ -336,18 +336,55 @@ def test_unified() -> None:
     assert answer(program, "RTX4090:unified,GB10,T4") == ["unified", "unified", "dedicated"]
 
 
-def test_no_peers() -> None:
+@pytest.mark.parametrize(
+    ("spec", "can", "atomics"),
+    [("2xA100-40GB", 1, 1), ("2xT4", 1, 0), ("2xRTX4090", 0, 0), ("A100-40GB,A100-80GB", 0, 0), ("2xA100-40GB:no-peers", 0, 0)],
+)
+def test_peers(spec: str, can: int, atomics: int) -> None:
+    """Equal cards access each other, unless NVIDIA's driver excludes them. To enable it twice is an error, and so to disable it."""
     program = """
     can, value, contexts = c_int(7), c_int(7), [c_void_p(), c_void_p()]
     ok(cu.cuInit(0))
     for device, one in enumerate(contexts):
         ok(cu.cuDevicePrimaryCtxRetain(byref(one), device))
     ok(cu.cuCtxSetCurrent(contexts[0]))
-    ok(cu.cuDeviceCanAccessPeer(byref(can), 0, 1)), ok(cu.cuDeviceGetP2PAttribute(byref(value), 2, 0, 1))
-    enabled, disabled = cu.cuCtxEnablePeerAccess(contexts[1], 0), cu.cuCtxDisablePeerAccess(contexts[1])
-    print(json.dumps([can.value, value.value, enabled, disabled, cu.cuDeviceCanAccessPeer(byref(can), 0, 2)]))
+    ok(cu.cuDeviceCanAccessPeer(byref(can), 0, 1))
+    said = [can.value]
+    for attribute in (2, 3, 4):
+        ok(cu.cuDeviceGetP2PAttribute(byref(value), attribute, 0, 1)), said.append(value.value)
+    enable, disable = cu.cuCtxEnablePeerAccess, cu.cuCtxDisablePeerAccess
+    print(json.dumps([said, enable(contexts[1], 0), enable(contexts[1], 0), disable(contexts[1]), disable(contexts[1]),
+                      enable(contexts[0], 0), cu.cuDeviceCanAccessPeer(byref(can), 0, 2)]))
     """
-    assert driver(program, "2xA100-40GB:no-peers") == [0, 0, 217, 705, 101]
+    enabled = [0, 704, 0, 705] if can else [217, 217, 705, 705]
+    assert driver(program, spec) == [[can, can, atomics, can], *enabled, 201, 101]
+
+
+@pytest.mark.parametrize("growth", [True, False])
+@pytest.mark.parametrize("call", ["cuMemcpyPeer", "cuMemcpyPeerAsync", "cuMemcpyDtoD_v2"])
+@pytest.mark.parametrize(("spec", "peers"), [("2xA100-40GB", True), ("2xRTX4090", False)])
+def test_copies_between_pools(spec: str, peers: bool, call: str, growth: bool) -> None:
+    """Copies between two pools that grow once failed. Without peer access only those that name both contexts can work."""
+    program = f"""
+    import os, sys, gpuconf
+    gpuconf.configure(limit="64MiB", growth={growth}, libraries=[])
+    one, other = gpuconf.memory.allocate("4MiB", "GPU:0"), gpuconf.memory.allocate("4MiB", "GPU:1")
+    one.copy_from_host(bytes(range(256)) * 16384)
+    at = [c_uint64(ctypes.addressof(c_ubyte.from_buffer(x.view()))) for x in (one, other)]
+    contexts, size = [c_void_p(), c_void_p()], c_size_t(4 << 20)
+    for device, context_ in enumerate(contexts):
+        ok(cu.cuDevicePrimaryCtxRetain(byref(context_), device))
+    ok(cu.cuCtxPushCurrent_v2(contexts[0]))
+    result = {{
+        "cuMemcpyPeer": lambda: cu.cuMemcpyPeer(at[1], contexts[1], at[0], contexts[0], size),
+        "cuMemcpyPeerAsync": lambda: cu.cuMemcpyPeerAsync(at[1], contexts[1], at[0], contexts[0], size, None),
+        "cuMemcpyDtoD_v2": lambda: cu.cuMemcpyDtoD_v2(at[1], at[0], size),
+    }}["{call}"]()
+    ok(cu.cuCtxSynchronize())
+    print(json.dumps([result, bytes(other.copy_to_host()) == bytes(range(256)) * 16384]))
+    """
+    works = not growth or peers or "Peer" in call
+    assert driver(program, spec) == ([0, True] if works else [1, False])
 
 
 @pytest.mark.parametrize(

@@ -210,10 +210,18 @@ struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice
 	return (struct cuda_answer){result, handle, 0};
 }
 
-CUresult cudacall_set_access(void *machine, uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes) {
+int cudacall_can_access(void *machine, CUdevice device, CUdevice memory) {
 	BOUND(machine);
-	CUmemAccessDesc access = {{LOCATION_DEVICE, device}, ACCESS_READWRITE};
-	return IN_RELAXED(context, cuMemSetAccess, addr, bytes, &access, 1);
+	int can = 0;
+	return cuda.cuDeviceCanAccessPeer(&can, device, memory) == 0 && can;
+}
+
+CUresult cudacall_set_access(void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes) {
+	BOUND(machine);
+	CUmemAccessDesc access[CUDACALL_MOST_DEVICES];
+	for (int i = 0; i < count; i++)
+		access[i] = (CUmemAccessDesc){{LOCATION_DEVICE, devices[i]}, ACCESS_READWRITE};
+	return IN_RELAXED(context, cuMemSetAccess, addr, bytes, access, (size_t)count);
 }
 
 struct cuda_answer cudacall_mem_info(void *machine, uint64_t context) {

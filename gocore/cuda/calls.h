@@ -77,7 +77,10 @@ CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes);
 CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr);
 struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes);
-CUresult cudacall_set_access(void *machine, uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes);
+#define CUDACALL_MOST_DEVICES 64
+/* Whether a device can access another one's memory; 0 if the driver cannot say. */
+int cudacall_can_access(void *machine, CUdevice device, CUdevice memory);
+CUresult cudacall_set_access(void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes);
 struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority);
 CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream);
 struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream);

@@ -44,6 +44,9 @@ type device struct {
 	number         C.CUdevice
 	card, instance C.CUuuid // equal without MIG
 
+	findPeers sync.Once
+	peers     []C.CUdevice // see withPeers
+
 	retains  int    // guarded by driver.mu, as is all below
 	changing bool   // its context is being created or released: no call may enter
 	context  uint64 // the primary context, while retained

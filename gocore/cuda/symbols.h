@@ -57,6 +57,7 @@
 	X(cuMemRelease, "cuMemRelease", "cuMemRelease", 10020, (CUmemGenericAllocationHandle handle)) \
 	X(cuMemMap, "cuMemMap", "cuMemMap", 10020, (CUdeviceptr addr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)) \
 	X(cuMemUnmap, "cuMemUnmap", "cuMemUnmap", 10020, (CUdeviceptr addr, size_t bytes)) \
+	X(cuDeviceCanAccessPeer, "cuDeviceCanAccessPeer", "cuDeviceCanAccessPeer", 4000, (int *can, CUdevice device, CUdevice peer)) \
 	X(cuMemSetAccess, "cuMemSetAccess", "cuMemSetAccess", 10020, (CUdeviceptr addr, size_t bytes, const CUmemAccessDesc *access, size_t count)) \
 	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", "cuStreamCreateWithPriority", 5050, (CUstream *stream, unsigned int flags, int priority)) \
 	X(cuStreamDestroy, "cuStreamDestroy", "cuStreamDestroy_v2", 4000, (CUstream stream)) \

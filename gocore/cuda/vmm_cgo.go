@@ -149,7 +149,21 @@ func (d *driver) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	return nil
 }
 
-// MemSetAccess gives a device access to mappings.
+// withPeers returns a device and those that can access its memory.
+func (d *driver) withPeers(g *device) []C.CUdevice {
+	g.findPeers.Do(func() {
+		g.peers = []C.CUdevice{g.number}
+		for _, other := range d.devices {
+			if other != g && len(g.peers) < C.CUDACALL_MOST_DEVICES && C.cudacall_can_access(d.machine, other.number, g.number) != 0 {
+				g.peers = append(g.peers, other.number)
+			}
+		}
+	})
+	return g.peers
+}
+
+// MemSetAccess gives a device, and every other one that can access its memory, access to mappings. Memory from cuMemAlloc is open to these
+// once a library enables peer access, which does nothing for mappings: without a grant here, copies between GPUs fail.
 func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -165,7 +179,15 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	result := C.cudacall_set_access(d.machine, C.uint64_t(g.context), g.number, C.uint64_t(addr), C.uint64_t(bytes))
+	devices := d.withPeers(g)
+	grant := func(count int) C.CUresult {
+		return C.cudacall_set_access(d.machine, C.uint64_t(g.context), &devices[0], C.int(count), C.uint64_t(addr), C.uint64_t(bytes))
+	}
+	result := grant(len(devices))
+	switch gpu.Result(result) { // a driver may refuse a peer, and then grants it to the device itself
+	case gpu.ErrorInvalidDevice, gpu.ErrorNotSupported, gpu.ErrorInvalidValue:
+		result = grant(1)
+	}
 	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr, uint64(ordinal)); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type VirtualMemory interface {
 	MemMap(addr, bytes uint64, handle Handle) error
 	MemUnmap(addr, bytes uint64) error
 
-	// MemSetAccess gives a device read and write access to a range of whole mappings.
+	// MemSetAccess gives a device, and every other one that can access its memory (cuDeviceCanAccessPeer), read and write access to a
+	// range of whole mappings.
 	MemSetAccess(ordinal int, addr, bytes uint64) error
 }

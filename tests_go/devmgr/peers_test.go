@@ -17,7 +17,7 @@ type onCards struct{ gpu.Driver }
 
 func (onCards) HostVisible() bool { return false }
 
-// A pool that grows cannot be used between GPUs yet, and that is said once, where there are several.
+// What a pool that grows cannot do between GPUs is said once, where there are several.
 func TestGrowthBetweenGPUsIsWarnedOf(t *testing.T) {
 	for name, tt := range map[string]struct {
 		spec, growth string

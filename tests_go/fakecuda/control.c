@@ -23,6 +23,7 @@
 	X(int, cuCtxDestroy_v2, (void *)) \
 	X(int, cuCtxSetCurrent, (void *)) \
 	X(int, cuMemAlloc_v2, (unsigned long long *, size_t)) \
+	X(int, cuMemcpyDtoD_v2, (unsigned long long, unsigned long long, size_t)) \
 	X(int, cuMemFree_v2, (unsigned long long)) \
 	X(int, cuStreamBeginCapture_v2, (void *, int)) \
 	X(int, cuStreamEndCapture, (void *, void **)) \
@@ -89,5 +90,23 @@ int control_graph_destroy(unsigned long long graph) { return fake.cuGraphDestroy
 int control_exec_destroy(unsigned long long exec) { return fake.cuGraphExecDestroy(handle(exec)); }
 int control_graph_pieces(unsigned long long graph) { return fake.fakecuda_graph_pieces(handle(graph)); }
 int control_free(unsigned long long addr) { return fake.cuMemFree_v2(addr); }
+
+/* Copies a byte of device memory with the primary context of a device as the current one, as another library would. */
+int control_copy(int device, unsigned long long addr) {
+	void *context = NULL;
+	unsigned long long own = 0;
+	int result = fake.cuDevicePrimaryCtxRetain(&context, device);
+	if (result != 0)
+		return result;
+	fake.cuCtxSetCurrent(context);
+	result = fake.cuMemAlloc_v2(&own, 1);
+	if (result == 0) {
+		result = fake.cuMemcpyDtoD_v2(own, addr, 1);
+		fake.cuMemFree_v2(own);
+	}
+	fake.cuCtxSetCurrent(NULL);
+	fake.cuDevicePrimaryCtxRelease_v2(device);
+	return result;
+}
 
 void *control_current(void) { return fake.fakecuda_current(); }

@@ -23,6 +23,7 @@ int control_destroy(void *context);
 void *control_current(void);
 int control_set_current(void *context);
 int control_alloc(unsigned long long bytes, unsigned long long *addr);
+int control_copy(int device, unsigned long long addr);
 int control_free(unsigned long long addr);
 int control_begin_capture(unsigned long long stream, int mode);
 int control_end_capture(unsigned long long stream, unsigned long long *graph);

@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
@@ -165,4 +166,11 @@ func asError(call string, result C.int) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", call, gpu.Result(result))
+}
+
+// Copy reads a byte of device memory from a device's primary context, as another library would, and returns CUDA's result.
+func (Driver) Copy(device int, addr uint64) int {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	return int(C.control_copy(C.int(device), C.ulonglong(addr)))
 }

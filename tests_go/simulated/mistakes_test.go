@@ -10,7 +10,7 @@ import (
 
 // A refused call changes nothing, and takes no memory.
 func TestMistakes(t *testing.T) {
-	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB", simulated.Options{}) },
+	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB:no-peers", simulated.Options{}) },
 		func(driver gpu.Driver, _ bool) any {
 			free, _, err := driver.MemGetInfo(0)
 			must(err)

@@ -8,6 +8,7 @@
 /* A box of bytes: rows of width bytes, at steps of a pitch, in slices at steps of a slice. */
 struct side {
 	uint64_t addr, pitch, slice;
+	int by; /* 1 + the GPU that accesses it; 0: the one of the current context */
 };
 
 struct box {
@@ -68,14 +69,15 @@ static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum 
 		if (result == SUCCESS && wait && stream->capture != NULL)
 			result = observes(stream);
 		if (result == SUCCESS && !empty)
-			result = look(box.to, &box, to, context->gpu, &work.touched[0], &pageable);
+			result = look(box.to, &box, to, box.to.by > 0 ? box.to.by - 1 : context->gpu, &work.touched[0], &pageable);
 		if (result == SUCCESS && !empty && box.size == 0)
-			result = look(box.from, &box, from, context->gpu, &work.touched[1], &pageable);
+			result = look(box.from, &box, from, box.from.by > 0 ? box.from.by - 1 : context->gpu, &work.touched[1], &pageable);
 		if (result == SUCCESS && pageable && !wait && !m->lenient)
 			result = INVALID_VALUE;
 		if (result == SUCCESS && !empty) {
 			work.staged = malloc(sizeof box);
 			memcpy(work.staged, &box, sizeof box);
+			work.touched_by[0] = box.to.by, work.touched_by[1] = box.from.by;
 			uint64_t number = enqueue(stream, work);
 			if (wait || (pageable && stream->capture == NULL)) {
 				wait_done(stream, number);
@@ -105,6 +107,37 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 }
 
 EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) { return cuMemcpyAsync(to, from, bytes, own_stream(stream)); }
+
+/* A copy between two contexts: each side is accessed by the GPU of its own, whether peer access is enabled or not. */
+static CUresult between(CUdeviceptr to, const struct context *to_context, CUdeviceptr from, const struct context *from_context, size_t bytes,
+                        CUstream stream, int wait) {
+	struct box box = line(to, from, bytes);
+	LOCK;
+	int known = is_context(to_context) && is_context(from_context);
+	if (known)
+		box.to.by = 1 + to_context->gpu, box.from.by = 1 + from_context->gpu;
+	UNLOCK;
+	return known ? queue(stream, box, DEVICE, DEVICE, wait) : INVALID_CONTEXT;
+}
+
+EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes) {
+	CALLED(cuMemcpyPeer);
+	return between(to, to_context, from, from_context, bytes, NULL, 1);
+}
+
+EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes) {
+	CALLED(cuMemcpyPeer);
+	return between(to, to_context, from, from_context, bytes, own_stream(NULL), 1);
+}
+
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
+	CALLED(cuMemcpyPeerAsync);
+	return between(to, to_context, from, from_context, bytes, stream, 0);
+}
+
+EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
+	return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, own_stream(stream));
+}
 
 enum memory_type { OF_HOST = 1, OF_DEVICE, OF_ARRAY, UNIFIED };
 
@@ -148,7 +181,7 @@ static CUresult resolve(const struct end3d *end, const struct copy3d *copy, stru
 		return INVALID_VALUE;
 	uint64_t base = end->type == OF_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
 	*kind = end->type == OF_HOST ? HOST : end->type == OF_DEVICE ? DEVICE : ANYWHERE;
-	*side = (struct side){base + end->z * pitch * height + end->y * pitch + end->x, pitch, pitch * height};
+	*side = (struct side){base + end->z * pitch * height + end->y * pitch + end->x, pitch, pitch * height, 0};
 	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
 }
 

@@ -65,6 +65,7 @@ typedef enum {
 	NOT_READY = 600,
 	ILLEGAL_ADDRESS = 700,
 	LAUNCH_OUT_OF_RESOURCES = 701,
+	PEER_ACCESS_ALREADY_ENABLED = 704,
 	PEER_ACCESS_NOT_ENABLED = 705,
 	CONTEXT_IS_DESTROYED = 709,
 	HOST_MEMORY_ALREADY_REGISTERED = 712,
@@ -143,6 +144,7 @@ struct context {
 	struct machine *machine;
 	int gpu;
 	int alive;
+	uint64_t peers; /* GPUs whose memory it may access, as bits */
 	CUresult sticky; /* the error of failed work, which every later call returns */
 	struct stream *legacy;
 	struct context *next;
@@ -313,6 +315,10 @@ void end_graph_memory(void);
 /* pointers.c */
 int find_place(uint64_t addr, struct place *out);
 
+/* peers.c */
+int can_access(CUdevice device, CUdevice memory); /* may a GPU access another one's memory? */
+int is_context(const struct context *context);
+
 /* hostregister.c */
 void end_registered(struct context *context);
 
@@ -354,6 +360,7 @@ struct work {
 	int to_pageable; /* dst is any host memory; the caller waits */
 	void (*kernel)(void *); /* of staged */
 	struct range touched[MAX_TOUCHED];
+	int touched_by[MAX_TOUCHED]; /* 1 + a GPU; 0: the stream's */
 	struct body *body;
 };
 int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument); /* pthread_create, without signals */

@@ -1,8 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Access of a GPU to another one's memory: there is none yet, with the profile no-peers or without it, and every question is answered so. */
+/*
+ * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express, but not GeForce cards since Ampere, which
+ * NVIDIA's driver excludes (github.com/NVIDIA/open-gpu-kernel-modules/discussions/219; an NVLink bridge between two RTX 3090 is not simulated),
+ * instances of MIG, cards of the strict mode without FAKECUDA_PEERS, cards that share the CPU's memory, and cards with the profile no-peers.
+ *
+ * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of virtual memory
+ * management is accessible to the GPUs that cuMemSetAccess names, and these have to be its own or peers of it.
+ */
 #include "driver.h"
 
+#include "../../../gocore/models/spec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
+
+static int alone(const struct gpu *gpu) {
+	static const char without[] = "NVIDIA GeForce RTX";
+	return gpu->integrated || m->mig || (gpu->profile & (GPUCONF_NO_PEERS | GPUCONF_MIG_CONTAINER)) != 0 ||
+	       (gpu->model != NULL && strncmp(gpu->model->product, without, sizeof without - 1) == 0);
+}
+
+int can_access(CUdevice device, CUdevice memory) {
+	const struct gpu *one = &m->gpu[device], *other = &m->gpu[memory];
+	if (m->cards == NULL && getenv("FAKECUDA_PEERS") == NULL)
+		return 0;
+	return device != memory && one->model == other->model && !alone(one) && !alone(other);
+}
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceCanAccessPeer);
@@ -10,41 +35,65 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) 
 		return INVALID_VALUE;
 	if (unknown(device) || unknown(peer))
 		return INVALID_DEVICE;
-	*can = 0;
+	*can = can_access(device, peer);
 	return SUCCESS;
 }
 
-/* Performance rank, access, native atomics, arrays: all 0. */
+/* Cards with a bus of 4096 bits or more have NVLink, in the table of models, and with it native atomics. */
 EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceGetP2PAttribute);
-	enum { FIRST = 1, LAST = 4 };
-	if (value == NULL || attribute < FIRST || attribute > LAST)
+	enum { RANK = 1, ACCESS, ATOMICS, ARRAYS, NVLINK_BITS = 4096 };
+	if (value == NULL || attribute < RANK || attribute > ARRAYS)
 		return INVALID_VALUE;
 	if (unknown(device) || unknown(peer) || device == peer)
 		return INVALID_DEVICE;
-	*value = 0;
+	*value = attribute != RANK && can_access(device, peer);
+	if (attribute == ATOMICS)
+		*value = *value && m->gpu[device].model != NULL && m->gpu[device].model->bus_bits >= NVLINK_BITS;
 	return SUCCESS;
 }
 
-static CUresult to_another(const struct context *peer, CUresult answer) {
+int is_context(const struct context *context) {
+	const struct context *one = m->contexts;
+	while (one != NULL && one != context)
+		one = one->next;
+	return one != NULL && one->alive;
+}
+
+/* change is called with the lock held, and with another context than the current one. */
+static CUresult with_peer(const struct context *peer, CUresult (*change)(struct context *own, uint64_t bit, int gpu)) {
 	struct context *own;
 	LOCK;
 	CUresult result = current_context(&own);
-	const struct context *one = m->contexts;
-	while (one != NULL && one != peer)
-		one = one->next;
 	if (result == SUCCESS)
-		result = one == NULL || !one->alive || one == own ? INVALID_CONTEXT : answer;
+		result = !is_context(peer) || peer == own ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
 	UNLOCK;
 	return result;
 }
 
+static CUresult enable(struct context *own, uint64_t bit, int gpu) {
+	if (!can_access(own->gpu, gpu))
+		return PEER_ACCESS_UNSUPPORTED;
+	if (own->peers & bit)
+		return PEER_ACCESS_ALREADY_ENABLED;
+	own->peers |= bit;
+	return SUCCESS;
+}
+
+static CUresult disable(struct context *own, uint64_t bit, int gpu) {
+	(void)gpu;
+	if ((own->peers & bit) == 0)
+		return PEER_ACCESS_NOT_ENABLED;
+	own->peers &= ~bit;
+	return SUCCESS;
+}
+
 EXPORT CUresult cuCtxEnablePeerAccess(struct context *peer, unsigned flags) {
 	CALLED(cuCtxEnablePeerAccess);
-	return flags != 0 ? INVALID_VALUE : to_another(peer, PEER_ACCESS_UNSUPPORTED);
+	return flags != 0 ? INVALID_VALUE : with_peer(peer, enable);
 }
 
 EXPORT CUresult cuCtxDisablePeerAccess(struct context *peer) {
 	CALLED(cuCtxDisablePeerAccess);
-	return to_another(peer, PEER_ACCESS_NOT_ENABLED);
+	return with_peer(peer, disable);
 }

@@ -75,12 +75,14 @@ static int ready(const struct piece *piece) {
 }
 
 /* Memory that was freed or unmapped before its work runs is a mistake of the caller, and ends the context. */
-static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
-	int yes = within(addr, bytes, stream->context->gpu);
+static int touchable_by(struct stream *stream, uint64_t addr, uint64_t bytes, int gpu) {
+	int yes = within(addr, bytes, gpu);
 	if (!yes)
 		stream->context->sticky = ILLEGAL_ADDRESS;
 	return yes;
 }
+
+static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) { return touchable_by(stream, addr, bytes, stream->context->gpu); }
 
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
@@ -107,7 +109,8 @@ static void run_wait(struct stream *stream, struct work *work) {
 
 static void run_kernel(struct stream *stream, struct work *work) {
 	for (int i = 0; i < MAX_TOUCHED; i++)
-		if (work->touched[i].bytes > 0 && !touchable(stream, work->touched[i].addr, work->touched[i].bytes))
+		if (work->touched[i].bytes > 0 &&
+		    !touchable_by(stream, work->touched[i].addr, work->touched[i].bytes, work->touched_by[i] > 0 ? work->touched_by[i] - 1 : stream->context->gpu))
 			return;
 	work->kernel(work->staged);
 }

@@ -498,25 +498,38 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	return first != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-/* A GPU cannot access another one's memory: there is no peer access. */
+static CUresult may_access(const access_desc *access, struct mapping *first, const struct mapping *end) {
+	int gpu = access->location.id;
+	if (access->location.type != 1 || access->flags != 3)
+		return INVALID_VALUE;
+	if (gpu < 0 || gpu >= m->gpus)
+		return INVALID_DEVICE;
+	for (struct mapping *one = first; one != end; one = one->next) {
+		int owner = one->handle->memory->gpu;
+		if (owner != gpu && (owner < 0 || !can_access(gpu, owner)))
+			return INVALID_DEVICE;
+		if (one->handle->memory->rdma && m->gpu[gpu].profile & GPUCONF_WSL)
+			return UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330 */
+	}
+	return SUCCESS;
+}
+
+/* All GPUs of the list get access, or none. */
 EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc *access, size_t count) {
 	CALLED(cuMemSetAccess);
 	struct mapping *end;
 	CUresult result = INVALID_VALUE;
 	LOCK;
-	struct mapping **first = count == 1 && access->location.type == 1 && access->flags == 3 ? whole(addr, bytes, &end) : NULL;
-	if (first != NULL) {
-		result = access->location.id < m->gpus ? SUCCESS : INVALID_DEVICE;
-		for (struct mapping *one = *first; one != end; one = one->next)
-			if (one->handle->memory->gpu != access->location.id)
-				result = INVALID_DEVICE;
-			else if (one->handle->memory->rdma && m->gpu[access->location.id].profile & GPUCONF_WSL)
-				result = UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330 */
-	}
+	struct mapping **first = access != NULL && count > 0 ? whole(addr, bytes, &end) : NULL;
+	if (first != NULL)
+		result = SUCCESS;
+	for (size_t i = 0; i < count && result == SUCCESS; i++)
+		result = may_access(&access[i], *first, end);
 	if (result == SUCCESS) {
 		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
 		for (struct mapping *one = *first; one != end; one = one->next)
-			one->access |= UINT64_C(1) << access->location.id;
+			for (size_t i = 0; i < count; i++)
+				one->access |= UINT64_C(1) << access[i].location.id;
 	}
 	UNLOCK;
 	return result;

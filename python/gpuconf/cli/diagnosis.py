@@ -257,7 +257,7 @@ def _card(card: Card) -> Iterator[Finding]:
 def _between_gpus(found: Survey) -> Iterator[Finding]:
     if not found.simulated and _usable(found) > 1:
         text = (
-            "gpuconf's pools with growth do not work between GPUs yet (peer copies, NCCL), with CUDA IPC (cuIpc: Dask-CUDA, UCX) "
+            "gpuconf's pools with growth do not work with NCCL yet, with CUDA IPC (cuIpc: Dask-CUDA, UCX) "
             "or with RDMA (GPUDirect: NCCL, UCX, NIXL across machines)"
         )
         yield Finding(NOTE, "growth", text, "programs that use these: gpuconf.configure(limit=..., growth=False)")
