@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express, but not GeForce cards since Ampere, which
- * NVIDIA's driver excludes (github.com/NVIDIA/open-gpu-kernel-modules/discussions/219; an NVLink bridge between two RTX 3090 is not simulated),
- * instances of MIG, cards of the strict mode without FAKECUDA_PEERS, cards that share the CPU's memory, and cards with the profile no-peers.
+ * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express; cards of different models do not (the
+ * output of simpleP2P in aikitoria/open-gpu-kernel-modules#5). GeForce RTX cards do not, because NVIDIA's driver excludes them: people change
+ * its kernel modules to have it (tinygrad/open-gpu-kernel-modules#28, #29). An NVLink bridge between two RTX 3090 is not simulated. Nor have it
+ * instances of MIG, cards that share the CPU's memory, cards with the profile no-peers, and those of the strict mode without FAKECUDA_PEERS.
  *
  * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of virtual memory
  * management is accessible to the GPUs that cuMemSetAccess names, and these have to be its own or peers of it.
