@@ -355,6 +355,9 @@ def test_peers(spec: str, can: int, atomics: int) -> None:
     enable, disable = cu.cuCtxEnablePeerAccess, cu.cuCtxDisablePeerAccess
     print(json.dumps([said, enable(contexts[1], 0), enable(contexts[1], 0), disable(contexts[1]), disable(contexts[1]),
                       enable(contexts[0], 0), cu.cuDeviceCanAccessPeer(byref(can), 0, 2)]))
+    enable(contexts[1], 0)
+    ok(cu.cuDevicePrimaryCtxRelease_v2(1)), ok(cu.cuDevicePrimaryCtxRetain(byref(contexts[1]), 1))
+    assert enable(contexts[1], 0) == (0 if can.value else 217), "what was enabled ended with the other context"
     """
     enabled = [0, 704, 0, 705] if can else [217, 217, 705, 705]
     assert driver(program, spec) == [[can, can, atomics, can], *enabled, 201, 101]

@@ -184,8 +184,9 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 		return C.cudacall_set_access(d.machine, C.uint64_t(g.context), &devices[0], C.int(count), C.uint64_t(addr), C.uint64_t(bytes))
 	}
 	result := grant(len(devices))
-	switch gpu.Result(result) { // a driver may refuse a peer, and then grants it to the device itself
-	case gpu.ErrorInvalidDevice, gpu.ErrorNotSupported, gpu.ErrorInvalidValue:
+	refusal := gpu.Result(result)
+	refused := refusal == gpu.ErrorInvalidDevice || refusal == gpu.ErrorNotSupported || refusal == gpu.ErrorInvalidValue
+	if refused && len(devices) > 1 { // a driver may refuse a peer, and then grants it to the device itself
 		result = grant(1)
 	}
 	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr, uint64(ordinal)); err != nil {

@@ -9,7 +9,8 @@ import (
 )
 
 // noticePeers says once, when the first pool of virtual memory is built on a machine where a program may want to copy between GPUs,
-// what such memory cannot do: GPUs with peer access can copy it, but CUDA exports virtual memory in another way than memory from cuMemAlloc. On simulated GPUs nothing but gpuconf touches the memory.
+// what such memory cannot do: GPUs with peer access can copy it, but CUDA exports virtual memory in another way than memory
+// from cuMemAlloc. On simulated GPUs nothing but gpuconf touches the memory.
 func (m *Manager) noticePeers(pools []*pool) {
 	if m.HostVisible() || len(m.listed) < 2 || m.saidPeers {
 		return

@@ -52,6 +52,7 @@ static struct context *make_context(int gpu) {
 /* Frees what a context holds. The structure itself stays, so that use of a stale one is detected. */
 void end_context(struct context *context) {
 	context->alive = 0;
+	end_peers(context);
 	end_streams(context);
 	end_memory(context);
 }

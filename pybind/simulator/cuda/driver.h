@@ -144,7 +144,7 @@ struct context {
 	struct machine *machine;
 	int gpu;
 	int alive;
-	uint64_t peers; /* GPUs whose memory it may access, as bits */
+	uint64_t peers; /* GPUs to whose context it has enabled access, as bits */
 	CUresult sticky; /* the error of failed work, which every later call returns */
 	struct stream *legacy;
 	struct context *next;
@@ -318,6 +318,7 @@ int find_place(uint64_t addr, struct place *out);
 /* peers.c */
 int can_access(CUdevice device, CUdevice memory); /* may a GPU access another one's memory? */
 int is_context(const struct context *context);
+void end_peers(struct context *context);
 
 /* hostregister.c */
 void end_registered(struct context *context);

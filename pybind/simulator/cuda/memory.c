@@ -106,10 +106,29 @@ static void drop(struct allocation **at) {
 	free(gone);
 }
 
-static void drop_device(struct allocation **at) {
-	uint64_t from = ((*at)->range.addr + 4095) / 4096 * 4096, to = ((*at)->range.addr + (*at)->range.bytes) / 4096 * 4096;
+/* The pages of an allocation, with those that it shares with memory which is free: they go back to the host. A page that a live one has stays. */
+static void drop_pages(const struct allocation *gone) {
+	enum { PAGE = 4096 };
+	const struct gpu *gpu = &m->gpu[gone->context->gpu];
+	uint64_t begin = gone->range.addr, end = begin + gone->range.bytes, before = gpu->arena, behind = gpu->committed;
+	for (const struct allocation *one = m->allocations; one != NULL; one = one->next) {
+		if (one->context->gpu != gone->context->gpu || one == gone)
+			continue;
+		if (one->range.addr > begin) {
+			behind = one->range.addr;
+			break;
+		}
+		before = one->range.addr + one->range.bytes;
+	}
+	uint64_t from = begin / PAGE * PAGE, to = (end + PAGE - 1) / PAGE * PAGE;
+	from += from < before ? PAGE : 0;
+	to -= to > behind ? PAGE : 0;
 	if (to > from)
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
+}
+
+static void drop_device(struct allocation **at) {
+	drop_pages(*at);
 	m->gpu[(*at)->context->gpu].used -= pages((*at)->range.bytes);
 	drop(at);
 }

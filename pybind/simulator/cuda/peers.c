@@ -61,6 +61,13 @@ int is_context(const struct context *context) {
 	return one != NULL && one->alive;
 }
 
+/* Access ends with either context. */
+void end_peers(struct context *context) {
+	context->peers = 0;
+	for (struct context *one = m->contexts; one != NULL; one = one->next)
+		one->peers &= ~(UINT64_C(1) << context->gpu);
+}
+
 /* change is called with the lock held, and with another context than the current one. */
 static CUresult with_peer(const struct context *peer, CUresult (*change)(struct context *own, uint64_t bit, int gpu)) {
 	struct context *own;
