@@ -17,11 +17,21 @@ import (
 	"gpuconf/pybind/cabi"
 )
 
+// kept holds every array whose address was passed on as a number. Go sees no pointer in a number: without it an array
+// could lie on a stack, which moves when it grows, or be collected before it is read or written.
+var kept struct {
+	sync.Mutex
+	arrays [][]float32
+}
+
 // host returns the address and size of numbers, as Python passes an array's.
 func host(numbers []float32) (address, bytes int64) {
 	if len(numbers) == 0 {
 		return 0, 0
 	}
+	kept.Lock()
+	defer kept.Unlock()
+	kept.arrays = append(kept.arrays, numbers)
 	return int64(uintptr(unsafe.Pointer(&numbers[0]))), int64(len(numbers)) * 4
 }
 
