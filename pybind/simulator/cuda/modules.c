@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and their functions. The names of functions are read from PTX and from ELF; an image in another form, or compressed, has
+ * Modules, libraries and their functions. The names of functions are read from images (images.c); an image in another form, or compressed, has
  * every function that is requested. Modules that were unloaded are kept, so that use of a stale handle is detected.
  */
 #include "modules.h"
 
-#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FATBINARY 0xba55ed50u
-#define WRAPPER 0x466243b1u
-#define MOST_IMAGE (UINT64_C(1) << 30)
-
-static struct function *add_function(struct module *module, const char *name, size_t length) {
+struct function *add_function(struct module *module, const char *name, size_t length) {
 	struct function *one = module->functions;
 	while (one != NULL && (strlen(one->name) != length || memcmp(one->name, name, length) != 0))
 		one = one->next;
@@ -29,103 +24,40 @@ static struct function *add_function(struct module *module, const char *name, si
 	return one;
 }
 
-static int name_character(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$'; }
-
-static void read_ptx(struct module *module, const char *text) {
-	for (const char *at = text; (at = strstr(at, ".entry")) != NULL;) {
-		at += strlen(".entry");
-		size_t blank = strspn(at, " \t\r\n"), length = 0;
-		while (name_character((unsigned char)at[blank + length]))
-			length++;
-		if (blank > 0 && length > 0)
-			add_function(module, at + blank, length);
+static void free_module(struct module *gone) {
+	while (gone->functions != NULL) {
+		struct function *one = gone->functions;
+		gone->functions = one->next;
+		free(one->name);
+		free(one);
 	}
+	free(gone);
 }
 
-/* Each kernel has a section of its own, named after it. Returns 0 for what is not a whole 64-bit ELF image. */
-static int read_elf(struct module *module, const unsigned char *image) {
-	Elf64_Ehdr head;
-	memcpy(&head, image, sizeof head);
-	uint64_t end = head.e_shoff + (uint64_t)head.e_shnum * sizeof(Elf64_Shdr);
-	if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shstrndx >= head.e_shnum || end > MOST_IMAGE)
-		return 0;
-	Elf64_Shdr names, one;
-	memcpy(&names, image + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
-	if (names.sh_offset + names.sh_size > MOST_IMAGE)
-		return 0;
-	for (int i = 0; i < head.e_shnum; i++) {
-		memcpy(&one, image + head.e_shoff + (size_t)i * sizeof one, sizeof one);
-		const char *name = (const char *)image + names.sh_offset + one.sh_name;
-		if (one.sh_name < names.sh_size && strncmp(name, ".text.", 6) == 0)
-			add_function(module, name + 6, strlen(name + 6));
-	}
-	return 1;
-}
-
-static int read_image(struct module *module, const unsigned char *image);
-
-struct fat_entry {
-	uint16_t kind, version;
-	uint32_t header;
-	uint64_t bytes;
-	uint32_t compressed, rest[5];
-	uint64_t flags;
-};
-
-/* One part for each architecture, with the same functions. */
-static int read_fatbinary(struct module *module, const unsigned char *image) {
-	struct {
-		uint32_t magic;
-		uint16_t version, header;
-		uint64_t bytes;
-	} head;
-	struct fat_entry entry;
-	memcpy(&head, image, sizeof head);
-	if (head.bytes > MOST_IMAGE)
-		return 0;
-	for (uint64_t at = head.header; at + sizeof entry <= head.header + head.bytes; at += entry.header + entry.bytes) {
-		memcpy(&entry, image + at, sizeof entry);
-		if (entry.header < sizeof entry || entry.bytes > head.bytes || entry.compressed != 0 || !read_image(module, image + at + entry.header))
-			return 0;
-	}
-	return 1;
-}
-
-static int read_image(struct module *module, const unsigned char *image) {
-	uint32_t magic;
-	memcpy(&magic, image, sizeof magic);
-	if (magic == WRAPPER) {
-		const unsigned char *inner;
-		memcpy(&inner, image + 8, sizeof inner);
-		return inner != NULL && read_fatbinary(module, inner);
-	}
-	if (magic == FATBINARY)
-		return read_fatbinary(module, image);
-	if (memcmp(image, ELFMAG, SELFMAG) == 0)
-		return read_elf(module, image);
-	const char *text = (const char *)image + strspn((const char *)image, " \t\r\n");
-	if (*text != '.' && *text != '/')
-		return 0;
-	read_ptx(module, text);
-	return 1;
-}
-
-static CUresult load(struct module **out, const void *image, int library) {
+static CUresult load_bytes(struct module **out, const void *image, uint64_t bytes, int library) {
 	struct context *context = NULL;
-	if (out == NULL || image == NULL)
-		return INVALID_VALUE;
 	LOCK;
 	CUresult result = library ? SUCCESS : current_context(&context);
 	if (result == SUCCESS) {
 		struct module *new = calloc(1, sizeof *new);
 		new->context = context;
 		new->library = library;
-		new->any_name = !read_image(new, image);
-		new->next = m->modules;
-		m->modules = *out = new;
+		enum image kind = read_image(new, image, bytes);
+		new->any_name = kind == OTHER_IMAGE;
+		if (kind == DAMAGED_IMAGE) {
+			free_module(new);
+			result = INVALID_IMAGE;
+		} else {
+			new->next = m->modules;
+			m->modules = *out = new;
+		}
 	}
 	UNLOCK;
 	return result;
+}
+
+static CUresult load(struct module **out, const void *image, int library) {
+	return out == NULL || image == NULL ? INVALID_VALUE : load_bytes(out, image, readable_bytes(image), library);
 }
 
 static CUresult load_file(struct module **out, const char *path, int library) {
@@ -137,8 +69,8 @@ static CUresult load_file(struct module **out, const char *path, int library) {
 	fseek(file, 0, SEEK_END);
 	long bytes = ftell(file);
 	rewind(file);
-	char *image = bytes >= 0 ? calloc(1, (size_t)bytes + 64) : NULL; /* zeros behind it end PTX */
-	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes ? INVALID_VALUE : load(out, image, library);
+	char *image = bytes >= 0 ? malloc((size_t)bytes + 1) : NULL;
+	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes ? INVALID_VALUE : load_bytes(out, image, (uint64_t)bytes, library);
 	fclose(file);
 	free(image);
 	return result;
@@ -169,13 +101,7 @@ void free_modules(void) {
 	while (m->modules != NULL) {
 		struct module *gone = m->modules;
 		m->modules = gone->next;
-		while (gone->functions != NULL) {
-			struct function *one = gone->functions;
-			gone->functions = one->next;
-			free(one->name);
-			free(one);
-		}
-		free(gone);
+		free_module(gone);
 	}
 }
 

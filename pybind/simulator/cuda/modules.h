@@ -23,6 +23,13 @@ struct function {
 	struct function *next;
 };
 
+struct function *add_function(struct module *module, const char *name, size_t length);
+
+/* images.c. OTHER: in a form that is not read. DAMAGED: it states more than there is. */
+enum image { READ_IMAGE, OTHER_IMAGE, DAMAGED_IMAGE };
+enum image read_image(struct module *module, const unsigned char *image, uint64_t left);
+uint64_t readable_bytes(const void *image);
+
 /* The limits of all GPUs. */
 #define SHARED_WITHOUT_ASKING (48 << 10)
 #define MOST_THREADS_OF_BLOCK 1024
