@@ -31,7 +31,8 @@ LIMITED_API = "0x030a0000"
 LIBRARY = "_gpuconf.abi3.so"
 
 # The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and libc.
-GUARD = {"libgpuconf-guard.so": "pybind/guard", "libgpuconf-preload.so": "pybind/guard/preload"}
+# The accounts of memory that processes share are in pybind/budget.
+GUARD = {"libgpuconf-guard.so": ("pybind/guard", "pybind/budget"), "libgpuconf-preload.so": ("pybind/guard/preload",)}
 GUARD_FLAGS = (
     "-O2",
     "-std=gnu11",
@@ -47,9 +48,12 @@ GUARD_FLAGS = (
 
 # The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have no GPUs by
 # themselves.
-# Both have the table of GPU models and the grammar of machines, which the core has, too.
-SIMULATOR = {"libcuda.so.1": "pybind/simulator/cuda", "libnvidia-ml.so.1": "pybind/simulator/nvml"}
-MODELS = "gocore/models"
+# Both have the core's table of GPU models and grammar of machines, and account for cards that processes share.
+_SIMULATOR_TOO = ("gocore/models", "pybind/budget")
+SIMULATOR = {
+    "libcuda.so.1": ("pybind/simulator/cuda", *_SIMULATOR_TOO),
+    "libnvidia-ml.so.1": ("pybind/simulator/nvml", *_SIMULATOR_TOO),
+}
 SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
 
@@ -77,13 +81,12 @@ def build_libraries(root: Path, folder: Path) -> None:
     CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`.
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    for name, source in {**GUARD, **SIMULATOR}.items():
+    for name, folders in {**GUARD, **SIMULATOR}.items():
         flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
-        folders = (source,) if name in GUARD else (source, MODELS)
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"gpuconf: the C compiler failed on {source}; see its messages above.")
+            raise SystemExit(f"gpuconf: the C compiler failed on {folders[0]}; see its messages above.")
 
 
 class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]

@@ -6,8 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted(path for folder in ("pybind/simulator/nvml", "gocore/models") for path in (ROOT / folder).glob("*.c"))
+import simulator_sources
+
+SOURCES = simulator_sources.sources("nvml")
 
 ONE_H100 = """driver 580.95.05
 cuda 13000
@@ -18,6 +19,14 @@ card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=107374
 def fake_nvml(folder: Path, *defines: str) -> Path:
     """Build the library. Returns the folder for LD_LIBRARY_PATH; FAKE_NVML names the description of the machine."""
     library = folder / "libnvidia-ml.so.1"
-    options = ["-shared", "-fPIC", "-O1", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", *(f"-D{define}" for define in defines)]
+    options = [
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-O1",
+        "-pthread",
+        "-Wl,-soname,libnvidia-ml.so.1",
+        *(f"-D{define}" for define in defines),
+    ]
     subprocess.run([os.environ.get("CC", "cc"), *options, "-o", str(library), *map(str, SOURCES)], check=True)
     return folder

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import simulator_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 FUZZ = Path(__file__).with_name("image_fuzz.c")
@@ -18,7 +19,7 @@ def compiled(folder: Path, root: Path) -> Path:
     """The test and the driver in one program, under AddressSanitizer where the compiler has it: the guard page is there without."""
     program = folder / "fuzz"
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1"]
-    sources = [FUZZ, *sorted(root.glob("pybind/simulator/cuda/*.c")), *sorted(root.glob("gocore/models/*.c"))]
+    sources = [FUZZ, *simulator_sources.sources("cuda", root)]
     command = [*shlex.split(os.environ.get("CC", "cc")), *flags, "-o", program, *sources, "-lpthread", "-ldl"]
     if subprocess.run([*command, "-fsanitize=address,undefined"], capture_output=True, check=False).returncode != 0:
         subprocess.run(command, check=True)
@@ -42,7 +43,7 @@ def test_damaged_images_are_loaded_or_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("bound", ["!holds(left, names.sh_offset, names.sh_size)", "!holds(left, head.header, head.bytes)"])
 def test_a_missing_bound_is_found(bound: str, tmp_path: Path) -> None:
     """The same test over a reader without one of its bounds: it must see the read."""
-    for folder in ("pybind/simulator", "gocore/models"):
+    for folder in simulator_sources.COPIED:
         shutil.copytree(ROOT / folder, tmp_path / folder)
     broken = tmp_path / "pybind/simulator/cuda/images.c"
     text = broken.read_text()

@@ -12,15 +12,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import simulator_sources
 
 ROOT = Path(__file__).resolve().parent.parent
 STRESS = Path(__file__).with_name("simulator_stress.c")
-
-
-def sources(root: Path) -> list[Path]:
-    return [STRESS, *sorted(root.glob("pybind/simulator/cuda/*.c")), *sorted(root.glob("gocore/models/*.c"))]
-
-
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=thread"]
 
 
@@ -48,14 +43,14 @@ def run(program: Path, seed: int) -> tuple[int, str]:
 
 
 def test_no_data_race(tmp_path: Path) -> None:
-    program = compiled(tmp_path, sources(ROOT))
+    program = compiled(tmp_path, [STRESS, *simulator_sources.sources("cuda", ROOT)])
     for seed in (1, 2):
         assert run(program, seed) == (0, "done\n")
 
 
 def test_a_missing_lock_is_found(tmp_path: Path) -> None:
     """The same test over a driver whose allocation takes no lock: it must see the race."""
-    for folder in ("pybind/simulator", "gocore/models"):
+    for folder in simulator_sources.COPIED:
         shutil.copytree(ROOT / folder, tmp_path / folder)
     broken = tmp_path / "pybind/simulator/cuda/memory.c"
     text = broken.read_text()
@@ -66,7 +61,7 @@ def test_a_missing_lock_is_found(tmp_path: Path) -> None:
             1,
         )
     )
-    program = compiled(tmp_path, sources(tmp_path))
+    program = compiled(tmp_path, [STRESS, *simulator_sources.sources("cuda", tmp_path)])
     code, text = run(program, 1)
     assert code == 66, text
     assert "ThreadSanitizer: data race" in text

@@ -46,11 +46,19 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		}
 		card.describe(&described[i])
 	}
-	var complaint [512]C.char
+	var complaint [5120]C.char
 	how := C.struct_simulator_options{to_the_byte: 1, version: version}
+	if options.SharedCards != "" {
+		how.shared_cards = C.CString(options.SharedCards)
+		defer C.free(unsafe.Pointer(how.shared_cards))
+	}
 	machine := C.simulated_open(&described[0], C.int(len(cards)), &how, &complaint[0], C.size_t(len(complaint)))
 	if machine == nil {
-		return nil, status.Errorf(status.ResourceExhausted, "%s", C.GoString(&complaint[0]))
+		code, text := status.ResourceExhausted, C.GoString(&complaint[0])
+		if options.SharedCards != "" && strings.Contains(text, options.SharedCards) {
+			code = status.FailedPrecondition
+		}
+		return nil, status.Errorf(code, "%s", text)
 	}
 	d, err := start(version, machine)
 	if err != nil {

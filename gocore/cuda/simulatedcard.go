@@ -24,6 +24,10 @@ type SimulatedOptions struct {
 
 	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all machines of a process.
 	Version int
+
+	// SharedCards is the path of the file by which other processes have the same cards, and their memory with them; "" for none. It must be
+	// this user's alone, and of these cards.
+	SharedCards string
 }
 
 const (

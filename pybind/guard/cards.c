@@ -13,7 +13,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int in_a_budget(const uint8_t uuid[16])
 {
 	for (int level = 0; level < budget_levels(); level++)
-		if (place_in_budget(level, uuid) >= 0)
+		if (place_in_level(level, uuid) >= 0)
 			return 1;
 	return 0;
 }
@@ -28,7 +28,7 @@ static int card_locked(const uint8_t uuid[16])
 	struct card *card = &cards[known_cards];
 	memcpy(card->uuid, uuid, 16);
 	for (int level = 0; level < budget_levels(); level++)
-		card->place[level] = place_in_budget(level, uuid);
+		card->place[level] = place_in_level(level, uuid);
 	return known_cards++;
 }
 

@@ -13,7 +13,7 @@ EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *ou
 	if (!ready())
 		return 0;
 	for (int level = 0; level < budget_levels(); level++)
-		if (place_in_budget(level, uuid) < 0)
+		if (place_in_level(level, uuid) < 0)
 			return 0;
 	settle_if_changed();
 	int card = card_of_uuid(uuid);

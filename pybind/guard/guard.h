@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "../budget/budget.h"
 #include "functions.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -77,17 +78,15 @@ __attribute__((format(printf, 1, 2))) void note(const char *format, ...);
 			note(__VA_ARGS__); \
 	} while (0)
 
-/* budget.c: a job's budget, and those of the jobs that it is nested in. Cards are indices of cards.c. */
+/* nested.c: a job's budget, and those of the jobs that it is nested in. Cards are indices of cards.c. */
 enum { MAX_NESTED = 8 };
 int open_budgets(const char *path);
-int place_in_budget(int level, const uint8_t uuid[16]); /* -1: the job has no such card */
+int place_in_level(int level, const uint8_t uuid[16]); /* -1: the job has no such card */
 int budget_levels(void);
 int take(int card, uint64_t bytes); /* 1, or 0 if it does not fit */
 int take_undecided(int card, uint64_t bytes);
 void taken(int card);
 int take_anyway(int card, uint64_t bytes); /* what the driver has taken already; 0 if the job has no room for the process at all */
-void before_fork(void);
-void after_fork(void);
 void give(int card, uint64_t bytes);
 void give_for(int card, uint64_t bytes, int pools);
 void mark_pools(int card, int64_t bytes);
@@ -102,7 +101,7 @@ struct card_figures {
 };
 void card_figures(int card, struct card_figures *out);
 
-/* shares.c: exported memory, by a number. 0: there is no room, or it is not the job's. */
+/* Exported memory, by a number. 0: there is no room, or it is not the job's. */
 int share(uint64_t id, int card, uint64_t bytes);
 int join_share(uint64_t id);
 void leave_share(uint64_t id);

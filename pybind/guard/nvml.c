@@ -38,7 +38,7 @@ static int limited(void *device, struct card_use *use)
 	if (real.nvmlDeviceGetUUID == NULL || INSIDE(real.nvmlDeviceGetUUID(device, text, sizeof text)) != 0 || !parse_uuid(text, uuid))
 		return 0;
 	for (int level = 0; level < budget_levels(); level++)
-		if (place_in_budget(level, uuid) < 0)
+		if (place_in_level(level, uuid) < 0)
 			return 0; /* not one of the job's cards: as it is */
 	settle_if_changed();
 	card_use(card_of_uuid(uuid), use);

@@ -35,7 +35,7 @@ static void forget(void)
 	forget_libraries();
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, forget); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(budget_before_fork, budget_after_fork, forget); }
 
 /* A page that the kernel empties in a child, because a fork by a raw system call runs no handlers. */
 static int watch_raw_forks(void)

@@ -12,7 +12,10 @@
 #include <stdint.h>
 
 /* A change of a structure below changes this number: a library of another build is refused, not misread. */
-#define GPUCONF_SIMULATOR_ABI 2
+#define GPUCONF_SIMULATOR_ABI 3
+
+/* The variable that names the file of the cards that the processes of a job share. Ignored in a program with rights that its caller lacks. */
+#define SHARED_CARDS "GPUCONF_SIMULATED_CARDS"
 
 struct machine;
 
@@ -37,6 +40,7 @@ struct simulator_options {
 	int to_the_byte;
 	int lenient; /* as FAKECUDA_LENIENT */
 	int version; /* of CUDA, such as 12040; 0: as the environment says */
+	const char *shared_cards; /* the path of the file that other processes have the same cards by; NULL: they are this machine's alone */
 };
 
 struct gpuconf_simulator {

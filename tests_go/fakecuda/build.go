@@ -37,7 +37,7 @@ func Build(folder string, options Options) error {
 		compiler = "cc"
 	}
 	var sources []string
-	for _, folder := range []string{Source(), models()} {
+	for _, folder := range []string{Source(), models(), filepath.Join(Source(), "..", "..", "budget")} {
 		found, err := filepath.Glob(filepath.Join(folder, "*.c"))
 		if err != nil || len(found) == 0 {
 			return fmt.Errorf("no source in %s: %w", folder, err)

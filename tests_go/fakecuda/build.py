@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "pybind" / "simulator" / "cuda"
-MODELS = ROOT / "gocore" / "models"
+FOLDERS = (SOURCE, ROOT / "gocore" / "models", ROOT / "pybind" / "budget")
 
 
 def build(
@@ -51,7 +51,7 @@ def build(
         script = Path(folder) / "exports.map"
         script.write_text("{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
-    command += sorted(map(str, (*SOURCE.glob("*.c"), *MODELS.glob("*.c"), *extra)))
+    command += sorted(map(str, (*(path for one in FOLDERS for path in one.glob("*.c")), *extra)))
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return library
 

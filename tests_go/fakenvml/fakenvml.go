@@ -18,7 +18,7 @@ import (
 func sources(t testing.TB) (files []string) {
 	_, file, _, _ := runtime.Caller(0)
 	root := filepath.Join(filepath.Dir(file), "..", "..")
-	for _, folder := range []string{filepath.Join("pybind", "simulator", "nvml"), filepath.Join("gocore", "models")} {
+	for _, folder := range []string{"pybind/simulator/nvml", "pybind/budget", "gocore/models"} {
 		found, err := filepath.Glob(filepath.Join(root, folder, "*.c"))
 		require.NoError(t, err)
 		require.NotEmpty(t, found)
@@ -35,7 +35,7 @@ func Build(t testing.TB, defines ...string) (folder string) {
 		compiler = "cc"
 	}
 	folder = t.TempDir()
-	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread", "-Wl,-soname,libnvidia-ml.so.1",
+	args := []string{"-shared", "-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror", "-pthread", "-Wl,-soname,libnvidia-ml.so.1",
 		"-o", filepath.Join(folder, "libnvidia-ml.so.1")}
 	args = append(args, sources(t)...)
 	for _, define := range defines {

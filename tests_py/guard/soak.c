@@ -11,7 +11,7 @@
  */
 #include "rows.h"
 
-#include "../../pybind/guard/budget.h"
+#include "../../pybind/budget/budget.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -126,7 +126,7 @@ static int find_slot(void)
 	return -1;
 }
 
-static void open_budget(void)
+static void open_budget_file(void)
 {
 	budget_file = open(getenv("GPUCONF_GUARD"), O_RDWR | O_CLOEXEC);
 	budget = mmap(NULL, HEADER_BYTES, PROT_READ, MAP_SHARED, budget_file, 0);
@@ -382,7 +382,7 @@ static void begin(void)
 	*(void **)&driver_info = dlsym(driver, "cuMemGetInfo_v2");
 	*(void **)&driver_pool = dlsym(driver, "cuMemPoolGetAttribute");
 	*(void **)&driver_graphs = dlsym(driver, "cuDeviceGetGraphMemAttribute");
-	open_budget();
+	open_budget_file();
 	if (cu.cuInit(0u) != 0 || cu.cuDevicePrimaryCtxRetain(&context, 0) != 0 || cu.cuCtxSetCurrent(context) != 0)
 		exit(4);
 }

@@ -15,7 +15,7 @@ from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, e
 from gpuconf import errors
 from gpuconf.sharing import _budget, _budget_file, _elf
 
-HEADER = ROOT / "pybind/guard/budget.h"
+HEADER = ROOT / "pybind/budget/budget.h"
 LIBRARIES = Path(_budget.__file__).parent.parent / "_guard"
 
 

@@ -62,13 +62,12 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || (shape->channels == 3 && shape->format < 0x50) || shape->channels > 4 || levels == 0 || shape->format == 0))
 		result = INVALID_VALUE;
-	if (result == SUCCESS && bytes > left(&m->gpu[context->gpu]))
+	if (result == SUCCESS && !use_card(&m->gpu[context->gpu], bytes))
 		result = OUT_OF_MEMORY;
 	if (result == SUCCESS) {
 		struct array *new = calloc(1, sizeof *new);
 		*new = (struct array){context->gpu, mipmapped, bytes, context, m->arrays};
 		m->arrays = new;
-		m->gpu[context->gpu].used += bytes;
 		*out = new;
 	}
 	UNLOCK;
@@ -77,7 +76,7 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 
 static void drop(struct array **at) {
 	struct array *gone = *at;
-	m->gpu[gone->gpu].used -= gone->bytes;
+	leave_card(&m->gpu[gone->gpu], gone->bytes);
 	*at = gone->next;
 	free(gone);
 }

@@ -46,11 +46,14 @@ static struct context *make_context(int gpu) {
 	context->next = m->contexts;
 	m->contexts = context;
 	context->legacy = make_stream(context, 0, 0);
+	count_context(&m->gpu[gpu], 1);
 	return context;
 }
 
 /* Frees what a context holds. The structure itself stays, so that use of a stale one is detected. */
 void end_context(struct context *context) {
+	if (context->alive)
+		count_context(&m->gpu[context->gpu], -1);
 	context->alive = 0;
 	end_peers(context);
 	end_streams(context);

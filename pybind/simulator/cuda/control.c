@@ -249,6 +249,7 @@ void end_machine(void) {
 	end_modules();
 	end_pools();
 	end_graph_memory();
+	end_sharing();
 }
 
 /* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */

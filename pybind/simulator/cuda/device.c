@@ -39,6 +39,8 @@ int device_uuid_text(int physical, char *text) {
 	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
+void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, m->mig || m->cards != NULL, uuid); }
+
 static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
 	if (!*by_uuid) {
@@ -152,7 +154,7 @@ static void read_environment(struct gpu *gpu) {
 
 static void read_card(struct gpu *gpu, const struct simulator_card *card) {
 	gpu->total = card->total;
-	gpu->used = card->used_by_others;
+	gpu->used = gpu->others = card->used_by_others;
 	gpu->major = card->major, gpu->minor = card->minor;
 	gpu->vmm = card->granularity != 0;
 	gpu->memops = card->memops;
@@ -228,6 +230,9 @@ CUresult start(void) {
 	m->no_device = m->gpus == 0;
 	if (m->no_device)
 		return NO_DEVICE;
+	result = share_cards();
+	if (result != SUCCESS)
+		return result;
 	m->started = 1;
 	return SUCCESS;
 }

@@ -125,7 +125,9 @@ struct place {
 
 struct gpu {
 	int physical; /* its index before CUDA_VISIBLE_DEVICES */
-	uint64_t total, used;
+	uint64_t total, used; /* by this machine; sharedcard.c */
+	uint64_t others;      /* of used: what the spec says that other programs have */
+	int place;            /* in the file of shared cards */
 	uint64_t managed; /* if managed memory must fit on the GPU, this is included in used */
 	uint64_t arena, committed; /* below committed it is readable and writable */
 	int major, minor, vmm, memops, greatest_priority, managed_memory, concurrent;
@@ -207,6 +209,10 @@ struct machine {
 	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
+	struct budget *shared; /* the file that it shares its cards in; NULL: it has them alone */
+	char *shared_path;     /* the option */
+	int opened;            /* by the private entry; 0: the process's own machine */
+	char trouble[4600];    /* why it could not be opened */
 	const struct simulator_card *cards; /* NULL: FAKECUDA_GPUS says; a GPU's is at its physical place */
 	int card_count;
 	int cards_of_environment; /* they are GPUCONF_SIMULATE's, and read again after a restart */
@@ -267,6 +273,7 @@ int depth_of_thread(void);
 /* device.c */
 CUresult start(void);
 int device_uuid_text(int physical, char *text);
+void card_uuid(int gpu, unsigned char uuid[16]);
 
 /* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has none. */
 int cards_of_environment(struct simulator_card **out);
@@ -332,8 +339,22 @@ void free_modules(void);
 int count_arrays(void);
 void end_arrays(struct context *context);
 
-/* managed.c */
+/*
+ * sharedcard.c: how much memory of a card is in use, by this machine and by the other processes that share the card. use_card returns 0, and
+ * changes nothing, where the bytes do not fit.
+ */
+int use_card(struct gpu *gpu, uint64_t bytes);
+void leave_card(struct gpu *gpu, uint64_t bytes);
+void mark_managed(const struct gpu *gpu, int64_t bytes);
+void count_context(const struct gpu *gpu, int difference);
+CUresult share_cards(void);
+void end_sharing(void);
+void forget_sharing(struct machine *machine); /* in a child */
+int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
+int join_export(uint64_t number);
+void leave_export(uint64_t number);
 uint64_t free_bytes(const struct gpu *gpu);
+/* managed.c */
 void drop_managed(struct allocation **at);
 
 /* hostmemory.c: called where memory is handed out, with the lock held or not */

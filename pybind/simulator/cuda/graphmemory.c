@@ -95,10 +95,9 @@ CUresult reserve_graph_memory(struct body *body) {
 		return SUCCESS;
 	wanted = (m->graph_reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > m->graph_reserve[gpu].reserved ? wanted - m->graph_reserve[gpu].reserved : 0;
-	if (growth > left(&m->gpu[gpu]))
+	if (!use_card(&m->gpu[gpu], growth))
 		return OUT_OF_MEMORY;
 	m->graph_reserve[gpu].reserved += growth;
-	m->gpu[gpu].used += growth;
 	return SUCCESS;
 }
 
@@ -236,7 +235,7 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 		return INVALID_DEVICE;
 	LOCK;
 	uint64_t wanted = (m->graph_reserve[device].used + GRANULE - 1) / GRANULE * GRANULE;
-	m->gpu[device].used -= m->graph_reserve[device].reserved - wanted;
+	leave_card(&m->gpu[device], m->graph_reserve[device].reserved - wanted);
 	m->graph_reserve[device].reserved = wanted;
 	UNLOCK;
 	return SUCCESS;

@@ -72,6 +72,7 @@ static void free_machine(struct machine *machine) {
 	free_list(machine->graphs, offsetof(struct graph, next));
 	free_modules();
 	free((void *)(uintptr_t)machine->cards);
+	free(machine->shared_path);
 	pthread_mutex_destroy(&machine->lock);
 	pthread_cond_destroy(&machine->progress);
 	free(machine);
@@ -102,15 +103,18 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	}
 	struct machine *machine = calloc(1, sizeof *machine);
 	struct simulator_card *copy = calloc((size_t)count + 1, sizeof *copy);
-	if (machine == NULL || copy == NULL) {
+	char *path = options->shared_cards != NULL ? strdup(options->shared_cards) : NULL;
+	if (machine == NULL || copy == NULL || (options->shared_cards != NULL && path == NULL)) {
 		snprintf(complaint, room, "the host has no memory left");
 		free(machine);
 		free(copy);
+		free(path);
 		return NULL;
 	}
 	if (count > 0)
 		memcpy(copy, cards, (size_t)count * sizeof *copy);
 	*machine = (struct machine){.era = new_era(), .cards = copy, .card_count = count, .to_the_byte = options->to_the_byte, .lenient = options->lenient, .version = options->version,
+	                            .opened = 1, .shared_path = path,
 	                            .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
 	pthread_mutex_init(&machine->lock, NULL);
 	pthread_cond_init(&machine->progress, NULL);
@@ -127,9 +131,12 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	bind_machine(before);
 	if (result == SUCCESS || result == NO_DEVICE)
 		return machine;
-	snprintf(complaint, room, "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
-	                          "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
-	         (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
+	if (machine->trouble[0] != 0)
+		snprintf(complaint, room, "%s", machine->trouble);
+	else
+		snprintf(complaint, room, "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
+		                          "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
+		         (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
 	close_machine(machine);
 	return NULL;
 }
@@ -156,6 +163,8 @@ static void after_fork(void) {
 
 /* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
 static void after_fork_in_child(void) {
+	for (struct machine *one = opened; one != NULL; one = one->next)
+		forget_sharing(one);
 	int usable = getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);

@@ -8,35 +8,35 @@
 #define ATTACH_GLOBAL 1
 #define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
-uint64_t free_bytes(const struct gpu *gpu) {
-	uint64_t room = gpu->used < gpu->total ? gpu->total - gpu->used : 0, resident = gpu->concurrent ? gpu->managed : 0;
-	return resident < room ? room - resident : 0;
-}
-
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
 	struct gpu *gpu = &m->gpu[gone->context->gpu];
 	give_range(gone->range.addr);
 	gpu->managed -= charge(gone->range.bytes);
-	if (!gpu->concurrent)
-		gpu->used -= charge(gone->range.bytes);
+	if (gpu->concurrent)
+		mark_managed(gpu, -(int64_t)charge(gone->range.bytes));
+	else
+		leave_card(gpu, charge(gone->range.bytes));
 	*at = gone->next;
 	free(gone);
 }
 
 static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
-	if (!gpu->concurrent && (bytes > gpu->total || gpu->used > gpu->total || charge(bytes) > gpu->total - gpu->used))
+	if (!gpu->concurrent && (bytes > gpu->total || free_bytes(gpu) < charge(bytes) || !use_card(gpu, charge(bytes))))
 		return OUT_OF_MEMORY;
 	uint64_t at = take_range(bytes, GRANULE, PROT_READ | PROT_WRITE);
-	if (at == 0)
+	if (at == 0) {
+		if (!gpu->concurrent)
+			leave_card(gpu, charge(bytes));
 		return OUT_OF_MEMORY;
+	}
 	struct allocation *new = calloc(1, sizeof *new);
 	*new = (struct allocation){.range = {at, bytes}, .context = context, .next = m->managed_memory};
 	m->managed_memory = new;
 	gpu->managed += charge(bytes);
-	if (!gpu->concurrent)
-		gpu->used += charge(bytes);
+	if (gpu->concurrent)
+		mark_managed(gpu, (int64_t)charge(bytes));
 	*out = new->range.addr;
 	watch_host_memory();
 	return SUCCESS;

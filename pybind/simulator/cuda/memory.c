@@ -84,14 +84,15 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total + gpu->spill ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total + gpu->spill || pages(bytes) > left(gpu) || addr + charge(bytes) > gpu->arena + 2 * gpu->total ||
-		    !commit(gpu, addr + charge(bytes))) {
+		if (bytes > gpu->total + gpu->spill || addr + charge(bytes) > gpu->arena + 2 * gpu->total || !use_card(gpu, pages(bytes))) {
+			result = OUT_OF_MEMORY;
+		} else if (!commit(gpu, addr + charge(bytes))) {
+			leave_card(gpu, pages(bytes));
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
 			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at};
 			*at = new;
-			gpu->used += pages(bytes);
 			*out = addr;
 			watch_host_memory();
 		}
@@ -129,7 +130,7 @@ static void drop_pages(const struct allocation *gone) {
 
 static void drop_device(struct allocation **at) {
 	drop_pages(*at);
-	m->gpu[(*at)->context->gpu].used -= pages((*at)->range.bytes);
+	leave_card(&m->gpu[(*at)->context->gpu], pages((*at)->range.bytes));
 	drop(at);
 }
 

@@ -76,7 +76,7 @@ static void drop(struct outside **at) {
 	if (gone->kind == POOL_MEMORY)
 		gone->pool->used -= charge(gone->range.bytes);
 	if (gone->kind == LOW_MEMORY) {
-		m->gpu[gone->gpu].used -= pages(gone->range.bytes);
+		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
 	}
 	*at = gone->next;
@@ -98,7 +98,7 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	if (wanted >= pool->reserved)
 		return;
 	if (pool->gpu >= 0)
-		m->gpu[pool->gpu].used -= pool->reserved - wanted;
+		leave_card(&m->gpu[pool->gpu], pool->reserved - wanted);
 	pool->reserved = wanted;
 }
 
@@ -140,13 +140,14 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	if (bytes == 0)
 		return INVALID_VALUE;
-	if (pages(bytes) > left(gpu))
+	if (!use_card(gpu, pages(bytes)))
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
-	if (new == NULL)
+	if (new == NULL) {
+		leave_card(gpu, pages(bytes));
 		return OUT_OF_MEMORY;
+	}
 	new->context = context;
-	gpu->used += pages(bytes);
 	*out = (unsigned)new->range.addr;
 	return SUCCESS;
 }
@@ -385,16 +386,17 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
 	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
-	if (gpu != NULL && growth > left(gpu))
+	if (gpu != NULL && !use_card(gpu, growth))
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, pool->gpu, POOL_MEMORY, 0);
-	if (new == NULL)
+	if (new == NULL) {
+		if (gpu != NULL)
+			leave_card(gpu, growth);
 		return OUT_OF_MEMORY;
+	}
 	new->pool = pool;
 	pool->reserved += growth;
 	pool->used += charge(bytes);
-	if (gpu != NULL)
-		gpu->used += growth;
 	*out = new->range.addr;
 	return SUCCESS;
 }

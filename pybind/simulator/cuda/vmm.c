@@ -38,6 +38,7 @@ struct memory {
 	int foreign; /* of another process's GPU, which counts it there */
 	int types;   /* of shareable handles */
 	int handles;
+	uint64_t share; /* its number among what is exported on shared cards, or 0 */
 	struct memory *next;
 	int rdma;
 };
@@ -190,6 +191,21 @@ static int is_exported(const struct memory *memory) {
 	return memory->types != 0 && !memory->foreign && fcntl(memory->file, F_OFD_GETLK, &look) == 0 && look.l_type != F_UNLCK;
 }
 
+/* What is exported is charged to the share. */
+static void leave_memory(const struct memory *memory) {
+	if (memory->share == 0)
+		leave_card(&m->gpu[memory->gpu], memory->bytes);
+	else
+		m->gpu[memory->gpu].used -= memory->bytes;
+}
+
+/* The same number in every process that has a descriptor of the memory. */
+static uint64_t number_of_export(int file, uint64_t offset) {
+	struct stat facts;
+	uint64_t number = fstat(file, &facts) != 0 ? 0 : (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
+	return number;
+}
+
 static void end_unused(void) {
 	for (struct memory **at = &m->memories; *at != NULL;) {
 		struct memory *one = *at;
@@ -201,8 +217,10 @@ static void end_unused(void) {
 			close(one->file);
 		else
 			fallocate(one->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)one->offset, (off_t)one->bytes);
+		if (one->share != 0)
+			leave_export(one->share);
 		if (!one->foreign && !one->host)
-			m->gpu[one->gpu].used -= one->bytes;
+			leave_memory(one);
 		*at = one->next;
 		free(one);
 	}
@@ -225,12 +243,16 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
-	if ((!host && bytes > left(gpu)) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+	if (!host && !use_card(gpu, bytes)) {
+		result = OUT_OF_MEMORY;
+	} else if (ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+		if (!host)
+			leave_card(gpu, bytes);
 		result = OUT_OF_MEMORY;
 	} else {
-		*out = add_handle(add_memory((struct memory){bytes, gpu->file_end, number, gpu->memory_file, host, 0, prop->handle_types, 0, NULL, prop->rdma}));
+		*out = add_handle(add_memory((struct memory){.bytes = bytes, .offset = gpu->file_end, .gpu = number, .file = gpu->memory_file, .host = host,
+		                                             .types = prop->handle_types, .rdma = prop->rdma}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
-		gpu->used += host ? 0 : bytes;
 		watch_host_memory();
 	}
 	UNLOCK;
@@ -317,6 +339,13 @@ static int export_descriptor(const struct memory *memory) {
 	return descriptor;
 }
 
+/* From now on another process may hold it, too. */
+static void share_memory(struct memory *memory) {
+	uint64_t number = memory->share == 0 && !memory->host ? number_of_export(memory->file, memory->offset) : 0;
+	if (number != 0 && share_export(&m->gpu[memory->gpu], number, memory->bytes))
+		memory->share = number;
+}
+
 EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
 	CALLED(cuMemExportToShareableHandle);
 	struct stat facts;
@@ -326,6 +355,8 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 	if (result == SUCCESS && type == DESCRIPTOR) {
 		*(int *)out = export_descriptor(handle->memory);
 		result = *(int *)out < 0 ? UNKNOWN : SUCCESS;
+		if (result == SUCCESS)
+			share_memory(handle->memory);
 	} else if (result == SUCCESS && fstat(handle->memory->file, &facts) == 0) {
 		*(struct part *)out = (struct part){facts.st_ino, handle->memory->offset, handle->memory->bytes, {0}};
 	}
@@ -362,9 +393,14 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 	struct memory *memory = part_of_ours(&part);
 	if (memory == NULL && type == DESCRIPTOR) {
 		snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+		struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)part.offset, .l_len = 1};
 		int file = open(path, O_RDWR | O_CLOEXEC);
-		if (file >= 0)
-			memory = add_memory((struct memory){part.bytes, part.offset, 0, file, 0, 1, 0, 0, NULL, 0});
+		if (file >= 0 && fcntl(file, F_OFD_SETLK, &mark) == 0) { /* so that its exporter keeps it */
+			uint64_t number = number_of_export(file, part.offset);
+			memory = add_memory((struct memory){.bytes = part.bytes, .offset = part.offset, .file = file, .foreign = 1, .share = join_export(number) ? number : 0});
+		} else if (file >= 0) {
+			close(file);
+		}
 	}
 	if (memory != NULL)
 		*out = add_handle(memory);

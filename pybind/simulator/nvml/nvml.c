@@ -113,9 +113,12 @@ static int read_machine(void)
 		return SUCCESS;
 	}
 	machine.simulated = 1;
-	if (simulate(spec, complaint, sizeof complaint))
+	if (!simulate(spec, complaint, sizeof complaint))
+		fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
+	else if (machine.devices == 0 || open_shared_cards(complaint, sizeof complaint))
 		return SUCCESS;
-	fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
+	else
+		fprintf(stderr, "gpuconf's simulated NVML: %s\n", complaint);
 	return DRIVER_NOT_LOADED;
 }
 
@@ -322,10 +325,12 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 	unsigned found = 0;
 	if (*room > 0 && infos == NULL)
 		return INVALID_ARGUMENT;
-	uint64_t here = machine.simulated && strcmp(list, device->mps ? "mps" : "compute") == 0 ? used_here(device->uuid) : 0;
-	if (here > 0 && found++ < *room) {
-		struct info info = {(unsigned)getpid(), device->hides_use ? ~0ull : here, ~0u, ~0u};
-		memcpy(infos, &info, size);
+	struct budget_process here[MAX_SLOTS];
+	int count = machine.simulated && strcmp(list, device->mps ? "mps" : "compute") == 0 ? processes_here(device->uuid, here, MAX_SLOTS) : 0;
+	for (int i = 0; i < count; i++, found++) {
+		struct info info = {here[i].pid, device->hides_use ? ~0ull : here[i].used + here[i].pools, ~0u, ~0u};
+		if (found < *room)
+			memcpy(infos + found * size, &info, size);
 	}
 	for (int i = 0; i < machine.processes; i++) {
 		struct process *process = &machine.process[i];

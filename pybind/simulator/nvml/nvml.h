@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "../../budget/budget.h"
+
 #define MAX_DEVICES 64
 #define DEFAULT_CUDA 12040 /* what a simulated machine says of its driver */
 #define MAX_INSTANCES 7
@@ -76,6 +78,8 @@ int simulate(const char *spec, char *complaint, unsigned room);
 
 /* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
 uint64_t used_here(const char *uuid);
+int processes_here(const char *uuid, struct budget_process *out, int room);
+int open_shared_cards(char *complaint, unsigned room);
 
 /* nvml.c: the answer of a function without an implementation. */
 int unsupported(const char *function, int *told);

@@ -78,6 +78,7 @@ _OWN = (
     "GPUCONF_LEASE",
     "GPUCONF_LEASE_FD",
     "GPUCONF_RUN",
+    "GPUCONF_SIMULATED_CARDS",
 )
 
 
@@ -411,7 +412,7 @@ def _contexts() -> Iterator[Finding]:
 
 
 def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
-    for name in ("GPUCONF_RUN", "GPUCONF_GUARD"):
+    for name in ("GPUCONF_RUN", "GPUCONF_GUARD", "GPUCONF_SIMULATED_CARDS"):
         path = environ.get(name)
         if path and not os.path.exists(path):
             yield Finding(PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")

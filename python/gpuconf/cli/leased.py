@@ -8,7 +8,8 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from .. import errors
 from .._core.devices import VisibleDevice
@@ -21,6 +22,7 @@ from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
 from ..sharing._job import Job, JobEvent, peaks
 from ..sharing._request import Request, checked
+from ..sharing._simulated_cards import of_program as of_simulation
 from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
 from .output import SCHEMA
@@ -40,8 +42,13 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
-    with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
-        environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
+    with (
+        granted,
+        _shared(options.simulate) as shared,
+        guarded.guard(options, granted, words, {**os.environ, **own}) as guard,
+        Job() as job,
+    ):
+        environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment(), **shared}
         watch = _Watch(job, guard.counts, granted)
         if getattr(options, "check", False):
             print(guard.describe(), flush=True)
@@ -101,6 +108,18 @@ def _devices(simulate: str | None) -> list[VisibleDevice]:
     if simulate is not None:
         simulated_here(simulate)
     return visible_devices()
+
+
+@contextmanager
+def _shared(simulate: str | None) -> Iterator[dict[str, str]]:
+    """Yield the variables by which the program shares simulated cards with all that it starts."""
+    cards = None if simulate is None else of_simulation(simulate)
+    if cards is None:
+        yield {}
+        return
+    with cards:
+        cards.keep_descriptor()
+        yield cards.environment
 
 
 def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:

@@ -13,6 +13,7 @@ from .exits import CONDITION, OK
 from .jobs import jobs_on, print_jobs
 from .output import add_json, example, print_json, print_table
 from .processes import DROP, HEADER, RIGHT, as_json, errors_of, no_gpus, row_of, rows_of
+from .simulated_cards import print_simulated, simulated_cards
 
 _EXAMPLE = """
 gpuconf ps
@@ -29,7 +30,7 @@ def add_to(commands: Any) -> None:
         "limit of the pools with their reserved and used memory, by library where the process reports it. Leases without memory in "
         "use are listed too, also on cards that only the ledger knows. For each job of gpuconf run, a line shows how much of its "
         "limit is in gpuconf's pools, outside them, "
-        "and free. The exit code is 3 if there is no card.",
+        "and free. Below them are the simulated cards that the processes of a job share. The exit code is 3 if there is no card.",
         **example(_EXAMPLE),
     )
     add_json(parser)
@@ -39,11 +40,15 @@ def add_to(commands: Any) -> None:
 def _ps(options: argparse.Namespace) -> int:
     found = view()
     jobs = jobs_on(found)
+    simulated = simulated_cards()
     if options.json:
-        print_json({**as_json(found), "jobs": [job.to_dict() for job in jobs]})
+        print_json(
+            {**as_json(found), "jobs": [job.to_dict() for job in jobs], "simulated_cards": [one.to_dict() for one in simulated]}
+        )
     else:
         _print(found)
         print_jobs(found, jobs)
+        print_simulated(simulated)
     return OK if found.places or found.others else CONDITION
 
 

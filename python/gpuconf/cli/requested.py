@@ -50,6 +50,17 @@ def _seconds(text: str) -> float:
     return count
 
 
+def share_simulated(spec: str) -> dict[str, str]:
+    """Let a program that replaces this process share its simulated cards with all that it starts. Returns the variables."""
+    from ..sharing._simulated_cards import of_program
+
+    cards = of_program(spec)
+    if cards is None:
+        return {}
+    cards.keep_descriptor()
+    return cards.environment
+
+
 def simulated_here(spec: str) -> None:
     """Simulate GPUs in this process. Raises UsageError for an invalid simulation."""
     from ..machine.simulate import simulate

@@ -17,7 +17,7 @@ from .execute import become
 from .exits import EMPTY, UsageError
 from .guard_modes import MODES
 from .output import FILES, example
-from .requested import add_request, simulated_here
+from .requested import add_request, share_simulated, simulated_here
 
 _EXAMPLE = """
 gpuconf run --memory 10GiB python train.py
@@ -84,6 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     variables = {**os.environ, **own}
     if options.simulate is not None:
         _check(options.simulate)
+        variables.update(share_simulated(options.simulate))
     return become(words, variables)
 
 

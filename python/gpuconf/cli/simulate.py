@@ -13,6 +13,7 @@ from ..machine.simulate import simulate
 from .execute import become
 from .exits import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
+from .requested import share_simulated
 
 _EXAMPLE = """
 gpuconf simulate 4xH100-80GB
@@ -55,7 +56,7 @@ def _simulate(options: argparse.Namespace) -> int:
             raise UsageError("--json cannot be used with a command")
         if not words[0]:
             raise UsageError(EMPTY)
-        become(words, {**os.environ, "GPUCONF_SIMULATE": spec})
+        become(words, {**os.environ, "GPUCONF_SIMULATE": spec, **share_simulated(spec)})
     return _show(options, spec)
 
 

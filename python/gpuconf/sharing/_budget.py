@@ -19,24 +19,21 @@ import re
 import shutil
 import stat
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from . import _budget_file, _driver, _elf
+from . import _budget_file, _driver, _elf, _private_folder
 
 CardUse = _budget_file.CardUse
 ProcessUse = _budget_file.ProcessUse
 MODES = ("auto", "proxy", "preload")
 VARIABLE = "GPUCONF_GUARD"
 _LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
-_PREFIX = "gpuconf-job-"
+_PREFIX, _FILE = "gpuconf-job-", "budget"
 _INTERPRETER = re.compile(
     r"(ba|da|k|mk|pdk|z|c|tc|fi|a)?sh|busybox|env|(python|pypy|perl|ruby|lua|julia|node|tclsh|Rscript|R)[0-9.]*t?"
 )
 _DRIVER_FILES = re.compile(r"(libcuda|libnvidia-ml)\.so(\..*)?")
-_ABANDONED = 3600.0  # seconds after which a folder without a budget is not being made any more
 
 
 class Reader:
@@ -105,7 +102,7 @@ class Budget(Reader):
         os.close(self._held)
         self._held = None
         folder = os.path.dirname(self.path)
-        shutil.rmtree(folder, ignore_errors=True) if damaged else _remove_if_unused(folder)
+        shutil.rmtree(folder, ignore_errors=True) if damaged else _private_folder.remove_if_unused(folder, _FILE)
 
 
 def prepare(
@@ -126,7 +123,7 @@ def prepare(
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
     _budget_file.check_limits(limits)
-    _sweep()
+    _private_folder.sweep(_PREFIX, _FILE)
     parent = _outer(given)
     outer_folder = os.path.dirname(parent)
     libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
@@ -136,9 +133,9 @@ def prepare(
     program = _program(command, given)
     notes = list(_warnings(program))
     chosen = _chosen(mode, program)
-    folder = _new_folder()
+    folder = _private_folder.new(_PREFIX, executable=True)
     try:
-        path = os.path.join(folder, "budget")
+        path = os.path.join(folder, _FILE)
         held = _budget_file.create(path, limits, parent, job)
         _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
     except BaseException:
@@ -159,9 +156,9 @@ def current() -> Reader | None:
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
     found = []
-    for folder in _folders():
+    for folder in _private_folder.existing(_PREFIX):
         try:
-            reader = Reader(os.path.join(folder, "budget"))
+            reader = Reader(os.path.join(folder, _FILE))
             if reader._file.alive():
                 found.append(reader)
         except (errors.UnavailableError, OSError):
@@ -232,64 +229,6 @@ def _chosen(mode: str, program: str | None) -> str:
         return "preload" if b"/libcuda.so" in file.read() else "proxy"
 
 
-def _places() -> list[str]:
-    """Where job folders may be: private to the user, in memory if possible."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    return [place for place in (runtime, "/dev/shm", tempfile.gettempdir()) if place and os.access(place, os.W_OK | os.X_OK)]
-
-
-def _new_folder() -> str:
-    """A new private folder, on a file system that libraries can be loaded from."""
-    places = [place for place in _places() if not os.statvfs(place).f_flag & os.ST_NOEXEC]
-    if not places:
-        raise errors.UnavailableError(f"no folder for the guard: {', '.join(_places())} forbid loading libraries (noexec)")
-    return tempfile.mkdtemp(prefix=_PREFIX, dir=places[0])
-
-
-def _folders() -> Iterator[str]:
-    for place in dict.fromkeys(_places()):
-        try:
-            names = os.listdir(place)
-        except PermissionError:  # on some machines /tmp may be written and not listed
-            continue
-        for name in names:
-            path = os.path.join(place, name)
-            try:
-                facts = os.lstat(path)
-            except OSError:
-                continue
-            if name.startswith(_PREFIX) and stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
-                yield path
-
-
-def _sweep() -> None:
-    """Remove the folders of jobs that have ended, whose launcher was killed."""
-    for folder in _folders():
-        _remove_if_unused(folder)
-
-
-def _remove_if_unused(folder: str) -> None:
-    try:
-        file = os.open(os.path.join(folder, "budget"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # being made, being removed, or damaged
-        if _age(folder) > _ABANDONED:
-            shutil.rmtree(folder, ignore_errors=True)
-        return
-    try:
-        unused = not _budget_file.in_use(file) and (os.fstat(file).st_size > 0 or _age(folder) > _ABANDONED)
-    finally:
-        os.close(file)
-    if unused:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _age(folder: str) -> float:
-    try:
-        return time.time() - os.stat(folder).st_mtime
-    except OSError:
-        return 0.0
-
-
 def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:
     for name, target in real.items():
         os.symlink(target, os.path.join(folder, links[name]))
@@ -329,7 +268,7 @@ def _guarded(library: str, folder: str) -> str:
 def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a program of the job needs, merged with those that it has."""
     kept = [part for part in environment.get("LD_LIBRARY_PATH", "").split(":") if part and part != outer_folder]
-    variables = {VARIABLE: os.path.join(folder, "budget"), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
+    variables = {VARIABLE: os.path.join(folder, _FILE), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
     outer_preload = os.path.join(outer_folder, "libgpuconf-preload.so")
     given = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]
     preloaded = [_guarded(part, folder) for part in given]

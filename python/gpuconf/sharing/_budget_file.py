@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that a job's processes account in. The layout, and why it is so, is in pybind/guard/budget.h."""
+"""The file that a job's processes account in. The layout, and why it is so, is in pybind/budget/budget.h."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
     cards = b"".join(
         CARD.pack(uuid_bytes(uuid), INSTANCE if uuid.startswith("MIG-") else 0, limit, 0, 0, 0, 0) for uuid, limit in limits.items()
     )
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         lock(file, LAUNCHER_LOCK)  # an empty file is never taken for an abandoned one
         os.posix_fallocate(file, 0, file_bytes(len(limits)))  # a hole that cannot be filled later ends the process with SIGBUS
@@ -157,7 +157,7 @@ class BudgetFile:
         self.parent = os.fsdecode(parent.partition(b"\0")[0])
 
     def _read(self) -> bytes:
-        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO would wait for a writer
         try:
             return os.pread(file, file_bytes(MOST_CARDS) + 1, 0)
         finally:

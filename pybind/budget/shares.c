@@ -5,21 +5,22 @@
  *
  * The sum is computed anew at each change, so a process that ends in the midst of one leaves nothing behind.
  */
-#include "guard.h"
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "budget.h"
 
 #include <fcntl.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "budget.h"
-
 enum { TRIES = 2000, TRY_NS = 100000 }; /* 0.2 s: a process may be stopped while it has the lock */
 
 static int lock_shares(const struct budget *budget)
 {
 	const struct timespec moment = {0, TRY_NS};
-	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int file = reopen_budget(budget);
 
 	for (int i = 0; file >= 0 && i < TRIES && !lock_byte(file, SHARES_LOCK); i++)
 		nanosleep(&moment, NULL);
@@ -76,7 +77,7 @@ static struct budget_share *new_share(const struct budget *budget)
 	return one;
 }
 
-static int add(struct budget *budget, uint64_t id, int place, uint64_t bytes)
+int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 {
 	int file = lock_shares(budget);
 	struct budget_share *one = new_share(budget);
@@ -102,8 +103,10 @@ static int join(struct budget *budget, uint64_t id)
 	return one != NULL;
 }
 
-static void leave(const struct budget *budget, uint64_t id)
+void leave_share_in(const struct budget *budget, uint64_t id)
 {
+	if (budget->slot < 0)
+		return;
 	int file = lock_shares(budget);
 	struct budget_share *one = find(budget, id);
 
@@ -114,47 +117,19 @@ static void leave(const struct budget *budget, uint64_t id)
 	unlock_shares(file);
 }
 
+int has_share(const struct budget *budget, uint64_t id) { return find(budget, id) != NULL; }
+
+int join_share_in(struct budget *budget, uint64_t id) { return has_share(budget, id) && has_slot(budget) && join(budget, id); }
+
 /* While the charge is in both places, others that find no room look again. */
-int share(uint64_t id, int card, uint64_t bytes)
+int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 {
-	int done = 0, fits = 1;
+	uint64_t *mine = word(budget, budget->used, place, budget->slot);
 
-	for (; done < budget_levels() && fits; done++) {
-		struct budget *budget = &budgets[done];
-		int place = cards[card].place[done];
-		if (place < 0)
-			continue;
-		__atomic_fetch_add(word(budget, budget->used, place, budget->slot), UNDECIDED, __ATOMIC_SEQ_CST);
-		fits = add(budget, id, place, bytes);
-	}
-	for (int level = 0; level < done; level++) {
-		struct budget *budget = &budgets[level];
-		int place = cards[card].place[level];
-		if (place < 0)
-			continue;
-		if (!fits)
-			leave(budget, id);
-		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), UNDECIDED + (fits ? bytes : 0), __ATOMIC_SEQ_CST);
-	}
-	if (!fits)
-		NOTE_ONCE("more than %d exports: what is imported of the others is not counted when its exporter frees it", SHARES);
+	__atomic_fetch_add(mine, UNDECIDED, __ATOMIC_SEQ_CST);
+	int fits = add_share(budget, id, place, bytes);
+	__atomic_fetch_sub(mine, UNDECIDED + (fits ? bytes : 0), __ATOMIC_SEQ_CST);
 	return fits;
-}
-
-int join_share(uint64_t id)
-{
-	int joined = 0;
-
-	for (int level = 0; level < budget_levels(); level++)
-		joined |= find(&budgets[level], id) != NULL && has_slot(&budgets[level]) && join(&budgets[level], id);
-	return joined;
-}
-
-void leave_share(uint64_t id)
-{
-	for (int level = 0; level < budget_levels(); level++)
-		if (budgets[level].slot >= 0)
-			leave(&budgets[level], id);
 }
 
 void end_holder(const struct budget *budget, int slot)

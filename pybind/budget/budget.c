@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking and giving memory in the budget files (budget.h), without a lock unless a request does not fit.
+ * Taking and giving memory in a budget file (budget.h), without a lock unless a request does not fit.
  *
  * A slot's lock is held by a mapping of the file, made by an open() of its own, which a child does not inherit (MADV_DONTFORK): the kernel
  * drops the lock with the process's memory, at exit, exec and SIGKILL, and nothing that the program does with descriptors touches it. A
  * descriptor could be closed by the program, and would keep the lock alive in children.
  */
-#include "guard.h"
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "budget.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,14 +21,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "budget.h"
-
 #define PAGE 4096
+#define BUDGET_NOTE_ONCE(...) \
+	do { \
+		static int noted_; \
+		if (!__atomic_exchange_n(&noted_, 1, __ATOMIC_RELAXED)) \
+			budget_note(__VA_ARGS__); \
+	} while (0)
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
 enum { TRIES = 400, TRY_NS = 50000 }; /* 20 ms for others to decide */
 enum { SWEEP_MS = 20 };
 
-struct budget budgets[MAX_NESTED];
-static int levels;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
 uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot)
@@ -58,26 +65,68 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 	return NULL;
 }
 
-static int open_budget(const char *path, struct budget *budget)
+/* Another open file: of its own locks. */
+int reopen_budget(const struct budget *budget) { return open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); }
+
+/* Why others could have made the file, or could change it: it or its folder is not this user's alone. */
+static const char *stranger(const char *path, const struct stat *file)
+{
+	char folder[4096];
+	struct stat facts;
+	const char *slash = strrchr(path, '/');
+
+	if (file->st_uid != geteuid())
+		return "it belongs to another user";
+	if ((file->st_mode & 077) != 0)
+		return "other users can open it";
+	if (path[0] != '/' || slash == path)
+		return "its path is not an absolute one in a folder";
+	snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+	if (lstat(folder, &facts) != 0 || !S_ISDIR(facts.st_mode))
+		return "its folder is not a folder";
+	if (facts.st_uid != geteuid())
+		return "its folder belongs to another user";
+	return (facts.st_mode & 077) != 0 ? "other users can open its folder" : NULL;
+}
+
+/* A file with holes would end the process with SIGBUS where the file system is full. */
+static const char *map_budget(const char *path, int file, int only_ours, void **at, size_t *bytes)
 {
 	struct stat facts;
-	int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	const char *why = fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) ? "it is not a file" : only_ours ? stranger(path, &facts) : NULL;
 
-	if (file < 0 || fstat(file, &facts) != 0) {
-		note("the budget %s cannot be opened (error %d): allocations are refused", path, errno);
-		if (file >= 0)
-			close(file);
+	if (why != NULL)
+		return why;
+	*bytes = (size_t)facts.st_size;
+	if (facts.st_size < HEADER_BYTES)
+		return "it is too short";
+	*at = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (*at == MAP_FAILED)
+		return "it cannot be mapped";
+	if ((why = refusal(*at, *bytes)) == NULL && only_ours && posix_fallocate(file, 0, facts.st_size) != 0)
+		why = "its file system has no room for it";
+	return why;
+}
+
+int open_budget(const char *path, int only_ours, struct budget *budget, char *why, size_t room)
+{
+	void *at = MAP_FAILED;
+	size_t bytes = 0;
+	int file = strlen(path) < sizeof budget->path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+
+	if (file < 0) {
+		snprintf(why, room, "it cannot be opened: %s", strerror(strlen(path) < sizeof budget->path ? errno : ENAMETOOLONG));
 		return 0;
 	}
-	void *at = facts.st_size >= HEADER_BYTES ? mmap(NULL, (size_t)facts.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+	const char *wrong = map_budget(path, file, only_ours, &at, &bytes);
 	close(file);
-	const char *why = at == MAP_FAILED ? "it is too short, or cannot be mapped" : refusal(at, (uint64_t)facts.st_size);
-	if (why != NULL) {
-		note("the budget %s cannot be used (%s): allocations are refused", path, why);
+	if (wrong != NULL) {
+		snprintf(why, room, "%s", wrong);
 		if (at != MAP_FAILED)
-			munmap(at, (size_t)facts.st_size);
+			munmap(at, bytes);
 		return 0;
 	}
+	memset(budget, 0, sizeof *budget);
 	snprintf(budget->path, sizeof budget->path, "%s", path);
 	budget->file = at;
 	budget->slots = (struct budget_slot *)((char *)at + HEADER_BYTES);
@@ -90,24 +139,10 @@ static int open_budget(const char *path, struct budget *budget)
 	return 1;
 }
 
-int open_budgets(const char *path)
-{
-	for (levels = 0; *path != 0; levels++) {
-		if (levels == MAX_NESTED) {
-			note("jobs are nested more than %d deep: allocations are refused", MAX_NESTED);
-			return 0;
-		}
-		if (!open_budget(path, &budgets[levels]))
-			return 0;
-		path = budgets[levels].file->parent;
-	}
-	return 1;
-}
-
 /* A child that is forked while a slot is being claimed would keep its lock with a copy of the descriptor. A signal's handler may fork, too. */
 static __thread int fork_waited __attribute__((tls_model("initial-exec")));
 
-void before_fork(void)
+void budget_before_fork(void)
 {
 	const struct timespec moment = {0, 1000000};
 
@@ -117,29 +152,32 @@ void before_fork(void)
 			nanosleep(&moment, NULL);
 }
 
-void after_fork(void)
+void budget_after_fork(void)
 {
 	if (fork_waited)
 		pthread_mutex_unlock(&claiming);
 }
 
-/* The parent's mapping stays in the child unused: its lock does not. */
-void forget_budgets(void)
+void budget_in_child(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-	for (int i = 0; i < levels; i++)
-		munmap(budgets[i].file, budgets[i].file->bytes);
 	claiming = fresh;
-	levels = 0;
 }
 
-int budget_levels(void) { return levels; }
-
-int place_in_budget(int level, const uint8_t uuid[16])
+/* The parent's mapping stays in the child unused: its lock does not. */
+void forget_budget(struct budget *budget)
 {
-	for (uint32_t i = 0; i < budgets[level].file->cards; i++)
-		if (memcmp(budgets[level].file->card[i].uuid, uuid, 16) == 0)
+	if (budget->file != NULL)
+		munmap(budget->file, budget->file->bytes);
+	budget->file = NULL;
+	budget->slot = -1;
+}
+
+int place_in_budget(const struct budget *budget, const uint8_t uuid[16])
+{
+	for (uint32_t i = 0; i < budget->file->cards; i++)
+		if (memcmp(budget->file->card[i].uuid, uuid, 16) == 0)
 			return (int)i;
 	return -1;
 }
@@ -153,6 +191,15 @@ static void empty_slot(const struct budget *budget, int slot)
 	}
 	end_holder(budget, slot);
 	memset(&budget->slots[slot], 0, sizeof budget->slots[slot]);
+}
+
+void close_budget(struct budget *budget)
+{
+	if (budget->slot >= 0) {
+		empty_slot(budget, budget->slot);
+		munmap(budget->lock, PAGE);
+	}
+	forget_budget(budget);
 }
 
 static void name_slot(struct budget_slot *slot)
@@ -180,15 +227,15 @@ static int lock_free_slot(const struct budget *budget, int file)
 
 static int claim_slot(struct budget *budget)
 {
-	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int file = reopen_budget(budget);
 	int slot = file < 0 ? -1 : lock_free_slot(budget, file);
 	void *lock = slot < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
 
 	if (lock == MAP_FAILED || madvise(lock, PAGE, MADV_DONTFORK) != 0) {
 		if (file < 0)
-			NOTE_ONCE("the budget %s cannot be opened (error %d): allocations are refused", budget->path, errno);
+			BUDGET_NOTE_ONCE("the budget %s cannot be opened (error %d): allocations are refused", budget->path, errno);
 		else
-			NOTE_ONCE("the budget %s has no room for this process (%u at most): allocations are refused", budget->path, budget->file->slots);
+			BUDGET_NOTE_ONCE("the budget %s has no room for this process (%u at most): allocations are refused", budget->path, budget->file->slots);
 		if (lock != MAP_FAILED)
 			munmap(lock, PAGE);
 		if (file >= 0)
@@ -271,27 +318,43 @@ static void sweep(const struct budget *budget, int file)
 	}
 }
 
+uint64_t pools_of(const struct budget *budget, int place)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
+		total += __atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED);
+	return total;
+}
+
+static void sweep_now(const struct budget *budget)
+{
+	int file = reopen_budget(budget);
+
+	if (file < 0)
+		return;
+	sweep(budget, file);
+	close(file);
+}
+
 /*
  * What is left is reported without what dead processes held. They are looked for when others hold anything at all, and not too often: a
  * look is a system call for each process.
  */
-static uint64_t sum_of_the_living(struct budget *budget, int place)
+uint64_t used_of(struct budget *budget, int place)
 {
 	struct timespec now;
 	uint64_t total = sum(budget, place, NULL);
-	uint64_t mine = budget->slot < 0 ? 0 : *word(budget, budget->used, place, budget->slot) & BYTES_MASK;
+	int slot = budget->slot;
 
-	if (LIKELY(total <= mine))
+	if (LIKELY(slot >= 0 && total <= (*word(budget, budget->used, place, slot) & BYTES_MASK) &&
+		   pools_of(budget, place) <= *word(budget, budget->pools, place, slot)))
 		return total;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	int64_t moment = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000, last = __atomic_load_n(&budget->swept, __ATOMIC_RELAXED);
 	if (moment - last < SWEEP_MS || !__atomic_compare_exchange_n(&budget->swept, &last, moment, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return total;
-	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (file < 0)
-		return total;
-	sweep(budget, file);
-	close(file);
+	sweep_now(budget);
 	return sum(budget, place, NULL);
 }
 
@@ -302,7 +365,7 @@ static uint64_t sum_of_the_living(struct budget *budget, int place)
 static int decide(const struct budget *budget, int place, uint64_t bytes)
 {
 	const struct timespec moment = {0, TRY_NS};
-	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW), undecided = 0, taken = 0, swept = 0, mine = 0;
+	int file = reopen_budget(budget), undecided = 0, taken = 0, swept = 0, mine = 0;
 
 	for (int i = 0; i < TRIES && !taken; i++) {
 		mine = mine || file < 0 || lock_byte(file, ARBITER_LOCK) || i >= TRIES - 2;
@@ -326,7 +389,7 @@ static int decide(const struct budget *budget, int place, uint64_t bytes)
 	return taken;
 }
 
-static int take_from(struct budget *budget, int place, uint64_t bytes)
+int take_from(struct budget *budget, int place, uint64_t bytes)
 {
 	if (place < 0 || !has_slot(budget))
 		return 0;
@@ -337,117 +400,28 @@ static int take_from(struct budget *budget, int place, uint64_t bytes)
 	return 0;
 }
 
-static void give_to(const struct budget *budget, int place, uint64_t bytes)
+void give_to(const struct budget *budget, int place, uint64_t bytes)
 {
 	if (place >= 0 && budget->slot >= 0)
 		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 }
 
-/* As take, but undecided until taken() is called: another's request that does not fit meanwhile is not refused at once. */
-int take_undecided(int card, uint64_t bytes)
+void take_beyond(struct budget *budget, int place, uint64_t bytes)
 {
-	if (card == NO_CARD)
-		return 0;
-	for (int level = 0; level < levels; level++) {
-		if (LIKELY(take_from(&budgets[level], cards[card].place[level], bytes)))
-			continue;
-		while (--level >= 0)
-			give_to(&budgets[level], cards[card].place[level], UNDECIDED + bytes);
-		return 0;
-	}
-	if (UNLIKELY(for_pools))
-		mark_pools(card, (int64_t)bytes);
-	return 1;
+	if (place < 0 || !has_slot(budget))
+		return;
+	__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
+	raise_peak(&budget->file->card[place].peak, sum(budget, place, NULL));
 }
 
-void taken(int card)
+void mark_pools_in(const struct budget *budget, int place, int64_t bytes)
 {
-	for (int level = 0; level < levels; level++)
-		give_to(&budgets[level], cards[card].place[level], UNDECIDED);
-}
-
-int take(int card, uint64_t bytes)
-{
-	if (UNLIKELY(!take_undecided(card, bytes)))
-		return 0;
-	taken(card);
-	return 1;
-}
-
-int take_anyway(int card, uint64_t bytes)
-{
-	for (int level = 0; card != NO_CARD && level < levels; level++)
-		if (cards[card].place[level] >= 0 && !has_slot(&budgets[level]))
-			return 0;
-	for (int level = 0; card != NO_CARD && level < levels; level++) {
-		struct budget *budget = &budgets[level];
-		int place = cards[card].place[level];
-		if (place < 0)
-			continue;
-		__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
-		raise_peak(&budget->file->card[place].peak, sum(budget, place, NULL));
-	}
-	return 1;
-}
-
-void give_for(int card, uint64_t bytes, int pools)
-{
-	for (int level = 0; card != NO_CARD && level < levels; level++)
-		give_to(&budgets[level], cards[card].place[level], bytes);
-	if (UNLIKELY(pools))
-		mark_pools(card, -(int64_t)bytes);
-}
-
-void give(int card, uint64_t bytes) { give_for(card, bytes, for_pools); }
-
-void mark_pools(int card, int64_t bytes)
-{
-	for (int level = 0; card != NO_CARD && level < levels; level++) {
-		int place = cards[card].place[level];
-		if (place >= 0 && budgets[level].slot >= 0)
-			__atomic_fetch_add(word(&budgets[level], budgets[level].pools, place, budgets[level].slot), (uint64_t)bytes, __ATOMIC_RELAXED);
-	}
-}
-
-void card_use(int card, struct card_use *out)
-{
-	*out = (struct card_use){UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
-	for (int level = 0; card != NO_CARD && level < levels; level++) {
-		int place = cards[card].place[level];
-		if (place < 0) {
-			out->left = 0; /* not one of the job's cards */
-			continue;
-		}
-		uint64_t limit = budgets[level].file->card[place].limit, used = sum_of_the_living(&budgets[level], place);
-		uint64_t left = used < limit ? limit - used : 0;
-		if (limit < out->limit)
-			out->limit = limit;
-		if (left < out->left)
-			out->left = left;
-	}
-}
-
-/* Other processes take and give meanwhile: what the pools hold is never more than what is used. */
-void card_figures(int card, struct card_figures *out)
-{
-	*out = (struct card_figures){.left = UINT64_MAX};
-	for (int level = 0; level < levels; level++) {
-		const struct budget *budget = &budgets[level];
-		int place = cards[card].place[level];
-		uint64_t limit = budget->file->card[place].limit, used = sum_of_the_living(&budgets[level], place), pools = 0;
-		uint64_t left = used < limit ? limit - used : 0;
-		if (left >= out->left)
-			continue;
-		for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
-			pools += __atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED);
-		if (pools > used)
-			pools = used;
-		*out = (struct card_figures){limit, pools, used - pools, left};
-	}
+	if (place >= 0 && budget->slot >= 0)
+		__atomic_fetch_add(word(budget, budget->pools, place, budget->slot), (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 /* The sum of contexts is one of living processes: each end of a context is seen, but not each end of a process. */
-static void contexts_of(struct budget *budget, int place, int64_t difference)
+void count_contexts_in(struct budget *budget, int place, int64_t difference)
 {
 	uint64_t total = 0;
 
@@ -456,18 +430,42 @@ static void contexts_of(struct budget *budget, int place, int64_t difference)
 	__atomic_fetch_add(word(budget, budget->contexts, place, budget->slot), (uint64_t)difference, __ATOMIC_SEQ_CST);
 	if (difference < 0)
 		return;
-	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	if (file >= 0) {
-		sweep(budget, file);
-		close(file);
-	}
+	sweep_now(budget);
 	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
 		total += __atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST);
 	raise_peak(&budget->file->card[place].contexts_peak, total);
 }
 
-void count_contexts(int card, int difference)
+/* A process with several slots, as one with several machines has, is one of them. */
+static void add_process(struct budget_process *out, int *count, int room, const struct budget_process *one)
 {
-	for (int level = 0; card != NO_CARD && level < levels; level++)
-		contexts_of(&budgets[level], cards[card].place[level], difference);
+	int i = 0;
+
+	while (i < *count && out[i].pid != one->pid)
+		i++;
+	if (i == room)
+		return;
+	if (i == *count)
+		out[(*count)++] = (struct budget_process){.pid = one->pid};
+	out[i].used += one->used;
+	out[i].pools += one->pools;
+	out[i].contexts += one->contexts;
+}
+
+int processes_of(struct budget *budget, int place, struct budget_process *out, int room)
+{
+	int count = 0;
+
+	sweep_now(budget);
+	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++) {
+		struct budget_process one = {
+			__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE),
+			__atomic_load_n(word(budget, budget->used, place, (int)i), __ATOMIC_SEQ_CST) & BYTES_MASK,
+			__atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED),
+			__atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST),
+		};
+		if (one.pid != 0)
+			add_process(out, &count, room, &one);
+	}
+	return count;
 }

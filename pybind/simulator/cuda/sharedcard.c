@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much memory of a card is in use: by this machine, and by the other processes that have the same card. They account for it in a file of
+ * pybind/budget, in which a card's limit is its size. The file's path is an option of a machine that is opened; the process's own machine has it
+ * from GPUCONF_SIMULATED_CARDS, which `gpuconf run --simulate` sets.
+ *
+ * What a card's spec says that others use is no part of the limit, and of no account.
+ *
+ * The kernel drops a process's lock in the file when it ends, however it ends, and what it had is free at the next look of another.
+ */
+#include "driver.h"
+
+#include "../../budget/budget.h"
+#include "../simulator.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void budget_note(const char *format, ...) {
+	va_list arguments;
+	va_start(arguments, format);
+	fputs("gpuconf: simulated GPUs: ", stderr);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+}
+
+static int find_places(const struct budget *budget, char *why, size_t room) {
+	for (int i = 0; i < m->gpus; i++) {
+		unsigned char uuid[16];
+		char text[48];
+		card_uuid(i, uuid);
+		int place = place_in_budget(budget, uuid);
+		if (place < 0 || budget->file->card[place].limit != m->gpu[i].total - m->gpu[i].others) {
+			device_uuid_text(m->gpu[i].physical, text);
+			snprintf(why, room, "it is of other cards: %s %s there", text, place < 0 ? "is not" : "has another size");
+			return 0;
+		}
+		m->gpu[i].place = place;
+	}
+	return 1;
+}
+
+/* A machine that is opened says it to its caller, and the process's own, whose caller gets a number, to the user. */
+static CUresult complain(const char *path, const char *why) {
+	if (m->opened)
+		snprintf(m->trouble, sizeof m->trouble, "the file of shared simulated GPUs, %s, cannot be used: %s. Unset " SHARED_CARDS " if its job has ended", path, why);
+	else
+		budget_note(SHARED_CARDS ": %s cannot be used: %s. Unset the variable if its job has ended", path, why);
+	return OPERATING_SYSTEM;
+}
+
+CUresult share_cards(void) {
+	const char *path = m->opened ? m->shared_path : secure_getenv(SHARED_CARDS);
+	char why[256] = "the host has no memory left";
+	if (path == NULL || *path == 0)
+		return SUCCESS;
+	struct budget *budget = calloc(1, sizeof *budget);
+	if (budget != NULL && open_budget(path, 1, budget, why, sizeof why)) {
+		if (find_places(budget, why, sizeof why)) {
+			m->shared = budget;
+			return SUCCESS;
+		}
+		close_budget(budget);
+	}
+	free(budget);
+	return complain(path, why);
+}
+
+void end_sharing(void) {
+	if (m->shared != NULL)
+		close_budget(m->shared);
+	free(m->shared);
+	m->shared = NULL;
+}
+
+void forget_sharing(struct machine *machine) {
+	if (machine->shared != NULL)
+		forget_budget(machine->shared);
+	free(machine->shared);
+	machine->shared = NULL;
+}
+
+int use_card(struct gpu *gpu, uint64_t bytes) {
+	if (bytes > left(gpu))
+		return 0;
+	if (m->shared != NULL && bytes > 0 && gpu->spill > 0) {
+		take_beyond(m->shared, gpu->place, bytes); /* WSL: the rest is the host's memory */
+	} else if (m->shared != NULL && bytes > 0) {
+		if (!take_from(m->shared, gpu->place, bytes))
+			return 0;
+		give_to(m->shared, gpu->place, UNDECIDED);
+	}
+	gpu->used += bytes;
+	return 1;
+}
+
+void leave_card(struct gpu *gpu, uint64_t bytes) {
+	gpu->used -= bytes;
+	if (m->shared != NULL)
+		give_to(m->shared, gpu->place, bytes);
+}
+
+void mark_managed(const struct gpu *gpu, int64_t bytes) {
+	if (m->shared != NULL && has_slot(m->shared))
+		mark_pools_in(m->shared, gpu->place, bytes);
+}
+
+void count_context(const struct gpu *gpu, int difference) {
+	if (m->shared != NULL)
+		count_contexts_in(m->shared, gpu->place, difference);
+}
+
+uint64_t free_bytes(const struct gpu *gpu) {
+	uint64_t used = gpu->used, resident = gpu->concurrent ? gpu->managed : 0;
+	if (m->shared != NULL) {
+		used = used_of(m->shared, gpu->place) + gpu->others;
+		resident = pools_of(m->shared, gpu->place);
+	}
+	uint64_t room = used < gpu->total ? gpu->total - used : 0;
+	return resident < room ? room - resident : 0;
+}
+
+int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes);
+}
+
+int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number); }
+
+void leave_export(uint64_t number) {
+	if (m->shared != NULL)
+		leave_share_in(m->shared, number);
+}
