@@ -372,3 +372,127 @@ ok(cu.cuCtxGetId(NULL, byref(id))); one = id.value; ok(cu.cuCtxGetId(context, by
 assert cu.cuCtxGetId(c_void_p(77), byref(id)) == 201
 """,
     )
+
+
+def test_the_time_between_events(folder: Path) -> None:
+    run(
+        folder,
+        """
+def event(flags):
+    made = c_void_p()
+    ok(cu.cuEventCreate(byref(made), flags))
+    return made
+ms, one, two, untimed, queue = ctypes.c_float(-1), event(0), event(0), event(2), stream()
+assert cu.cuEventElapsedTime(byref(ms), one, two) == 400  # not recorded
+for each in (one, untimed):
+    ok(cu.cuEventRecord(each, queue))
+called = ctypes.CFUNCTYPE(None, c_void_p)(lambda data: __import__("time").sleep(0.02))
+ok(cu.cuLaunchHostFunc(queue, called, NULL))
+ok(cu.cuEventRecord(two, queue))
+assert cu.cuEventElapsedTime(NULL, one, two) == 1
+assert cu.cuEventElapsedTime(byref(ms), one, two) in (0, 600)
+ok(cu.cuStreamSynchronize(queue))
+for form in (cu.cuEventElapsedTime, cu.cuEventElapsedTime_v2):
+    ok(form(byref(ms), one, two))
+    assert ms.value >= 20, ms.value
+    ok(form(byref(ms), two, one))
+    assert ms.value <= -20, ms.value
+assert cu.cuEventElapsedTime(byref(ms), one, untimed) == 400
+ok(cu.cuEventDestroy(two))
+assert cu.cuEventElapsedTime(byref(ms), one, two) == 400
+""",
+    )
+
+
+def test_hints_about_managed_memory_are_checked(folder: Path) -> None:
+    run(
+        folder,
+        """
+def at(type, id):
+    return u64(type | id << 32)  # a CUmemLocation, by value
+memory, plain = c_uint64(), allocate(4096)
+ok(cu.cuMemAllocManaged(byref(memory), c_size_t(1 << 20), 1))
+cu.cuMemPrefetchAsync.argtypes = cu.cuMemPrefetchAsync_ptsz.argtypes = [c_uint64, c_size_t, c_int, c_void_p]
+cu.cuMemPrefetchAsync_v2.argtypes = [c_uint64, c_size_t, c_uint64, c_uint, c_void_p]
+cu.cuMemAdvise.argtypes = [c_uint64, c_size_t, c_int, c_int]
+cu.cuMemAdvise_v2.argtypes = [c_uint64, c_size_t, c_int, c_uint64]
+for device in (-1, 0):
+    ok(cu.cuMemPrefetchAsync(memory, 1 << 20, device, NULL))
+    ok(cu.cuMemPrefetchAsync_ptsz(memory.value + 4096, 4096, device, NULL))
+    for advice in range(1, 7):
+        ok(cu.cuMemAdvise(memory, 4096, advice, device))
+ok(cu.cuMemPrefetchAsync_v2(memory, 4096, at(1, 0), 0, NULL))
+ok(cu.cuMemAdvise_v2(memory, 4096, 3, at(2, 0)))
+for address, bytes in ((plain, 4096), (memory.value, 0), (memory.value, (1 << 20) + 1), (4096, 4096)):
+    assert cu.cuMemPrefetchAsync(address, bytes, 0, NULL) == 1
+    assert cu.cuMemAdvise(address, bytes, 1, 0) == 1
+assert cu.cuMemPrefetchAsync(memory, 4096, 7, NULL) == 101
+assert cu.cuMemAdvise(memory, 4096, 3, 7) == 101
+ok(cu.cuMemAdvise(memory, 4096, 1, 7))  # this advice is about no device
+assert cu.cuMemAdvise(memory, 4096, 7, 0) == 1
+assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(0, 0), 0, NULL) == 1
+assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(1, 0), 1, NULL) == 1
+assert cu.cuMemPrefetchAsync_v2(memory, 4096, at(1, 9), 0, NULL) == 101
+assert cu.cuMemAdvise_v2(memory, 4096, 3, at(5, 0)) == 1
+""",
+    )
+
+
+def test_boxes_are_copied_between_contexts(folder: Path) -> None:
+    run(
+        folder,
+        """
+class End(ctypes.Structure):
+    _fields_ = [(name, c_size_t) for name in ("x", "y", "z", "level")] + [("type", c_int)] + [
+        (name, c_uint64) for name in ("host", "device", "array", "context", "pitch", "height")]
+class Copy(ctypes.Structure):
+    _fields_ = [("src", End), ("dst", End), ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t)]
+other, source = c_void_p(), allocate(256)
+ok(cu.cuMemcpyHtoD_v2(u64(source), bytes(range(256)), c_size_t(256)))
+ok(cu.cuDevicePrimaryCtxRetain(byref(other), 1))
+ok(cu.cuCtxSetCurrent(other))
+target = allocate(64)
+ok(cu.cuMemsetD8_v2(u64(target), 0, c_size_t(64)))
+ok(cu.cuCtxSynchronize())
+ok(cu.cuCtxSetCurrent(context))
+copy = Copy(End(2, 1, 0, 0, 2, 0, source, 0, context.value, 16, 4), End(0, 0, 0, 0, 2, 0, target, 0, other.value, 8, 2), 8, 2, 2)
+expected = b"".join(bytes(range(16 * row + 2, 16 * row + 10)) for row in (1, 2, 5, 6))
+back = (c_ubyte * 32)()
+for form, more in (("", ()), ("_ptds", ()), ("Async", (NULL,)), ("Async_ptsz", (NULL,))):
+    ok(getattr(cu, "cuMemcpy3DPeer" + form)(byref(copy), *more))
+    ok(cu.cuCtxSynchronize())
+    ok(cu.cuCtxSetCurrent(other))
+    ok(cu.cuMemcpyDtoH_v2(back, u64(target), c_size_t(32)))
+    ok(cu.cuMemsetD8_v2(u64(target), 0, c_size_t(64)))
+    ok(cu.cuCtxSynchronize())  # nothing else orders the contexts' streams
+    ok(cu.cuCtxSetCurrent(context))
+    assert bytes(back) == expected, form
+assert cu.cuMemcpy3DPeer(NULL) == 1
+copy.dst.context = 4096
+assert cu.cuMemcpy3DPeer(byref(copy)) == 201
+""",
+        FAKECUDA_GPUS="2",
+    )
+
+
+def test_forms_with_the_default_stream_of_the_thread(folder: Path) -> None:
+    run(
+        folder,
+        """
+at, pinned, made, graph, value = allocate(64), host(64), c_void_p(), c_void_p(), c_int(9)
+ok(cu.cuMemsetD8Async_ptsz(u64(at), 7, c_size_t(64), NULL))
+ok(cu.cuMemcpyDtoHAsync_v2_ptsz(c_void_p(pinned), u64(at), c_size_t(64), NULL))
+ok(cu.cuEventCreate(byref(made), 0))
+ok(cu.cuEventRecord_ptsz(made, NULL))
+ok(cu.cuStreamWaitEvent_ptsz(NULL, made, 0))
+ok(cu.cuEventSynchronize(made))
+assert ctypes.string_at(pinned, 64) == bytes([7]) * 64
+assert cu.cuStreamQuery_ptsz(NULL) in (0, 600)
+ok(cu.cuStreamGetPriority_ptsz(NULL, byref(value)))
+assert cu.cuStreamBeginCapture_v2(NULL, 0) == 900  # the legacy stream can't be captured; the thread's can
+ok(cu.cuStreamBeginCapture_v2_ptsz(NULL, 2))
+ok(cu.cuStreamEndCapture_ptsz(NULL, byref(graph)))
+ok(cu.cuEventDestroy(made))
+assert cu.cuEventDestroy(made) == 400
+""",
+    )

@@ -160,7 +160,8 @@ struct end3d {
 	int type;
 	void *host;
 	CUdeviceptr device;
-	void *array, *unused;
+	void *array;
+	const struct context *context; /* of a copy between contexts */
 	size_t pitch, height;
 };
 
@@ -193,6 +194,47 @@ static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
 		result = resolve(&copy->from, copy, &box.from, &from);
 	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
 }
+
+/* Only memory of a device has a context. */
+static int accessed_by(const struct end3d *end, struct side *side) {
+	if (end->type != OF_DEVICE)
+		return 1;
+	int known = is_context(end->context);
+	side->by = known ? 1 + end->context->gpu : 0;
+	return known;
+}
+
+static CUresult copy_between(CUstream stream, const struct copy3d *copy, int wait) {
+	if (copy == NULL)
+		return INVALID_VALUE;
+	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
+	enum place_kind to, from;
+	CUresult result = resolve(&copy->to, copy, &box.to, &to);
+	if (result == SUCCESS)
+		result = resolve(&copy->from, copy, &box.from, &from);
+	LOCK;
+	if (result == SUCCESS && (!accessed_by(&copy->to, &box.to) || !accessed_by(&copy->from, &box.from)))
+		result = INVALID_CONTEXT;
+	UNLOCK;
+	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
+}
+
+EXPORT CUresult cuMemcpy3DPeer(const struct copy3d *copy) {
+	CALLED(cuMemcpy3DPeer);
+	return copy_between(NULL, copy, 1);
+}
+
+EXPORT CUresult cuMemcpy3DPeer_ptds(const struct copy3d *copy) {
+	CALLED(cuMemcpy3DPeer);
+	return copy_between(own_stream(NULL), copy, 1);
+}
+
+EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) {
+	CALLED(cuMemcpy3DPeerAsync);
+	return copy_between(stream, copy, 0);
+}
+
+EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const struct copy3d *copy, CUstream stream) { return cuMemcpy3DPeerAsync(copy, own_stream(stream)); }
 
 static struct end3d widened(const struct end2d *end) {
 	return (struct end3d){.x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};

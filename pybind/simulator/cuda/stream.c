@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct stream *all_streams(void) { return m->streams; }
@@ -115,6 +116,12 @@ static void run_kernel(struct stream *stream, struct work *work) {
 	work->kernel(work->staged);
 }
 
+static uint64_t now_ns(void) {
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 void run_work(struct stream *stream, struct work *work) {
 	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && m->delay_us > 0)
 		pause_unlocked(m->delay_us);
@@ -122,6 +129,8 @@ void run_work(struct stream *stream, struct work *work) {
 		return;
 	switch (work->kind) {
 	case MARK:
+		if (work->src != 0)
+			((struct event *)(uintptr_t)work->src)->when = now_ns();
 		return;
 	case COPY:
 		run_copy(stream, work);
@@ -485,6 +494,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	if (result == SUCCESS) {
 		struct event *event = calloc(1, sizeof *event);
 		event->context = context;
+		event->untimed = (flags & 2) != 0;
 		event->next = m->events;
 		m->events = event;
 		*out = event;
@@ -523,7 +533,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 		else if (stream->capture != NULL)
 			record_captured(event, stream);
 		else
-			event->capture = NULL, event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK})};
+			event->capture = NULL, event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
 	});
 }
 
@@ -550,6 +560,38 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 		if (result == SUCCESS)
 			result = finished(event->mark) ? context->sticky : NOT_READY;
 	});
+}
+
+static CUresult timed(struct event *event) {
+	if (event_gone(event) || event->untimed || (event->mark.stream == NULL && event->capture == NULL))
+		return INVALID_HANDLE;
+	CUresult result = event_observed(event);
+	return result != SUCCESS ? result : finished(event->mark) ? SUCCESS : NOT_READY;
+}
+
+/* The host's time: it says nothing about a GPU's speed. */
+EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
+	REFUSE(NOT_STARTED, 1, from == NULL || to == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	CALLED(cuEventElapsedTime);
+	if (ms == NULL)
+		return INVALID_VALUE;
+	IN_EVENT(from, {
+		while (do_left_work())
+			;
+		result = timed(from);
+		if (result == SUCCESS)
+			result = timed(to);
+		if (result == SUCCESS)
+			result = context->sticky;
+		if (result == SUCCESS)
+			*ms = (float)((double)(int64_t)(to->when - from->when) / 1e6);
+	});
+}
+
+EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
+	REFUSE(NOT_STARTED, 1, from == NULL || to == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	CALLED_SINCE(12080, cuEventElapsedTime_v2);
+	return cuEventElapsedTime(ms, from, to);
 }
 
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {

@@ -42,6 +42,8 @@ struct event {
 	struct capture *capture; /* where it was recorded, if during a capture */
 	int clock[MAX_MEMBERS];
 	int destroyed;
+	int untimed;
+	uint64_t when; /* ns: when the work before the record was done */
 	struct event *next;
 };
 
