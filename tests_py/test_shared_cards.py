@@ -19,7 +19,7 @@ from typing import IO
 import pytest
 from fake_nvml import fake_nvml
 from gpuconf import errors
-from gpuconf.sharing import _budget_file, _simulated_cards
+from gpuconf.sharing import _budget_file, _private_folder, _simulated_cards
 
 ROOT = Path(__file__).resolve().parent.parent
 CARDS = [f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(2)]  # of tests_go/fakecuda
@@ -398,15 +398,16 @@ def test_a_wrong_file_is_refused_with_its_path_and_the_reason(library: Path, car
     shutil.rmtree(os.path.dirname(cards.path))  # what is damaged does not go by itself
 
 
-def test_cards_of_another_simulation_are_refused(library: Path, cards: _simulated_cards.OwnedCards) -> None:
-    other = "GPU-00000000-1234-4567-89ab-cdef01234500"
+def test_another_machine_than_the_job_s_has_its_cards_alone(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+    """A card that the file does not have, or that has another size there."""
     program = """
-print(machine([sys.argv[3], sys.argv[5]], 1 << 30, sys.argv[2]))
-print(machine(sys.argv[3:5], 1 << 29, sys.argv[2]))
+print(take(machine([sys.argv[3], sys.argv[5]], 1 << 30, sys.argv[2]), 600))
+print(take(machine(sys.argv[3:5], 1 << 29, sys.argv[2]), 400))
+print(take(machine(sys.argv[3:5], 1 << 30, sys.argv[2]), 700))
 """
-    first, second = opened(library, program, cards.path, *CARDS, other).splitlines()
-    assert f"it is of other cards: {other} is not there. Unset " in first
-    assert f"it is of other cards: {CARDS[0]} has another size there. Unset " in second
+    other = "GPU-00000000-1234-4567-89ab-cdef01234500"
+    lines = opened(library, program, cards.path, *CARDS, other).splitlines()
+    assert lines == ["(0, 424)", "(0, 112)", "(0, 324)"]
 
 
 def test_garbage_is_refused_or_harmless(library: Path, cards: _simulated_cards.OwnedCards) -> None:
@@ -458,6 +459,37 @@ def test_threads_that_use_a_shared_card_at_once(library: Path, cards: _simulated
         assert a.ask(f"[ts := {work}, [t.start() for t in ts], [t.join() for t in ts], left()][3]") == 1024
 
 
+SESSION = """
+import os, subprocess, sys
+CHILD = "import gpuconf; print(gpuconf.memory.allocate(600 << 20, 'GPU:0').nbytes)"
+def test_a_process_of_a_session_has_what_the_session_left(gpu):
+    import gpuconf
+    kept = gpuconf.memory.allocate(600 << 20, "GPU:0")
+    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
+    assert "ResourceExhaustedError" in done.stderr, done.stderr + done.stdout
+    assert os.path.exists(os.environ["GPUCONF_SIMULATED_CARDS"])
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "1"]])
+def test_the_processes_of_a_pytest_session_share_its_cards(tmp_path: Path, more: list[str]) -> None:
+    (tmp_path / "test_it.py").write_text(SESSION)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_"))}
+    before = set(_private_folder.existing("gpuconf-cards-"))
+    words = ["-q", "--gpuconf=sim", "--gpuconf-sim=T4:1GiB", "-p", "no:cacheprovider", *more]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**clean, "GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        cwd=tmp_path,
+    )
+    assert (done.returncode, "1 passed" in done.stdout) == (0, True), done.stdout
+    assert set(_private_folder.existing("gpuconf-cards-")) <= before
+
+
 # The commands
 
 
@@ -481,7 +513,8 @@ for size, gpu in ((600, 0), (150, 0), (600, 1)):
         print(gpuconf.memory.allocate(size << 20, f"GPU:{gpu}").nbytes >> 20)
     except MemoryError as error:
         print(type(error).__name__)
-with gpuconf.simulate("2xT4:1GiB,L4"):  # of its own
+__import__("os").environ.pop("CUDA_VISIBLE_DEVICES", None)  # a lease's
+with gpuconf.simulate("L4:1GiB"):  # of its own
     print(gpuconf.memory.allocate(700 << 20, "GPU:0").nbytes >> 20)
 """
 

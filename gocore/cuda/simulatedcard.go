@@ -26,7 +26,7 @@ type SimulatedOptions struct {
 	Version int
 
 	// SharedCards is the path of the file by which other processes have the same cards, and their memory with them; "" for none. It must be
-	// this user's alone, and of these cards.
+	// this user's alone. If it is of other cards, the machine has its cards alone.
 	SharedCards string
 }
 

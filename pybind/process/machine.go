@@ -70,19 +70,9 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
 		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
-	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(), SharedCards: sharedCards(parsed, env)}
+	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(), SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
 	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), simulatedCards(parsed, indices), options)
 	return m, err
-}
-
-// sharedCards returns the path of the file by which the processes of a job share their simulated cards, "" for a machine that is not the
-// job's: a program may simulate another one for itself.
-func sharedCards(spec models.Spec, env config.Env) string {
-	ofJob, err := models.ParseSpec(env["GPUCONF_SIMULATE"])
-	if err != nil || ofJob.String() != spec.String() {
-		return ""
-	}
-	return env["GPUCONF_SIMULATED_CARDS"]
 }
 
 // simulatedCards describes the visible cards to the simulator.

@@ -37,7 +37,7 @@ void unlock_counters(void) { pthread_mutex_unlock(&counters_lock); }
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
 
 static void read_faults(void) {
-	const char *list = getenv("FAKECUDA_FAIL");
+	const char *list = secure_getenv("FAKECUDA_FAIL");
 	char name[64];
 	unsigned long nth;
 	int result, used;

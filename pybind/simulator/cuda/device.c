@@ -88,12 +88,12 @@ static int select_visible(int physical_count, int *physical) {
 }
 
 static uint64_t number_from(const char *name, uint64_t otherwise) {
-	const char *value = getenv(name);
+	const char *value = secure_getenv(name);
 	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
 }
 
 static int lacks(const char *what) {
-	const char *list = getenv("FAKECUDA_WITHOUT");
+	const char *list = secure_getenv("FAKECUDA_WITHOUT");
 	return list != NULL && strstr(list, what) != NULL;
 }
 
@@ -135,7 +135,7 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 
 /* GPUs without a description of their own are alike. */
 static void read_environment(struct gpu *gpu) {
-	const char *capability = getenv("FAKECUDA_CAPABILITY");
+	const char *capability = secure_getenv("FAKECUDA_CAPABILITY");
 	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
 	gpu->major = 9, gpu->minor = 0;
 	if (capability != NULL)
@@ -215,7 +215,7 @@ CUresult start(void) {
 	if (m->cards_of_environment) {
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		const char *mig = getenv("FAKECUDA_MIG");
+		const char *mig = secure_getenv("FAKECUDA_MIG");
 		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
 		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);

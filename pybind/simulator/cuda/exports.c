@@ -21,7 +21,7 @@ CUresult not_done(const char *name) {
 	for (size_t i = 0; i < sizeof noted / sizeof *noted; i++) {
 		const char *there = NULL;
 		if (__atomic_compare_exchange_n(&noted[i].name, &there, name, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-			if (getenv("GPUCONF_SIMULATOR_LOG") != NULL)
+			if (secure_getenv("GPUCONF_SIMULATOR_LOG") != NULL)
 				fprintf(stderr, "gpuconf: the simulated CUDA driver does not do %s; it returned CUDA_ERROR_NOT_SUPPORTED\n", name);
 			break;
 		}

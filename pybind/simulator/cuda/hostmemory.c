@@ -94,7 +94,7 @@ static void look(struct room *room) {
 }
 
 static uint64_t margin(void) {
-	const char *asked = getenv("FAKECUDA_HOST_MARGIN");
+	const char *asked = secure_getenv("FAKECUDA_HOST_MARGIN");
 	return asked != NULL ? strtoull(asked, NULL, 10) : MARGIN;
 }
 

@@ -28,7 +28,7 @@ int driver_version(void) {
 	enter_machine();
 	int version = __atomic_load_n(&m->version, __ATOMIC_RELAXED);
 	if (version == 0) {
-		const char *value = m->cards == NULL ? getenv("FAKECUDA_VERSION") : NULL;
+		const char *value = m->cards == NULL ? secure_getenv("FAKECUDA_VERSION") : NULL;
 		version = value != NULL ? atoi(value) : version_of_environment();
 		if (version < 1000 || version > 99000)
 			version = FAKECUDA_DEFAULT_VERSION;
@@ -165,7 +165,7 @@ static void after_fork(void) {
 static void after_fork_in_child(void) {
 	for (struct machine *one = opened; one != NULL; one = one->next)
 		forget_sharing(one);
-	int usable = getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
+	int usable = secure_getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
 		one->started = one->no_device = 0;

@@ -243,7 +243,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	if (result == SUCCESS) {
 		*total = m->gpu[context->gpu].total;
 		*available = free_bytes(&m->gpu[context->gpu]);
-		if (getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
+		if (secure_getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
 			*available = 0 - (size_t)(16 << 20);
 	}
 	UNLOCK;

@@ -25,7 +25,7 @@ static int alone(const struct gpu *gpu) {
 
 int can_access(CUdevice device, CUdevice memory) {
 	const struct gpu *one = &m->gpu[device], *other = &m->gpu[memory];
-	if (m->cards == NULL && getenv("FAKECUDA_PEERS") == NULL)
+	if (m->cards == NULL && secure_getenv("FAKECUDA_PEERS") == NULL)
 		return 0;
 	return device != memory && one->model == other->model && !alone(one) && !alone(other);
 }

@@ -96,7 +96,7 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 		newest = exported_as(symbol);
 	if (newest == NULL)
 		return found;
-	*function = getenv("FAKECUDA_ALIASES") != NULL ? alias(newest) : newest;
+	*function = secure_getenv("FAKECUDA_ALIASES") != NULL ? alias(newest) : newest;
 	return FOUND;
 }
 

@@ -27,18 +27,14 @@ void budget_note(const char *format, ...) {
 	va_end(arguments);
 }
 
-static int find_places(const struct budget *budget, char *why, size_t room) {
+/* Whether the file has the machine's cards. If not, the program has chosen another machine than its job's, which it has for itself. */
+static int is_of_job(const struct budget *budget) {
 	for (int i = 0; i < m->gpus; i++) {
 		unsigned char uuid[16];
-		char text[48];
 		card_uuid(i, uuid);
-		int place = place_in_budget(budget, uuid);
-		if (place < 0 || budget->file->card[place].limit != m->gpu[i].total - m->gpu[i].others) {
-			device_uuid_text(m->gpu[i].physical, text);
-			snprintf(why, room, "it is of other cards: %s %s there", text, place < 0 ? "is not" : "has another size");
+		m->gpu[i].place = place_in_budget(budget, uuid);
+		if (m->gpu[i].place < 0 || budget->file->card[m->gpu[i].place].limit != m->gpu[i].total - m->gpu[i].others)
 			return 0;
-		}
-		m->gpu[i].place = place;
 	}
 	return 1;
 }
@@ -58,15 +54,15 @@ CUresult share_cards(void) {
 	if (path == NULL || *path == 0)
 		return SUCCESS;
 	struct budget *budget = calloc(1, sizeof *budget);
-	if (budget != NULL && open_budget(path, 1, budget, why, sizeof why)) {
-		if (find_places(budget, why, sizeof why)) {
-			m->shared = budget;
-			return SUCCESS;
-		}
-		close_budget(budget);
+	int opened = budget != NULL && open_budget(path, 1, budget, why, sizeof why);
+	if (opened && is_of_job(budget)) {
+		m->shared = budget;
+		return SUCCESS;
 	}
+	if (opened)
+		close_budget(budget);
 	free(budget);
-	return complain(path, why);
+	return opened ? SUCCESS : complain(path, why);
 }
 
 void end_sharing(void) {

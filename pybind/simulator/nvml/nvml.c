@@ -34,7 +34,7 @@ __attribute__((constructor)) static void prepare(void) { pthread_atfork(before_f
 
 static void note(const char *function)
 {
-	const char *path = getenv("FAKE_NVML_LOG");
+	const char *path = secure_getenv("FAKE_NVML_LOG");
 	FILE *file = path == NULL ? NULL : fopen(path, "a");
 	if (file == NULL)
 		return;
@@ -104,7 +104,7 @@ static int copy(char *out, unsigned size, const char *text)
 
 static int read_machine(void)
 {
-	const char *path = getenv("FAKE_NVML"), *spec = secure_getenv("GPUCONF_SIMULATE");
+	const char *path = secure_getenv("FAKE_NVML"), *spec = secure_getenv("GPUCONF_SIMULATE");
 	char complaint[GPUCONF_COMPLAINT] = "";
 
 	memset(&machine, 0, sizeof machine);

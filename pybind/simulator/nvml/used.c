@@ -53,7 +53,7 @@ int open_shared_cards(char *complaint, unsigned room)
 
 static int digit(char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; }
 
-/* The place of a card in the file; -1: it is not there. The UUID is one of this library's own texts. */
+/* The place of a card in the file; -1: it is not there, as the program has chosen another machine than its job's. The UUID is one of this library's own texts. */
 static int place_of(const char *uuid)
 {
 	unsigned char number[16] = {0};
@@ -97,14 +97,14 @@ uint64_t used_here(const char *uuid)
 	uint64_t used = 0;
 
 	pthread_mutex_lock(&lock);
-	int shared = state == SHARED, place = shared ? place_of(uuid) : -1;
+	int place = state == SHARED ? place_of(uuid) : -1;
 	if (place >= 0) {
 		uint64_t total = budget.file->card[place].limit;
 		used = used_of(&budget, place) + pools_of(&budget, place);
 		used = used < total ? used : total; /* managed memory may exceed the card */
 	}
 	pthread_mutex_unlock(&lock);
-	return shared ? used : in_this_process(uuid);
+	return place >= 0 ? used : in_this_process(uuid);
 }
 
 /* Processes that have a context or memory. */
@@ -113,14 +113,14 @@ int processes_here(const char *uuid, struct budget_process *out, int room)
 	int count = 0, kept = 0;
 
 	pthread_mutex_lock(&lock);
-	int shared = state == SHARED, place = shared ? place_of(uuid) : -1;
+	int place = state == SHARED ? place_of(uuid) : -1;
 	if (place >= 0)
 		count = processes_of(&budget, place, out, room);
 	pthread_mutex_unlock(&lock);
 	for (int i = 0; i < count; i++)
 		if (out[i].used > 0 || out[i].pools > 0 || out[i].contexts > 0)
 			out[kept++] = out[i];
-	uint64_t used = shared ? 0 : in_this_process(uuid);
+	uint64_t used = place >= 0 ? 0 : in_this_process(uuid);
 	if (used > 0 && room > 0)
 		out[kept++] = (struct budget_process){.pid = (uint32_t)getpid(), .used = used};
 	return kept;

@@ -19,6 +19,10 @@ from .._typing import Any
 from ._options import MASK
 from ._settings import DEFAULT_MACHINE, settings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
 _PROBE = """
 import json, gpuconf
@@ -136,40 +140,48 @@ def cards_of(config: pytest.Config) -> Cards | None:
     return config.stash[_CARDS]
 
 
-_SIMULATED_BEFORE = pytest.StashKey["str | None"]()
+_BEFORE = pytest.StashKey[dict[str, "str | None"]]()  # the variables that simulating has changed
+_SHARED = pytest.StashKey[Any]()  # OwnedCards, or None
 
 
 def simulate_if_chosen(config: pytest.Config) -> None:
-    """Simulate the GPUs of ``--gpuconf-sim``, in this process and those that it starts. Raises pytest.UsageError for a bad one."""
+    """Simulate the GPUs of ``--gpuconf-sim``, in this process and those that it starts, which share the memory of the cards.
+
+    Raises pytest.UsageError for a bad machine.
+    """
     chosen = settings(config)
-    if chosen.mode != "sim" or _SIMULATED_BEFORE in config.stash:
+    if chosen.mode != "sim" or _BEFORE in config.stash:
         return
-    before = os.environ.get("GPUCONF_SIMULATE")
-    spec = chosen.machine or before or DEFAULT_MACHINE
+    spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
     from ..machine.simulate import simulate
+    from ..sharing._simulated_cards import of_program
 
     try:
         simulate(spec)
+        shared = of_program(spec)
         simulate(None)
-    except errors.InvalidArgumentError as error:
+    except (errors.InvalidArgumentError, errors.FailedPreconditionError, errors.UnavailableError) as error:
         raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
-    except errors.FailedPreconditionError as error:
-        raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
-    config.stash[_SIMULATED_BEFORE] = before
-    os.environ["GPUCONF_SIMULATE"] = spec
+    variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}
+    config.stash[_SHARED] = shared
+    config.stash[_BEFORE] = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
 
 
 def stop_simulating(config: pytest.Config) -> None:
     """Restore the environment."""
-    if _SIMULATED_BEFORE not in config.stash:
+    if _BEFORE not in config.stash:
         return
-    before = config.stash[_SIMULATED_BEFORE]
-    if before is None:
-        os.environ.pop("GPUCONF_SIMULATE", None)
-    else:
-        os.environ["GPUCONF_SIMULATE"] = before
-    del config.stash[_SIMULATED_BEFORE]
+    for name, before in config.stash[_BEFORE].items():
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
+    del config.stash[_BEFORE]
+    shared = config.stash[_SHARED]
+    if shared is not None:
+        shared.close()
 
 
 # The worker's side

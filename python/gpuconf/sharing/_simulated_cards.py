@@ -72,11 +72,21 @@ class OwnedCards(SimulatedCards):
         return self._held
 
     def close(self) -> None:
-        """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-            _private_folder.remove_if_unused(os.path.dirname(self.path), _FILE)
+        """Remove the folder if no other process of the job lives; else the next job of this user does. Idempotent."""
+        if self._held is None:
+            return
+        alone = self._is_alone()
+        os.close(self._held)
+        self._held = None
+        folder = os.path.dirname(self.path)
+        shutil.rmtree(folder, ignore_errors=True) if alone else _private_folder.remove_if_unused(folder, _FILE)
+
+    def _is_alone(self) -> bool:
+        """Whether no process but this one has a part of a card. Its own machine goes on without the file."""
+        try:
+            return all(one.pid == os.getpid() for use in self.usage().values() for one in use.processes)
+        except errors.UnavailableError:
+            return False
 
 
 def of_program(spec: str) -> OwnedCards | None:
