@@ -48,11 +48,13 @@ GUARD_FLAGS = (
 
 # The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have no GPUs by
 # themselves.
-# Both have the core's table of GPU models and grammar of machines, and account for cards that processes share.
+# The first two have the core's table of GPU models and grammar of machines, and account for cards that processes share. The third
+# stands in for what PyTorch imports of CUDA's libraries.
 _SIMULATOR_TOO = ("gocore/models", "pybind/budget")
 SIMULATOR = {
     "libcuda.so.1": ("pybind/simulator/cuda", *_SIMULATOR_TOO),
     "libnvidia-ml.so.1": ("pybind/simulator/nvml", *_SIMULATOR_TOO),
+    "libgpuconf-runtime.so": ("pybind/simulator/runtime",),
 }
 SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 

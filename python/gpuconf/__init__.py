@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ._core import when_loaded
 from ._core.fork import import_lock
-from ._core.public import explain_imports, load_old_pickles
+from ._core.public import explain_imports, load_old_pickles, prepare_simulated_libraries
 
 __version__ = "0.2.0"
 
@@ -128,6 +128,7 @@ _HOMES = {
 
 load_old_pickles()
 explain_imports()
+prepare_simulated_libraries()
 
 # The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to much.
 _locks: dict[str, RLock] = {}

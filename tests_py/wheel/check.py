@@ -26,6 +26,7 @@ LIBRARIES = [
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
     "gpuconf/_simulator/libnvidia-ml.so.1",
+    "gpuconf/_simulator/libgpuconf-runtime.so",
 ]
 
 SMOKE = """

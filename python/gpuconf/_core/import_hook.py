@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that run when a module is first imported."""
+"""Callbacks that run before or after a module is first imported."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _lock = module_lock(globals(), "_lock")
 _waiting: dict[str, Callable[[], None]] = {}
+_before: dict[str, Callable[[], None]] = {}
 
 
 class _Finder:
@@ -26,7 +27,7 @@ class _Finder:
         self._looking = threading.local()  # the other finders may look up the same name again
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in _waiting or getattr(self._looking, "name", None) == name:
+        if (name not in _waiting and name not in _before) or getattr(self._looking, "name", None) == name:
             return None
         self._looking.name = name
         try:
@@ -51,11 +52,15 @@ _finder = _Finder()
 
 
 def _wrap(name: str, loader: Any) -> None:
-    """Run the callback after the next ``exec_module`` of this loader object; nothing else about the loader changes."""
+    """Run the callbacks around the next ``exec_module`` of this loader object; nothing else about the loader changes."""
     execute = loader.exec_module
 
     def execute_and_follow_up(module: ModuleType) -> None:
         loader.exec_module = execute
+        with _lock:
+            first = _before.pop(name, None)
+        if first is not None:
+            first()
         execute(module)
         with _lock:
             then = _waiting.pop(name, None)
@@ -69,6 +74,14 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
     """Call ``then`` once, after the first import of module ``name``. If ``then`` raises, the import fails."""
     with _lock:
         _waiting[name] = then
+        if _finder not in sys.meta_path:
+            sys.meta_path.insert(0, _finder)
+
+
+def before_import(name: str, do: Callable[[], None]) -> None:
+    """Call ``do`` once, before module ``name`` is first imported. If ``do`` raises, the import fails."""
+    with _lock:
+        _before[name] = do
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
 

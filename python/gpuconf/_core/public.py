@@ -71,3 +71,13 @@ def explain_imports() -> None:
     """Let a failing import of a module below gpuconf say why."""
     if _MissingModules not in sys.meta_path:
         sys.meta_path.append(_MissingModules)
+
+
+def prepare_simulated_libraries() -> None:
+    """Make PyTorch run on the GPUs of ``GPUCONF_SIMULATE``, if there are some."""
+    import os
+
+    if os.environ.get("GPUCONF_SIMULATE"):
+        from . import simulated_torch
+
+        simulated_torch.prepare()

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, simulation_notice, texts
+from .._core import runtime, simulated_torch, simulation_notice, texts
 from .._core.made import Made, make
 from .._core.native import core, loaded, refuse_in_child
 from ..memory import _buffer
@@ -153,4 +153,5 @@ def simulate(spec: str | None) -> Simulation:
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
     before, now = _choose(spec or "", "cannot change the simulation", runtime.caller("gpuconf.simulate")).split("\n")
+    simulated_torch.prepare()
     return make(Simulation, now, before)

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices, their properties, contexts and errors. */
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEVICES = 64 };
+
+struct versions versions = {12080, 91002, 22705};
+
+static __thread int last_error, chosen;
+
+/* The runtime works in the primary context of each device, and keeps it. */
+static void *primary[MOST_DEVICES];
+
+EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl) { versions = (struct versions){cuda, cudnn, nccl}; }
+
+int keep(int result) {
+	if (result != SUCCESS)
+		last_error = result;
+	return result;
+}
+
+static int enter(int device) {
+	int result = cuInit(0);
+	void *context = device >= 0 && device < MOST_DEVICES ? __atomic_load_n(&primary[device], __ATOMIC_ACQUIRE) : NULL;
+	if (result == SUCCESS && context == NULL) {
+		result = cuDevicePrimaryCtxRetain(&context, device);
+		if (result == SUCCESS)
+			__atomic_store_n(&primary[device], context, __ATOMIC_RELEASE);
+	}
+	return result == SUCCESS ? cuCtxSetCurrent(context) : result;
+}
+
+int begin(void) {
+	void *context = NULL;
+	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? SUCCESS : enter(chosen);
+}
+
+int attribute_here(int attribute) {
+	int device = chosen, value = 0;
+	cuCtxGetDevice(&device);
+	return cuDeviceGetAttribute(&value, attribute, device) == SUCCESS ? value : 0;
+}
+
+EXPORT int cudaGetLastError(void) {
+	int result = last_error;
+	last_error = SUCCESS;
+	return result;
+}
+
+EXPORT int cudaPeekAtLastError(void) { return last_error; }
+
+EXPORT const char *cudaGetErrorString(int error) {
+	const char *text = NULL;
+	if (error == INVALID_CONFIGURATION)
+		return "invalid configuration argument";
+	return cuGetErrorString(error, &text) == SUCCESS && text != NULL ? text : "unrecognized error code";
+}
+
+EXPORT const char *cudaGetErrorName(int error) {
+	static const struct {
+		int error;
+		const char *name;
+	} names[] = {{0, "cudaSuccess"}, {1, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"}, {3, "cudaErrorInitializationError"},
+	             {9, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"}, {101, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"},
+	             {600, "cudaErrorNotReady"}, {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"}, {801, "cudaErrorNotSupported"},
+	             {900, "cudaErrorStreamCaptureUnsupported"}, {901, "cudaErrorStreamCaptureInvalidated"}, {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"}};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (names[i].error == error)
+			return names[i].name;
+	return "unrecognized error code";
+}
+
+EXPORT int cudaDriverGetVersion(int *version) { return keep(cuDriverGetVersion(version)); }
+
+EXPORT int cudaRuntimeGetVersion(int *version) {
+	if (version == NULL)
+		return keep(INVALID_VALUE);
+	*version = versions.cuda;
+	return SUCCESS;
+}
+
+EXPORT int cudaGetDeviceCount(int *count) {
+	int result = cuInit(0);
+	return keep(result != SUCCESS ? result : cuDeviceGetCount(count));
+}
+
+EXPORT int cudaGetDevice(int *device) {
+	void *context = NULL;
+	if (device == NULL)
+		return keep(INVALID_VALUE);
+	*device = chosen;
+	return cuCtxGetCurrent(&context) == SUCCESS && context != NULL ? keep(cuCtxGetDevice(device)) : SUCCESS;
+}
+
+EXPORT int cudaSetDevice(int device) {
+	int result = enter(device);
+	if (result == SUCCESS)
+		chosen = device;
+	return keep(result);
+}
+
+EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device) {
+	int result = cuInit(0);
+	return keep(result != SUCCESS ? result : cuDeviceGetAttribute(value, attribute, device));
+}
+
+EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device) { return keep(cuDeviceGetPCIBusId(text, room, device)); }
+
+EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
+	int result = cuInit(0);
+	return keep(result != SUCCESS ? result : cuDeviceCanAccessPeer(can, device, peer));
+}
+
+EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+	void *here = NULL;
+	int result = begin();
+	if (result == SUCCESS && (result = cuCtxGetCurrent(&here)) == SUCCESS && (result = enter(peer)) == SUCCESS) {
+		cuCtxSetCurrent(here);
+		result = cuCtxEnablePeerAccess(primary[peer], flags);
+	}
+	return keep(result);
+}
+
+EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
+	int result = begin();
+	return keep(result != SUCCESS ? result : cuCtxGetStreamPriorityRange(least, greatest));
+}
+
+EXPORT int cudaDeviceSynchronize(void) {
+	int result = begin();
+	return keep(result != SUCCESS ? result : cuCtxSynchronize());
+}
+
+/* The name says that the card is simulated, for all who print it; some programs compare names. */
+static void name_of(char *name, int room, int device) {
+	static const char suffix[] = " (simulated)";
+	const char *plain = getenv("GPUCONF_SIMULATE_PLAIN_NAMES");
+	cuDeviceGetName(name, room - (int)sizeof suffix, device);
+	if (plain == NULL || strcmp(plain, "1") != 0)
+		strcat(name, suffix);
+}
+
+/* Both layouts begin with the name, the UUID at 256 and the memory at 288. */
+static int properties(char *out, size_t bytes, int twelve, int device) {
+	static const struct {
+		int attribute, bytes, offset[2];
+	} fields[] = {
+#define PROPERTY(attribute, bytes, in_12, in_13) {attribute, bytes, {in_12, in_13}},
+#include "properties.h"
+#undef PROPERTY
+	};
+	int count = 0, value, result = cuInit(0);
+	size_t total, wide;
+	if (result == SUCCESS)
+		result = cuDeviceGetCount(&count);
+	if (result != SUCCESS || out == NULL || device < 0 || device >= count)
+		return result != SUCCESS ? result : out == NULL ? INVALID_VALUE : INVALID_DEVICE;
+	memset(out, 0, bytes);
+	name_of(out, 256, device);
+	cuDeviceGetUuid(out + 256, device);
+	cuDeviceTotalMem_v2(&total, device);
+	memcpy(out + 288, &total, sizeof total);
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		int offset = fields[i].offset[!twelve];
+		if (offset < 0 || cuDeviceGetAttribute(&value, fields[i].attribute, device) != SUCCESS)
+			continue;
+		wide = (size_t)value;
+		memcpy(out + offset, fields[i].bytes == 8 ? (void *)&wide : (void *)&value, (size_t)fields[i].bytes);
+	}
+	return SUCCESS;
+}
+
+EXPORT int cudaGetDeviceProperties_v2(char *out, int device) { return keep(properties(out, 1032, 1, device)); }
+
+/* CUDA 12's function of this name has an older layout, which PyTorch does not use. */
+EXPORT int cudaGetDeviceProperties(char *out, int device) { return keep(versions.cuda < 13000 ? NOT_SUPPORTED : properties(out, 1008, 0, device)); }
+
+EXPORT int cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags, int *status) {
+	return keep(cuGetProcAddress_v2(symbol, function, (int)version, flags, status));
+}
+
+EXPORT int cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, int *status) {
+	return cudaGetDriverEntryPointByVersion(symbol, function, (unsigned)versions.cuda, flags, status);
+}
+
+EXPORT int cudaProfilerStart(void) { return SUCCESS; }
+
+EXPORT int cudaProfilerStop(void) { return SUCCESS; }

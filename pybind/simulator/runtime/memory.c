@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory and copies. */
+#include "runtime.h"
+
+#define IN_CONTEXT(call) \
+	int result = begin(); \
+	return keep(result != SUCCESS ? result : (call))
+
+EXPORT int cudaMemGetInfo(size_t *free, size_t *total) { IN_CONTEXT(cuMemGetInfo_v2(free, total)); }
+
+EXPORT int cudaMalloc(void **out, size_t bytes) {
+	if (out == NULL)
+		return keep(INVALID_VALUE);
+	if (bytes == 0) {
+		*out = NULL;
+		return SUCCESS;
+	}
+	IN_CONTEXT(cuMemAlloc_v2(out, bytes));
+}
+
+EXPORT int cudaFree(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMemFree_v2(address)); }
+
+EXPORT int cudaHostAlloc(void **out, size_t bytes, unsigned flags) { IN_CONTEXT(cuMemHostAlloc(out, bytes, flags)); }
+
+EXPORT int cudaFreeHost(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMemFreeHost(address)); }
+
+EXPORT int cudaHostRegister(void *address, size_t bytes, unsigned flags) { IN_CONTEXT(cuMemHostRegister_v2(address, bytes, flags)); }
+
+EXPORT int cudaHostUnregister(void *address) { IN_CONTEXT(cuMemHostUnregister(address)); }
+
+EXPORT int cudaMallocAsync(void **out, size_t bytes, void *stream) { IN_CONTEXT(cuMemAllocAsync(out, bytes, stream)); }
+
+EXPORT int cudaFreeAsync(void *address, void *stream) { IN_CONTEXT(cuMemFreeAsync(address, stream)); }
+
+EXPORT int cudaDeviceGetDefaultMemPool(void **pool, int device) { IN_CONTEXT(cuDeviceGetDefaultMemPool(pool, device)); }
+
+EXPORT int cudaMemPoolTrimTo(void *pool, size_t bytes) { IN_CONTEXT(cuMemPoolTrimTo(pool, bytes)); }
+
+EXPORT int cudaMemPoolGetAttribute(void *pool, int attribute, void *value) { IN_CONTEXT(cuMemPoolGetAttribute(pool, attribute, value)); }
+
+EXPORT int cudaMemPoolSetAttribute(void *pool, int attribute, void *value) { IN_CONTEXT(cuMemPoolSetAttribute(pool, attribute, value)); }
+
+EXPORT int cudaMemPoolSetAccess(void *pool, const void *access, size_t count) { IN_CONTEXT(cuMemPoolSetAccess(pool, access, count)); }
+
+EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
+	(void)kind; /* the driver knows where each address is */
+	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemcpy(to, from, bytes));
+}
+
+/* Host memory that is not page-locked is copied before the call returns, as CUDA may. */
+static int copy(void *to, const void *from, size_t bytes, void *stream) {
+	int capturing = 0, result = bytes == 0 ? SUCCESS : cuMemcpyAsync(to, from, bytes, stream);
+	if (result != INVALID_VALUE || cuStreamIsCapturing(stream, &capturing) != SUCCESS || capturing)
+		return result;
+	result = cuStreamSynchronize(stream);
+	return result == SUCCESS ? cuMemcpy(to, from, bytes) : result;
+}
+
+EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
+	(void)kind;
+	IN_CONTEXT(copy(to, from, bytes, stream));
+}
+
+/* All devices' memory is in one address space. */
+EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, void *stream) {
+	(void)to_device;
+	(void)from_device;
+	IN_CONTEXT(copy(to, from, bytes, stream));
+}
+
+EXPORT int cudaMemset(void *to, int value, size_t bytes) { IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes)); }
+
+EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream) {
+	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8Async(to, (unsigned char)value, bytes, stream));
+}
+
+struct pointer {
+	int type, device; /* type: 0 unknown to CUDA, 1 host, 2 device, 3 managed */
+	void *on_device, *on_host;
+	long reserved[8]; /* from CUDA 13 on */
+};
+
+static int describe(struct pointer *out, const void *address) {
+	int managed = 0;
+	unsigned type = 0;
+	out->type = 0;
+	out->device = -2; /* cudaInvalidDeviceId */
+	out->on_device = NULL;
+	out->on_host = (void *)(uintptr_t)address;
+	for (int i = 0; versions.cuda >= 13000 && i < 8; i++)
+		out->reserved[i] = 0;
+	if (cuPointerGetAttribute(&type, 2, address) != SUCCESS)
+		return SUCCESS;
+	cuPointerGetAttribute(&managed, 8, address);
+	out->type = managed ? 3 : (int)type;
+	if (cuPointerGetAttribute(&out->device, 9, address) != SUCCESS)
+		out->device = 0;
+	if (cuPointerGetAttribute(&out->on_device, 3, address) != SUCCESS)
+		out->on_device = NULL;
+	if (cuPointerGetAttribute(&out->on_host, 4, address) != SUCCESS)
+		out->on_host = NULL;
+	return SUCCESS;
+}
+
+EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) { IN_CONTEXT(out == NULL ? INVALID_VALUE : describe(out, address)); }

@@ -1,0 +1,89 @@
+"""The library that stands in for the CUDA runtime and the libraries above it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import gpuconf
+import pytest
+from gpuconf._core import elf
+
+SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
+BEGIN = """
+import ctypes, os, sys
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p, create_string_buffer
+for name in ("libcuda.so.1", "libgpuconf-runtime.so"):
+    cuda = ctypes.CDLL(os.path.join(sys.argv[1], name), ctypes.RTLD_GLOBAL)
+"""
+
+
+def run(program: str, **environment: str) -> list[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(SHIPPED)]
+    kept |= {"GPUCONF_SIMULATE": "2xA100-40GB", **environment}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=kept)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def test_memory_is_the_drivers_and_runs_out() -> None:
+    program = """
+    count, address, free, total, there = c_int(), c_void_p(), c_size_t(), c_size_t(), (c_int * 4)(1, 2, 3, 4)
+    back = (c_int * 4)()
+    cuda.cudaGetErrorString.restype = cuda.cudaGetErrorName.restype = c_char_p
+    print(cuda.cudaGetDeviceCount(byref(count)), count.value)
+    print(cuda.cudaMalloc(byref(address), c_size_t(16 << 20)), cuda.cudaMemGetInfo(byref(free), byref(total)), total.value >> 30)
+    print(cuda.cudaMemcpy(address, there, c_size_t(16), 1), cuda.cudaMemcpy(back, address, c_size_t(16), 2), list(back))
+    print(cuda.cudaMalloc(byref(c_void_p()), c_size_t(50 << 30)), cuda.cudaGetLastError(), cuda.cudaGetLastError())
+    print(cuda.cudaGetErrorName(2).decode(), cuda.cudaGetErrorString(2).decode(), cuda.cudaFree(address), cuda.cudaSetDevice(2))
+    """
+    assert run(program) == ["0 2", "0 0 40", "0 0 [1, 2, 3, 4]", "2 2 0", "cudaErrorMemoryAllocation out of memory 0 101"]
+
+
+@pytest.mark.parametrize(("cuda", "function", "multiprocessors"), [(12080, "_v2", 388), (13000, "", 384)])
+def test_properties_have_the_layout_of_the_version(cuda: int, function: str, multiprocessors: int) -> None:
+    program = f"""
+    room = create_string_buffer(1032)
+    cuda.gpuconf_runtime_versions({cuda}, 0, 0)
+    print(cuda.cudaGetDeviceProperties{function}(room, 1), room.value.decode())
+    print(*(c_int.from_buffer(room, offset).value for offset in (308, 360, 364, {multiprocessors})))
+    print(c_uint64.from_buffer(room, 288).value >> 30)
+    """
+    values = ["32 8 0 108", "40"]
+    assert run(program) == ["0 NVIDIA A100-SXM4-40GB (simulated)", *values]
+    assert run(program, GPUCONF_SIMULATE_PLAIN_NAMES="1") == ["0 NVIDIA A100-SXM4-40GB", *values]
+
+
+def test_what_is_not_written_is_refused_and_noted_once() -> None:
+    program = """
+    cuda.gpuconf_runtime_noted.restype = c_char_p
+    print(cuda.cudnnCreate(None), cuda.cudnnCreate(None), cuda.ncclAllReduce(None), cuda.cublasSgemm_v2(None))
+    print(*map(cuda.gpuconf_runtime_noted, range(3)))
+    """
+    assert run(program) == ["3000 3000 3 0", "b'cudnnCreate' b'ncclAllReduce' None"]
+
+
+def test_an_empty_library_is_the_one_of_its_name(tmp_path: Path) -> None:
+    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
+    (tmp_path / "any").write_bytes(elf.empty("libcudart.so.12", "libgpuconf-runtime.so", machine))
+    program = f"""
+    ctypes.CDLL({str(tmp_path / "any")!r})
+    version = c_int()
+    print(ctypes.CDLL("libcudart.so.12").cudaRuntimeGetVersion(byref(version)), version.value)
+    """
+    assert run(program) == ["0 12080"]
+
+
+def test_what_a_library_needs_is_read_from_its_file(tmp_path: Path) -> None:
+    libraries, symbols = elf.needs(str(SHIPPED / "libgpuconf-runtime.so"))
+    assert any(name.startswith("libc.so") for name in libraries)
+    assert {"cuMemAlloc_v2", "cuInit"} <= symbols
+    content = (SHIPPED / "libgpuconf-runtime.so").read_bytes()
+    for garbage in (b"garbage", content[:50], content[: len(content) // 2], content[:40] + b"\xff" * 8 + content[48:]):
+        (tmp_path / "broken.so").write_bytes(garbage)
+        with pytest.raises(ValueError, match=r"broken\.so is not a 64-bit ELF library"):
+            elf.needs(str(tmp_path / "broken.so"))
