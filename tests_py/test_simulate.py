@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from types import ModuleType
 from typing import Any
 
 import gpuconf
@@ -421,3 +423,19 @@ def test_addresses_are_the_same_in_every_process() -> None:
     print(hex(a.ptr), hex(b.ptr))
     """
     assert run_well(program) == run_well(program)
+
+
+def test_values_are_none_or_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"values is 'cpu': the only choice is \"none\""):
+        gpuconf.simulate("T4", values="cpu")
+    monkeypatch.setenv("GPUCONF_SIMULATE_VALUES", "all")
+    with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
+        gpuconf.simulate("T4")
+    assert gpuconf.simulated() == ""
+
+
+def test_values_none_after_pytorch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    with pytest.raises(RuntimeError, match="torch is imported already"):
+        gpuconf.simulate("T4", values="none")
+    assert gpuconf.simulated() == ""

@@ -22,7 +22,8 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
  * does not support. The functions are those that PyTorch's wheels import.
  */
 """
-# The statuses of NVIDIA's documentation. NCCL, NVRTC, cuRAND and NVSHMEM have none for this: an internal error.
+# Each library's status for what it does not support; NCCL, NVRTC, cuRAND and NVSHMEM have none: an internal error. Not checked
+# against NVIDIA's headers yet.
 STATUS = (
     ("cublas", 0), ("cufft", 0), ("cudnn", 3000), ("curand", 999), ("cusolver", 9), ("cusparse", 10), ("nccl", 3), ("nvrtc", 11),
     ("cupti", 27), ("nvtx", 0), ("nvshmem", 7), ("cuFile", 5007), ("cuda", 801), ("__cuda", 801),

@@ -74,10 +74,11 @@ def explain_imports() -> None:
 
 
 def prepare_simulated_libraries() -> None:
-    """Make PyTorch run on the GPUs of ``GPUCONF_SIMULATE``, if there are some."""
+    """Let PyTorch run on the GPUs of ``GPUCONF_SIMULATE``, if ``GPUCONF_SIMULATE_VALUES`` requests it."""
     import os
 
-    if os.environ.get("GPUCONF_SIMULATE"):
+    if os.environ.get("GPUCONF_SIMULATE") and os.environ.get("GPUCONF_SIMULATE_VALUES"):
         from . import simulated_torch
 
-        simulated_torch.prepare()
+        if simulated_torch.requested() and "torch" not in sys.modules:
+            simulated_torch.prepare()

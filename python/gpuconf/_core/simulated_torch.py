@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded.
 
+Nothing computes values there yet, so a program has to choose that: ``values="none"``, or ``GPUCONF_SIMULATE_VALUES=none``.
+
 PyTorch's libraries find the functions there because they are global and come first, and find the libraries themselves, which may be
 missing, because empty ones of their names are loaded.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 
 from .. import errors
 from . import import_hook, runtime
@@ -20,14 +23,38 @@ _CUDA = re.compile(
 IMPORTED = re.compile(
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
+VARIABLE = "GPUCONF_SIMULATE_VALUES"
 _RUNTIME = "libgpuconf-runtime.so"
 _loaded: list[object] = []
 
 
 def prepare() -> None:
-    """Load the libraries when PyTorch is first imported, if GPUs are simulated then."""
-    if "torch" not in sys.modules and not _loaded:
-        import_hook.before_import("torch", _before)
+    """Load the libraries when PyTorch is first imported, if GPUs are simulated then.
+
+    Raises FailedPreconditionError if PyTorch is imported already, without them.
+    """
+    if _loaded:
+        return
+    if "torch" in sys.modules:
+        raise errors.FailedPreconditionError(
+            'values="none": torch is imported already, and uses the real driver or none. '
+            "Simulate GPUs before the first import of torch"
+        )
+    import_hook.before_import("torch", _before)
+
+
+def requested() -> bool:
+    """Whether ``GPUCONF_SIMULATE_VALUES`` is "none". Raises InvalidArgumentError for another value than that or an empty one."""
+    return is_none(os.environ.get(VARIABLE) or None, VARIABLE)
+
+
+def is_none(values: str | None, name: str) -> bool:
+    """Whether the values of a simulation are "none". Raises InvalidArgumentError for another text."""
+    if values not in (None, "none"):
+        raise errors.InvalidArgumentError(
+            f'{name} is {values!r}: the only choice is "none", with which PyTorch allocates on simulated GPUs and computes nothing'
+        )
+    return values == "none"
 
 
 def libraries_of(folder: str) -> list[str]:
@@ -46,6 +73,12 @@ def _before() -> None:
     if os.path.exists(os.path.join(folder, "libtorch_cuda.so")):
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
         _load(folder)
+        warnings.warn(
+            f'PyTorch runs on simulated GPUs ({machine}) with values="none": it allocates as on the cards, but nothing is '
+            "computed, and what it reads from a GPU has no meaning",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _load(folder: str) -> None:

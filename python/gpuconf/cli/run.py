@@ -39,6 +39,9 @@ def add_to(commands: Any) -> None:
     )
     add_request(parser)
     parser.add_argument(
+        "--values", choices=("none",), help="let PyTorch use the simulated GPUs, on which nothing is computed (needs --simulate)"
+    )
+    parser.add_argument(
         "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"
     )
     parser.add_argument(
@@ -113,6 +116,10 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     found: dict[str, str] = {}
     if options.simulate is not None:
         found["GPUCONF_SIMULATE"] = options.simulate
+    if options.values is not None:
+        if options.simulate is None:
+            raise UsageError("--values needs --simulate")
+        found["GPUCONF_SIMULATE_VALUES"] = options.values
     if options.growth is not None:
         found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"

@@ -130,7 +130,7 @@ def _choose(spec: str, refusal: str, caller: str = "") -> str:
     return runtime.replace(change)
 
 
-def simulate(spec: str | None) -> Simulation:
+def simulate(spec: str | None, *, values: str | None = None) -> Simulation:
     """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
     ``None`` ends the simulation: the process uses the real GPUs again, or those of ``GPUCONF_SIMULATE``.
@@ -142,8 +142,13 @@ def simulate(spec: str | None) -> Simulation:
     allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The
     environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest), and RuntimeError
-    while device memory is in use, or if the process has started a simulated driver of another version.
+    With ``values="none"``, PyTorch sees the simulated GPUs, too, if it is imported afterwards: it allocates on them as on the
+    cards, but nothing is computed, and what it reads from a GPU has no meaning. It keeps these GPUs until the process ends.
+    ``None`` is the choice of ``GPUCONF_SIMULATE_VALUES``; by default PyTorch sees none of them.
+
+    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another
+    choice of values, and RuntimeError while device memory is in use, if the process has started a simulated driver of another
+    version, or if PyTorch is imported too early.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
@@ -152,6 +157,8 @@ def simulate(spec: str | None) -> Simulation:
     refuse_in_child()
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
+    wanted = simulated_torch.requested() if values is None else simulated_torch.is_none(values, "values")
+    if wanted and spec is not None:
+        simulated_torch.prepare()
     before, now = _choose(spec or "", "cannot change the simulation", runtime.caller("gpuconf.simulate")).split("\n")
-    simulated_torch.prepare()
     return make(Simulation, now, before)
