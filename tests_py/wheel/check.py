@@ -25,8 +25,8 @@ LIBRARIES = [
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
-    "gpuconf/_simulator/libnvidia-ml.so.1",
     "gpuconf/_simulator/libgpuconf-runtime.so",
+    "gpuconf/_simulator/libnvidia-ml.so.1",
 ]
 
 SMOKE = """
@@ -67,7 +67,7 @@ def check_tag(wheel: Path) -> None:
         raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
     names = zipfile.ZipFile(wheel).namelist()
     libraries = [name for name in names if name.endswith((".so", ".so.1"))]
-    if sorted(libraries) != LIBRARIES or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
+    if sorted(libraries) != sorted(LIBRARIES) or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
 
