@@ -138,7 +138,7 @@ def from_sdist(sdist: Path) -> None:
     found = {name.rpartition("/")[2] for name in names if name.startswith("LICENSES/")}
     if found != {path.name for path in licenses.FOLDER.iterdir()}:
         raise SystemExit(f"{sdist.name} has other licenses than {licenses.FOLDER}: {sorted(found)}")
-    lacking = {"Makefile", "docs/index.md", "tests_py/conftest.py", "tests_go/bfc/main_test.go", "CHANGELOG.md"} - names
+    lacking = {"Makefile", "docs/index.md", "tests_py/conftest.py", "tests_go/bfc/allocator_test.go", "CHANGELOG.md"} - names
     if lacking:
         raise SystemExit(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
     with tempfile.TemporaryDirectory() as folder:
