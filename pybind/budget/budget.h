@@ -116,6 +116,8 @@ void count_contexts_in(struct budget *budget, int place, int64_t difference);
 uint64_t used_of(struct budget *budget, int place); /* of living processes, and what is shared */
 uint64_t pools_of(const struct budget *budget, int place);
 
+int holder_lives(const struct budget *budget, int slot, uint32_t pid); /* whether this process still has the slot */
+
 struct budget_process {
 	uint32_t pid;
 	uint64_t used, pools, contexts;

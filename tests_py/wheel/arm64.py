@@ -57,7 +57,8 @@ LEFT_OUT = {
         gpu/test_unattended.py guard test_allocator_benchmarks.py
         test_c_abi.py test_cuda_driver.py test_standalone.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
         test_shared_cards.py test_simulated_calls.py test_simulated_cards.py test_simulated_driver.py
-        test_simulated_host_memory.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py
+        test_simulated_clients.py test_simulated_host_memory.py test_simulated_images.py test_simulated_nvml.py
+        test_simulator_threads.py
         test_visible_names.py test_simulated_runtime.py
     """,
     "reads the sources or checks them with tools of this machine": """
@@ -71,7 +72,8 @@ LEFT_OUT = {
     """,
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
-        test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py test_tensors.py
+        test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
+        test_simulated_ipc.py test_tensors.py
     """,
 }
 DESELECTED = {

@@ -111,6 +111,8 @@ struct allocation {
 	struct allocation *next;
 	unsigned flags; /* of page-locked memory */
 	struct notes notes;
+	struct export *export; /* ipc.c */
+	int gone;              /* it was freed, but another process still has it */
 };
 
 /* Memory around an address. */
@@ -178,6 +180,8 @@ struct machine {
 	int to_the_byte; /* what memory is charged; simulator.h */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
+	int arena_files[MAX_GPUS]; /* of machines with shared cards, whose memory others can map; 0: none */
+	struct import *imports;
 
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *registered, *managed_memory;
@@ -290,6 +294,7 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 
 /* memory.c */
 void end_memory(struct context *context);
+void end_gone(void);
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
@@ -331,6 +336,25 @@ void end_peers(struct context *context);
 /* hostregister.c */
 void end_registered(struct context *context);
 
+/* ipcevents.c: an event that processes share. A reference each for the event and for work that is about it. */
+struct shared_event;
+struct shared_event *make_shared_event(void);                   /* NULL: it cannot be made */
+uint64_t begin_shared(struct shared_event *shared);             /* a record, whose number it returns */
+void end_shared(struct shared_event *shared, uint64_t number);  /* its work is done */
+uint64_t last_shared(const struct shared_event *shared);        /* the number of the last record */
+int shared_done(struct shared_event *shared, uint64_t number);
+struct shared_event *hold_shared(struct shared_event *shared);
+void drop_shared(struct shared_event *shared);
+void forget_shared(struct shared_event *shared); /* its maker has destroyed it: nobody finds it any more */
+
+/* ipc.c */
+int end_export(struct allocation *one);
+int export_lives(const struct allocation *one);
+void end_imports(struct context *context);
+int within_imports(uint64_t addr, uint64_t bytes);
+int find_import(uint64_t addr, struct place *out);
+int count_imports(void);
+
 /* modules.c */
 void end_modules(void);
 void free_modules(void);
@@ -348,6 +372,7 @@ void leave_card(struct gpu *gpu, uint64_t bytes);
 void mark_managed(const struct gpu *gpu, int64_t bytes);
 void count_context(const struct gpu *gpu, int difference);
 CUresult share_cards(void);
+int has_shared_cards(void); /* whether it will: before they are opened */
 void end_sharing(void);
 void forget_sharing(struct machine *machine); /* in a child */
 int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
@@ -375,7 +400,7 @@ int end_multicast(CUhandle number); /* 0 if there is no such object */
 void end_multicasts(void);
 
 /* stream.c */
-enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };
+enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH, SIGNAL, AWAIT };
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
@@ -385,6 +410,7 @@ struct work {
 	struct range touched[MAX_TOUCHED];
 	int touched_by[MAX_TOUCHED]; /* 1 + a GPU; 0: the stream's */
 	struct body *body;
+	struct shared_event *shared; /* of SIGNAL and AWAIT, and its record in value */
 };
 int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);

@@ -151,7 +151,7 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(122, 11070, gpu->memops) \
 	ATTRIBUTE(123, 11070, gpu->memops && gpu->major >= 7) \
 	ATTRIBUTE(124, 11070, 0) \
-	ATTRIBUTE(125, 12000, 0) \
+	ATTRIBUTE(125, 12000, m->shared != NULL)                /* events of other processes */ \
 	ATTRIBUTE(126, 12000, 1)                                /* memory synchronization domains */ \
 	ATTRIBUTE(127, 12000, 0) \
 	ATTRIBUTE(128, 12030, 0) \

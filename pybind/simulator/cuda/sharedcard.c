@@ -48,10 +48,17 @@ static CUresult complain(const char *path, const char *why) {
 	return OPERATING_SYSTEM;
 }
 
+static const char *path_of_cards(void) { return m->opened ? m->shared_path : secure_getenv(SHARED_CARDS); }
+
+int has_shared_cards(void) {
+	const char *path = path_of_cards();
+	return path != NULL && *path != 0;
+}
+
 CUresult share_cards(void) {
-	const char *path = m->opened ? m->shared_path : secure_getenv(SHARED_CARDS);
+	const char *path = path_of_cards();
 	char why[256] = "the host has no memory left";
-	if (path == NULL || *path == 0)
+	if (!has_shared_cards())
 		return SUCCESS;
 	struct budget *budget = calloc(1, sizeof *budget);
 	int opened = budget != NULL && open_budget(path, 1, budget, why, sizeof why);

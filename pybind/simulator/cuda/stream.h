@@ -42,7 +42,9 @@ struct event {
 	struct capture *capture; /* where it was recorded, if during a capture */
 	int clock[MAX_MEMBERS];
 	int destroyed;
-	int untimed;
+	int untimed, interprocess;
+	struct shared_event *shared; /* NULL: this process has it alone */
+	int foreign;                 /* another process has made it */
 	uint64_t when; /* ns: when the work before the record was done */
 	struct event *next;
 };
@@ -83,6 +85,9 @@ struct capture {
 	struct graph *graph;
 	struct capture *next;
 };
+
+struct event *add_event(struct context *context, int untimed); /* stream.c */
+int event_gone(const struct event *event);
 
 /* graphmemory.c */
 CUresult reserve_graph_memory(struct body *body);

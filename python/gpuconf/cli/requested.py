@@ -51,14 +51,18 @@ def _seconds(text: str) -> float:
 
 
 def share_simulated(spec: str) -> dict[str, str]:
-    """Let a program that replaces this process share its simulated cards with all that it starts. Returns the variables."""
+    """Let a program that replaces this process find the simulated driver, and share its cards with all that it starts.
+
+    Returns the variables.
+    """
+    from ..sharing._environment import loader_path
     from ..sharing._simulated_cards import of_program
 
-    cards = of_program(spec)
-    if cards is None:
-        return {}
-    cards.keep_descriptor()
-    return cards.environment
+    found, cards = {"LD_LIBRARY_PATH": loader_path()}, of_program(spec)
+    if cards is not None:
+        cards.keep_descriptor()
+        found.update(cards.environment)
+    return found
 
 
 def simulated_here(spec: str) -> None:
