@@ -155,18 +155,25 @@ if not TYPE_CHECKING:
             raise error_for(__name__, name, frame)
         module = f"{__name__}.{_HOMES.get(name, name)}"
         with _locks["importing"]:  # one thread at a time, and no fork meanwhile
+            if _HOMES.get(name, "").startswith(("planning", "sharing")):  # _import_the_rest leaves them out: see native._load
+                from ._core.native import refuse_in_child
+
+                refuse_in_child()
             __import__(module)
             value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
         return value
 
 
 def _import_the_rest() -> None:
-    """Import the other modules with the core: a signal handler could use one whose import it has interrupted."""
+    """Import the other modules with the core: a signal handler could use one whose import it has interrupted.
+
+    Without those that no handler uses: the planner and the leases would take as long as all others.
+    """
     import sys
 
     module = sys.modules[__name__]
     for name in __all__:
-        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook")):
+        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook", "planning", "sharing")):
             getattr(module, name)
 
 

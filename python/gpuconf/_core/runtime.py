@@ -112,6 +112,7 @@ def environment() -> str:
         del read["CUDA_VISIBLE_DEVICES"]
     folders = module_folders(sys.path)
     read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
+    read["GPUCONF_PYTHON"] = (sys.executable or "").encode("utf-8", "replace").decode()
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
     read[ledger_folder.VARIABLE] = _ledger()
     return json.dumps({**read, **current.overrides})
