@@ -126,6 +126,9 @@ _HOMES = {
     "visible_devices": "machine.visible",
 }
 
+# What no signal handler uses. Importing it with the core would take as long as all else of the first call.
+_ON_FIRST_USE = ("allocators._", "planning", "sharing", "tensors")
+
 load_old_pickles()
 explain_imports()
 prepare_simulated_libraries()
@@ -155,7 +158,7 @@ if not TYPE_CHECKING:
             raise error_for(__name__, name, frame)
         module = f"{__name__}.{_HOMES.get(name, name)}"
         with _locks["importing"]:  # one thread at a time, and no fork meanwhile
-            if _HOMES.get(name, "").startswith(("planning", "sharing")):  # _import_the_rest leaves them out: see native._load
+            if _HOMES.get(name, "").startswith(_ON_FIRST_USE):  # a child must not import: see native._load
                 from ._core.native import refuse_in_child
 
                 refuse_in_child()
@@ -167,13 +170,13 @@ if not TYPE_CHECKING:
 def _import_the_rest() -> None:
     """Import the other modules with the core: a signal handler could use one whose import it has interrupted.
 
-    Without those that no handler uses: the planner and the leases would take as long as all others.
+    Without those of _ON_FIRST_USE, and those that work without the core.
     """
     import sys
 
     module = sys.modules[__name__]
     for name in __all__:
-        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook", "planning", "sharing")):
+        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook", *_ON_FIRST_USE)):
             getattr(module, name)
 
 
