@@ -26,8 +26,12 @@ import (
 
 // question prints the result of cuInit and the number of GPUs.
 const question = `
-import ctypes, sys
-for path in sys.argv[1:]:
+import ctypes, os, sys
+visible = sys.argv[1]
+os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+if visible[:1] == "=":
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible[1:]
+for path in sys.argv[2:]:
     try:
         driver = ctypes.CDLL(path)
     except OSError:
@@ -44,15 +48,19 @@ const patience = 10 * time.Second
 var interpreter = regexp.MustCompile(`^(python|pypy)[0-9.]*t?$`)
 
 // HasNoDevice reports whether NVIDIA's driver is installed and finds no GPU, without loading it into this process. It returns false where
-// that is not known. python is the path of an interpreter, and variables replaces those of the environment by name; nil removes one.
-func HasNoDevice(python string, variables map[string]*string) bool {
-	if !interpreter.MatchString(filepath.Base(python)) || isLoaded() || seemsToHaveDevice() || !isInstalled() {
+// that is not known. python is the path of an interpreter, searched is LD_LIBRARY_PATH, and visible is CUDA_VISIBLE_DEVICES, nil if
+// that is not set.
+func HasNoDevice(python, searched string, visible *string) bool {
+	if !interpreter.MatchString(filepath.Base(python)) || isLoaded() || seemsToHaveDevice() || !isInstalled(searched) {
 		return false
+	}
+	shown := ""
+	if visible != nil {
+		shown = "=" + *visible
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-c", question}, candidates...)...)
-	ask.Env = replaced(os.Environ(), variables)
+	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-c", question, shown}, candidates...)...)
 	ask.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when the thread ends
 	defer runtime.UnlockOSThread()
@@ -66,21 +74,6 @@ func HasNoDevice(python string, variables map[string]*string) bool {
 	}
 	none := int(gpu.ErrorNoDevice)
 	return started == none || counted == none || (counted == 0 && count == 0)
-}
-
-func replaced(environ []string, variables map[string]*string) (kept []string) {
-	for _, one := range environ {
-		name, _, _ := strings.Cut(one, "=")
-		if _, ok := variables[name]; !ok {
-			kept = append(kept, one)
-		}
-	}
-	for name, value := range variables {
-		if value != nil {
-			kept = append(kept, name+"="+*value)
-		}
-	}
-	return kept
 }
 
 func isLoaded() bool {
@@ -110,8 +103,8 @@ func seemsToHaveDevice() bool {
 }
 
 // isInstalled reports whether the loader is likely to find the library. If it is wrong, the library is loaded as everywhere.
-func isInstalled() bool {
-	for _, folder := range filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")) {
+func isInstalled(searched string) bool {
+	for _, folder := range filepath.SplitList(searched) {
 		if exists(filepath.Join(folder, candidates[0])) {
 			return true
 		}

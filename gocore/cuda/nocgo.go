@@ -21,7 +21,7 @@ func OpenSimulator(string, []SimulatedCard, SimulatedOptions) (gpu.Driver, error
 }
 
 // HasNoDevice returns false: no driver can be asked.
-func HasNoDevice(string, map[string]*string) bool { return false }
+func HasNoDevice(string, string, *string) bool { return false }
 
 // ShippedSimulator returns "": there is no library of gpuconf's.
 func ShippedSimulator() string { return "" }

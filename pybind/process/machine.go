@@ -14,8 +14,11 @@ import (
 	"gpuconf/gocore/visible"
 )
 
-// python is the key under which Python passes the path of its interpreter.
-const python = "GPUCONF_PYTHON"
+// The keys under which Python passes the path of its interpreter, and where the loader looks for libraries.
+const (
+	python      = "GPUCONF_PYTHON"
+	libraryPath = "LD_LIBRARY_PATH"
+)
 
 const noneFound = "the NVIDIA driver finds none"
 
@@ -40,7 +43,7 @@ func openMachine(asked string, env config.Env) (machine, error) {
 
 // openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is missing.
 func openCUDA(env config.Env) (machine, error) {
-	if cuda.HasNoDevice(env[python], map[string]*string{"CUDA_VISIBLE_DEVICES": lookup(env, "CUDA_VISIBLE_DEVICES")}) {
+	if cuda.HasNoDevice(env[python], env[libraryPath], lookup(env, "CUDA_VISIBLE_DEVICES")) {
 		return machine{whyNone: noneShown(env, noneFound)}, nil
 	}
 	driver, err := cuda.Open()

@@ -95,7 +95,7 @@ def configured() -> None:
 
 
 # The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
 
 
 # Values of CUDA_VISIBLE_DEVICES that name GPUs of another machine than the simulated one, and so hide none of its GPUs.
