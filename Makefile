@@ -181,6 +181,10 @@ test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython
 test-versions: $(VENV)/dev ## share a ledger with older versions of gpuconf, which it builds from the repository's history
 	$(BIN)/python tests_py/wheel/previous.py
 
+.PHONY: count-simulator
+count-simulator: ## count the lines of the simulator, and of its tables apart
+	@$(PYTHON) tests_py/simulator_sources.py
+
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

@@ -108,8 +108,12 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 		return 0, err
 	}
 	if other := otherDriver(path); other != "" {
-		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s, and a process has one driver: simulate GPUs "+
-			"before anything loads it, or in another process", other)
+		why := ""
+		if library.version != 0 && library.simulator == "" {
+			why = " (to list the GPUs of this machine)"
+		}
+		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one driver: simulate GPUs "+
+			"before anything loads it, or in another process", other, why)
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import _local
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -24,7 +24,7 @@ class _Finder:
     """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
 
     def __init__(self) -> None:
-        self._looking = threading.local()  # the other finders may look up the same name again
+        self._looking = _local()  # the other finders may look up the same name again
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if (name not in _waiting and name not in _before) or getattr(self._looking, "name", None) == name:
