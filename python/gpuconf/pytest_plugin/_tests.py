@@ -77,6 +77,7 @@ class Tests:
         report = yield
         if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(item.config).file = str(item.path)
         if call.when == "call":
             item.stash[PASSED] = report.passed
         if call.when == "teardown" and loaded():
@@ -87,6 +88,7 @@ class Tests:
         """Let go of the memory that the traceback of a failed subtest or collector holds."""
         if call.excinfo is not None and _leaks.uses_gpu() and not node.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(node.config).file = str(node.path)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
