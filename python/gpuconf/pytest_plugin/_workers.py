@@ -16,12 +16,8 @@ import sys
 import pytest
 
 from .._typing import Any
-from ._options import MASK
+from ._options import MASK, is_plain
 from ._settings import DEFAULT_MACHINE, settings
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
 _PROBE = """
@@ -132,7 +128,7 @@ def may_have_gpus() -> bool:
 
 def cards_of(config: pytest.Config) -> Cards | None:
     """Return the GPUs of the controller's workers, None if they are not to be shared."""
-    if settings(config).mode == "off":
+    if is_plain(config) or settings(config).mode == "off":
         return None
     if _CARDS not in config.stash:
         simulate_if_chosen(config)  # before the options are all read, for -n auto
