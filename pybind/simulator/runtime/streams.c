@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events, captures and graphs. */
+/* Streams, events and captures. */
 #include "runtime.h"
 
 #define IN_CONTEXT(call) \
@@ -68,17 +68,3 @@ EXPORT int cudaStreamUpdateCaptureDependencies(void *stream, void *nodes, uintpt
 }
 
 EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode) { IN_CONTEXT(cuThreadExchangeStreamCaptureMode(mode)); }
-
-EXPORT int cudaGraphInstantiate(void **out, void *graph, unsigned long long flags) { IN_CONTEXT(cuGraphInstantiateWithFlags(out, graph, flags)); }
-
-EXPORT int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) { return cudaGraphInstantiate(out, graph, flags); }
-
-EXPORT int cudaGraphLaunch(void *executable, void *stream) { IN_CONTEXT(cuGraphLaunch(executable, stream)); }
-
-EXPORT int cudaGraphDestroy(void *graph) { IN_CONTEXT(cuGraphDestroy(graph)); }
-
-EXPORT int cudaGraphExecDestroy(void *executable) { IN_CONTEXT(cuGraphExecDestroy(executable)); }
-
-EXPORT int cudaGraphGetNodes(void *graph, void *nodes, size_t *count) { IN_CONTEXT(cuGraphGetNodes(graph, nodes, count)); }
-
-EXPORT int cudaGraphNodeGetType(void *node, int *type) { IN_CONTEXT(cuGraphNodeGetType(node, type)); }
