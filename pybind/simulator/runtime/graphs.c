@@ -34,3 +34,15 @@ EXPORT int cudaGraphExecDestroy(void *executable) { IN_CONTEXT(cuGraphExecDestro
 EXPORT int cudaGraphGetNodes(void *graph, void *nodes, size_t *count) { IN_CONTEXT(cuGraphGetNodes(graph, nodes, count)); }
 
 EXPORT int cudaGraphNodeGetType(void *node, int *type) { IN_CONTEXT(cuGraphNodeGetType(node, type)); }
+
+EXPORT int cudaGraphAddEmptyNode(void **node, void *graph, const void *after, size_t count) { IN_CONTEXT(cuGraphAddEmptyNode(node, graph, after, count)); }
+
+EXPORT int cudaUserObjectCreate(void **out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
+	IN_CONTEXT(cuUserObjectCreate(out, data, destroy, references, flags));
+}
+
+EXPORT int cudaUserObjectRelease(void *object, unsigned count) { IN_CONTEXT(cuUserObjectRelease(object, count)); }
+
+EXPORT int cudaGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags) {
+	IN_CONTEXT(cuGraphRetainUserObject(graph, object, count, flags));
+}
