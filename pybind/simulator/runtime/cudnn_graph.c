@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_CHARACTER = 24 };
+enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
 enum kind { ENGINE = 2, ENGINE_CONFIG = 3, ENGINE_HEURISTIC = 4, EXECUTION_PLAN = 5, OPERATION_GRAPH = 15 };
 enum name {
 	HEURISTIC_GRAPH = 201,
 	HEURISTIC_RESULTS = 202,
 	CONFIG_ENGINE = 300,
 	CONFIG_WORKSPACE = 303,
+	CONFIG_SHARED_MEMORY = 304,
 	PLAN_CONFIG = 401,
 	PLAN_WORKSPACE = 402,
 	PLAN_JSON = 405,
@@ -198,6 +199,13 @@ static struct descriptor *make(int kind) {
 	return made;
 }
 
+static int complete_config(struct descriptor *config) {
+	static const int64_t no_bytes = 0;
+	static const int32_t no_shared = 0;
+	int result = find(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
+	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
+}
+
 /* The one configuration of the one engine of a graph of operations. */
 static int recommend(struct descriptor *heuristic) {
 	static const int64_t zero = 0;
@@ -211,7 +219,7 @@ static int recommend(struct descriptor *heuristic) {
 	if (result == SUCCESS)
 		result = set(config, CONFIG_ENGINE, TYPE_DESCRIPTOR, 1, &engine);
 	if (result == SUCCESS)
-		result = set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &zero);
+		result = complete_config(config);
 	if (result == SUCCESS)
 		result = set(heuristic, HEURISTIC_RESULTS, TYPE_DESCRIPTOR, 1, &config);
 	release(engine);
@@ -231,8 +239,7 @@ static int complete(struct descriptor *descriptor) {
 	case ENGINE:
 		return find(descriptor, ENGINE_GRAPH) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
 	case ENGINE_CONFIG:
-		result = find(descriptor, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
-		return result != SUCCESS ? result : set(descriptor, CONFIG_WORKSPACE, TYPE_INT64, 1, &zero);
+		return complete_config(descriptor);
 	case EXECUTION_PLAN:
 		result = find(descriptor, PLAN_CONFIG) == NULL ? CUDNN_BAD_PARAM : set(descriptor, PLAN_WORKSPACE, TYPE_INT64, 1, &zero);
 		return result != SUCCESS ? result : set(descriptor, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
