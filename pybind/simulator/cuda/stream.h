@@ -66,7 +66,7 @@ struct body {
 	int count;
 	struct object *objects[MAX_MEMBERS];
 	int object_count;
-	struct node *nodes; /* graphmemory.c */
+	struct node *nodes, *last_node; /* graphmemory.c */
 };
 
 struct graph {
@@ -92,6 +92,7 @@ int event_gone(const struct event *event);
 /* graphmemory.c */
 CUresult reserve_graph_memory(struct body *body);
 void run_graph_memory(struct body *body);
+void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */

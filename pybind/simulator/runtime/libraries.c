@@ -79,10 +79,6 @@ EXPORT int cufftXtMakePlanMany(int plan, int rank, void *n, void *in, long long 
 	return SUCCESS;
 }
 
-EXPORT size_t cudnnGetVersion(void) { return (size_t)versions.cudnn; }
-
-EXPORT size_t cudnnGetCudartVersion(void) { return (size_t)versions.cuda; }
-
 EXPORT int ncclGetVersion(int *version) {
 	*version = versions.nccl;
 	return SUCCESS;
@@ -117,19 +113,11 @@ NO_MEMORY(nvshmem_ptr)
 	EXPORT const char *name(void) { return "not supported on a simulated GPU"; }
 TEXT(cublasGetStatusName)
 TEXT(cublasGetStatusString)
-TEXT(cudnnGetErrorString)
 TEXT(cusparseGetErrorString)
 TEXT(cusparseLtGetErrorString)
 TEXT(ncclGetErrorString)
 TEXT(ncclGetLastError)
 TEXT(nvrtcGetErrorString)
-
-EXPORT void cudnnGetLastErrorString(char *text, size_t room) {
-	if (room > 0) {
-		strncpy(text, cudnnGetErrorString(), room - 1);
-		text[room - 1] = 0;
-	}
-}
 
 EXPORT int cuptiGetResultString(int result, const char **text) {
 	(void)result;

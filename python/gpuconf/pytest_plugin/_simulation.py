@@ -32,7 +32,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         if failure is not None:
             failure.settle()
         try:
-            simulation = machine.simulate(spec)
+            simulation = machine.simulate_buffers(spec)
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
         # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.
