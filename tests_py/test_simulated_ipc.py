@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -98,6 +99,80 @@ def hold(stream, word):
     return cu.cuStreamWaitValue64_v2(c_void_p(stream), c_uint64(word), c_uint64(1), 0)
 def set_word(word):
     return cu.cuStreamWriteValue64_v2(c_void_p(2), c_uint64(word), c_uint64(1), 0)
+class Params(ctypes.Structure):
+    _fields_ = [*((name, c_int) for name in ("type", "handle_types", "location", "id")), ("rest", c_uint64 * 10)]
+class Access(ctypes.Structure):
+    _fields_ = [("location", c_int), ("id", c_int), ("flags", c_int)]
+passed = socket.socket(fileno=int(sys.argv[2])) if len(sys.argv) > 2 else None
+def send(descriptor):
+    socket.send_fds(passed, [b"x"], [descriptor])
+    os.close(descriptor)
+    return 0
+def receive():
+    _, (descriptor,), _, _ = socket.recv_fds(passed, 1, 1)
+    return descriptor
+def create(mib, gpu=0):
+    made = c_uint64()
+    result = cu.cuMemCreate(byref(made), c_size_t(mib * MIB), byref(Params(1, 1, 1, gpu)), c_uint64(0))
+    return made.value if result == 0 else -result
+def map_memory(handle, mib, gpu=0):
+    at = c_uint64()
+    assert cu.cuMemAddressReserve(byref(at), c_size_t(mib * MIB), c_size_t(0), c_uint64(0), c_uint64(0)) == 0
+    result = cu.cuMemMap(at, c_size_t(mib * MIB), c_size_t(0), c_uint64(handle), c_uint64(0))
+    result = result or cu.cuMemSetAccess(at, c_size_t(mib * MIB), byref(Access(1, gpu, 3)), c_size_t(1))
+    return at.value if result == 0 else -result
+def unmap(at, mib):
+    return cu.cuMemUnmap(c_uint64(at), c_size_t(mib * MIB))
+def release(handle):
+    return cu.cuMemRelease(c_uint64(handle))
+def export_memory(handle):
+    descriptor = c_int(-1)
+    result = cu.cuMemExportToShareableHandle(byref(descriptor), c_uint64(handle), 1, c_uint64(0))
+    return descriptor.value if result == 0 else -result
+def import_memory(descriptor):
+    made = c_uint64()
+    result = cu.cuMemImportFromShareableHandle(byref(made), c_void_p(descriptor), 1)
+    return made.value if result == 0 else -result
+def make_pool(gpu=0, handle_types=1):
+    made = c_void_p()
+    result = cu.cuMemPoolCreate(byref(made), byref(Params(1, handle_types, 1, gpu)))
+    return made.value if result == 0 else -result
+def export_pool(pool):
+    descriptor = c_int(-1)
+    result = cu.cuMemPoolExportToShareableHandle(byref(descriptor), c_void_p(pool), 1, c_uint64(0))
+    return descriptor.value if result == 0 else -result
+def import_pool(descriptor):
+    made = c_void_p()
+    result = cu.cuMemPoolImportFromShareableHandle(byref(made), c_void_p(descriptor), 1, c_uint64(0))
+    return made.value if result == 0 else -result
+def from_pool(pool, mib):
+    at = c_uint64()
+    result = cu.cuMemAllocFromPoolAsync(byref(at), c_size_t(mib * MIB), c_void_p(pool), None)
+    return at.value if result == 0 else -result
+def describe(at):
+    out = Handle()
+    result = cu.cuMemPoolExportPointer(byref(out), c_uint64(at))
+    return bytes(out).hex() if result == 0 else -result
+def import_pointer(pool, text):
+    at = c_uint64()
+    result = cu.cuMemPoolImportPointer(byref(at), c_void_p(pool), byref(handle(text)))
+    return at.value if result == 0 else -result
+def end_pool(pool):
+    return cu.cuMemPoolDestroy(c_void_p(pool))
+class External(ctypes.Structure):
+    _fields_ = [("type", c_int), *((name, c_uint64) for name in ("descriptor", "more", "bytes")), ("flags", c_uint * 17)]
+class Buffer(ctypes.Structure):
+    _fields_ = [("offset", c_uint64), ("bytes", c_uint64), ("flags", c_uint), ("rest", c_uint * 16)]
+def import_external(descriptor, mib, type=1):
+    made = c_void_p()
+    result = cu.cuImportExternalMemory(byref(made), byref(External(type, descriptor, 0, mib * MIB)))
+    return made.value if result == 0 else -result
+def buffer(external, offset, bytes):
+    at = c_uint64()
+    result = cu.cuExternalMemoryGetMappedBuffer(byref(at), c_void_p(external), byref(Buffer(offset, bytes)))
+    return at.value if result == 0 else -result
+def end_external(external):
+    return cu.cuDestroyExternalMemory(c_void_p(external))
 on(0)
 while True:
     line = sys.stdin.readline()
@@ -110,10 +185,12 @@ while True:
 class Program:
     """A process that evaluates what it is given."""
 
-    def __init__(self, environment: dict[str, str], **more: Any) -> None:
+    def __init__(self, environment: dict[str, str], passing: socket.socket | None = None, **more: Any) -> None:
+        descriptors = () if passing is None else (passing.fileno(),)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE, str(LIBRARY)],
+            [sys.executable, "-c", PRELUDE, str(LIBRARY), *map(str, descriptors)],
             env=environment,
+            pass_fds=descriptors,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -181,7 +258,8 @@ def job(sizes: dict[str, int]) -> Iterator[dict[str, str]]:
 @pytest.fixture
 def pair(job: dict[str, str]) -> Iterator[tuple[Program, Program]]:
     with ExitStack() as stack:
-        yield stack.enter_context(Program(job)), stack.enter_context(Program(job))
+        ends = [stack.enter_context(end) for end in socket.socketpair()]
+        yield stack.enter_context(Program(job, ends[0])), stack.enter_context(Program(job, ends[1]))
 
 
 def eventually(program: Program, ask: str) -> None:
@@ -444,6 +522,146 @@ def test_events_that_have_no_handle(pair: tuple[Program, Program]) -> None:
     made = one.ask("event()")
     assert one.ask(f"destroy({made})") == 0
     assert one.ask(f"export_event({made})") == -INVALID_HANDLE
+
+
+def test_physical_memory_goes_to_another_process_by_descriptor(pair: tuple[Program, Program]) -> None:
+    """It is charged once, from its creation until its last handle, mapping or descriptor ends."""
+    one, other = pair
+    memory = one.ask("create(64, 1)")
+    at = one.ask(f"map_memory({memory}, 64, 1)")
+    one.ask("on(1)"), other.ask("on(1)")
+    assert one.ask(f"write({at}, 'kept')") == 0
+    assert one.ask(f"send(export_memory({memory}))") == 0
+    assert one.ask(f"unmap({at}, 64)") == one.ask(f"release({memory})") == 0
+    assert one.ask("left()") == other.ask("left()") == 64, "the descriptor is on its way"
+    descriptor = other.ask("receive()")
+    first, second = (other.ask(f"import_memory({descriptor})") for _ in range(2))
+    assert other.ask(f"os.close({descriptor})") is None
+    there = other.ask(f"map_memory({first}, 64, 1)")
+    assert other.ask(f"read({there}, 4)") == "kept"
+    assert other.ask(f"map_memory({second}, 64, 0)") > 0, "its card is known: the other one is its peer"
+    one.kill()
+    assert other.ask(f"release({second})") == other.ask(f"release({first})") == 0
+    eventually(other, "left() == 64")
+    assert other.ask(f"read({there}, 4)") == "kept"
+    assert other.ask(f"unmap({there}, 64)") == 0
+
+
+def test_a_second_import_keeps_the_charge(pair: tuple[Program, Program]) -> None:
+    """The first one's end gave up the process's share."""
+    one, other = pair
+    memory = one.ask("create(64)")
+    assert one.ask(f"send(export_memory({memory}))") == 0
+    descriptor = other.ask("receive()")
+    first, second = (other.ask(f"import_memory({descriptor})") for _ in range(2))
+    other.ask(f"os.close({descriptor})")
+    assert other.ask(f"release({first})") == 0
+    one.kill()
+    eventually(other, "left() == 64")
+    assert other.ask(f"release({second})") == 0
+    assert other.ask("left()") == 0
+
+
+def test_what_is_no_descriptor_of_memory(pair: tuple[Program, Program], tmp_path: Path) -> None:
+    one, _ = pair
+    own = tmp_path / "file"
+    own.write_bytes(bytes(4096))
+    for wrong in (f"os.open({str(own)!r}, os.O_RDWR)", "os.memfd_create('gpuconf-simulated-gpux')", "os.pipe()[0]", "999", "-1"):
+        for function in "import_memory", "import_pool":
+            assert one.ask(f"{function}({wrong})") == -INVALID_VALUE, (function, wrong)
+        assert one.ask(f"import_external({wrong}, 2)") == -INVALID_VALUE, wrong
+
+
+def test_a_pool_of_another_process(pair: tuple[Program, Program]) -> None:
+    one, other = pair
+    pool = one.ask("make_pool()")
+    before = one.ask(f"from_pool({pool}, 64)")
+    assert one.ask(f"send(export_pool({pool}))") == 0
+    after = one.ask(f"from_pool({pool}, 32)")
+    assert one.ask(f"write({before}, 'before')") == one.ask(f"write({after}, 'after')") == 0
+    assert one.ask("left()") == other.ask("left()") == 96
+    imported = other.ask("import_pool(receive())")
+    assert other.ask(f"from_pool({imported}, 2)") == -INVALID_VALUE, "an imported pool allocates nothing"
+    assert other.ask(f"cu.cuDeviceSetMemPool(0, c_void_p({imported}))") == INVALID_VALUE
+    there, too = (other.ask(f"import_pointer({imported}, '{one.ask(f'describe({at})')}')") for at in (before, after))
+    assert other.ask(f"read({there}, 6)") == "before"
+    assert other.ask(f"read({too}, 5)") == "after"
+    assert other.ask(f"write({too}, 'AFTER')") == 0
+    assert one.ask(f"read({after}, 5)") == "AFTER"
+    assert other.ask("left()") == 96
+    assert other.ask(f"cu.cuMemFreeAsync(c_uint64({too}), None)") == other.ask(f"free({there})") == 0
+    assert one.ask(f"read({after}, 5)") == "AFTER"
+    assert one.ask(f"free({after})") == one.ask(f"free({before})") == one.ask("cu.cuStreamSynchronize(None)") == 0
+    assert one.ask("left()") == other.ask("left()") == 0
+    assert one.ask(f"from_pool({pool}, 4)") > 0
+    assert other.ask("left()") == 4
+
+
+def test_the_makers_death_leaves_the_importer_the_pools_memory(pair: tuple[Program, Program]) -> None:
+    one, other = pair
+    pool = one.ask("make_pool()")
+    at = one.ask(f"from_pool({pool}, 64)")
+    one.ask(f"write({at}, 'kept')")
+    assert one.ask(f"send(export_pool({pool}))") == 0
+    imported = other.ask("import_pool(receive())")
+    there = other.ask(f"import_pointer({imported}, '{one.ask(f'describe({at})')}')")
+    one.kill()
+    assert other.ask(f"read({there}, 4)") == "kept"
+    eventually(other, "left() == 64")
+    assert other.ask(f"end_pool({imported})") == 0
+    assert other.ask(f"read({there}, 4)") == "kept"
+    assert other.ask("left()") == 64
+    assert other.ask(f"free({there})") == 0
+    assert other.ask("left()") == 0
+
+
+def test_pools_that_are_not_exported(pair: tuple[Program, Program]) -> None:
+    one, other = pair
+    plain_pool, pool = one.ask("make_pool(0, 0)"), one.ask("make_pool()")
+    assert one.ask(f"export_pool({plain_pool})") == -INVALID_VALUE
+    at = one.ask(f"from_pool({plain_pool}, 2)")
+    assert one.ask(f"describe({at})") == one.ask(f"describe(allocate({MIB}))") == -INVALID_VALUE
+    assert one.ask("make_pool(0, 16)") == -INVALID_VALUE
+    assert one.ask("make_pool(0, 8)") == -NOT_SUPPORTED
+    assert one.ask(f"send(export_pool({pool}))") == 0
+    imported = other.ask("import_pool(receive())")
+    its = one.ask(f"describe(from_pool({pool}, 2))")
+    elsewhere = one.ask("describe(from_pool(make_pool(), 2))")
+    assert other.ask(f"import_pointer({imported}, '{elsewhere}')") == -INVALID_VALUE, "of another pool"
+    beyond = its[:32] + (1 << 40).to_bytes(8, "little").hex() + its[48:]
+    assert other.ask(f"import_pointer({imported}, '{beyond}')") == -INVALID_VALUE
+    assert one.ask(f"import_pointer({pool}, '{its}')") == -INVALID_VALUE, "it was not imported"
+
+
+def test_external_memory_of_a_descriptor(pair: tuple[Program, Program]) -> None:
+    one, other = pair
+    memory = one.ask("create(64)")
+    at = one.ask(f"map_memory({memory}, 64)")
+    one.ask(f"write({at + 4096}, 'external')")
+    assert one.ask(f"send(export_memory({memory}))") == 0
+    descriptor = other.ask("receive()")
+    assert other.ask(f"import_external({descriptor}, 65)") == -INVALID_VALUE, "more than there is"
+    external = other.ask(f"import_external({descriptor}, 64)")
+    assert other.ask(f"os.path.exists('/proc/self/fd/{descriptor}')") is False, "the driver owns it now"
+    there = other.ask(f"buffer({external}, 4096, 100)")
+    assert other.ask(f"read({there}, 8)") == "external"
+    assert other.ask(f"read({there + 100}, 1)") == other.ask(f"buffer({external}, {64 * MIB}, 1)") == -INVALID_VALUE
+    assert other.ask(f"end_external({external})") == 0
+    assert other.ask(f"end_external({external})") == INVALID_HANDLE
+    one.kill()
+    assert other.ask(f"read({there}, 8)") == "external"
+    eventually(other, "left() == 64")
+    assert other.ask(f"free({there})") == 0
+    assert other.ask("left()") == 0
+
+
+def test_other_external_memory_and_semaphores_are_refused_by_name(job: dict[str, str]) -> None:
+    with Program({**job, "GPUCONF_SIMULATOR_LOG": "1"}, stderr=subprocess.PIPE) as one:
+        assert one.ask("[import_external(3, 2, kind) for kind in (4, 9, 10, 0)]") == [-NOT_SUPPORTED] * 2 + [-INVALID_VALUE] * 2
+        assert one.ask("cu.cuImportExternalSemaphore(byref(c_void_p()), byref(External(1, 3)))") == NOT_SUPPORTED
+        _, said = one.process.communicate()
+        for name in "a Direct3D 12 heap", "a DMA-BUF descriptor", "cuImportExternalSemaphore of a descriptor":
+            assert name in said
 
 
 def test_garbage_before_cuinit() -> None:

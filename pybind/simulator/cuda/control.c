@@ -244,6 +244,7 @@ void end_machine(void) {
 	for (struct context *context = m->contexts; context != NULL; context = context->next)
 		if (context->alive)
 			end_context(context);
+	end_externals();
 	end_virtual();
 	end_captures();
 	end_modules();

@@ -204,7 +204,7 @@ static CUresult make_gpus(const int *physical, int count) {
 		gpu->arena = arena(m->gpus, (2 * gpu->total + GRANULE - 1) / GRANULE * GRANULE);
 		gpu->committed = m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
 		if (file == 0)
-			gpu->memory_file = memfd_create("gpuconf-simulated-gpu", MFD_CLOEXEC);
+			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);
 		if (gpu->arena == 0 || gpu->memory_file < 0)
 			return UNKNOWN;
 	}

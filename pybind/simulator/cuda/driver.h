@@ -158,7 +158,10 @@ struct context {
 
 struct pool {
 	int gpu; /* -1: the host's */
-	int gone, managed;
+	int gone, managed, imported;
+	int file; /* of one that may be exported, or that is imported; 0: none */
+	uint64_t file_end;
+	uint64_t share; /* its number, once it was exported or imported */
 	uint64_t reserved, used, threshold;
 	struct pool *next;
 };
@@ -205,6 +208,7 @@ struct machine {
 	struct graph *graphs;
 	uint64_t last_capture;
 
+	struct external *externals;
 	struct memory *memories;
 	struct handle *handles, *tiled;
 	struct multicast *multicasts;
@@ -214,6 +218,7 @@ struct machine {
 	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
+	struct held_share *held_shares;
 	struct budget *shared; /* the file that it shares its cards in; NULL: it has them alone */
 	char *shared_path;     /* the option */
 	int opened;            /* by the private entry; 0: the process's own machine */
@@ -303,13 +308,13 @@ int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
-/* pools.c: memory outside of the arenas */
+/* outside.c, pools.c */
 #if defined(__x86_64__)
 #define MAP_32BIT_ON_X86 MAP_32BIT
 #else
 #define MAP_32BIT_ON_X86 0
 #endif
-enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY };
+enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
 int within_outside(uint64_t addr, uint64_t bytes);
 int find_outside(uint64_t addr, struct place *out);
 int count_outside(void);
@@ -377,8 +382,11 @@ int has_shared_cards(void); /* whether it will: before they are opened */
 void end_sharing(void);
 void forget_sharing(struct machine *machine); /* in a child */
 int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
-int join_export(uint64_t number);
+int join_export(uint64_t number); /* as often as it is left */
 void leave_export(uint64_t number);
+void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes); /* by what this process has taken */
+void shrink_export(struct gpu *gpu, uint64_t number, uint64_t bytes);
+uint64_t number_of_export(int file, uint64_t offset); /* vmm.c: the same in every process */
 uint64_t free_bytes(const struct gpu *gpu);
 /* managed.c */
 void drop_managed(struct allocation **at);
@@ -387,6 +395,7 @@ void drop_managed(struct allocation **at);
 void watch_host_memory(void);
 
 /* vmm.c */
+#define MEMORY_FILE "gpuconf-simulated-gpu" /* the name of a GPU's physical memory */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);
 int find_mapping(uint64_t addr, struct place *out);
 void count_virtual(int *handles, int *mappings, int *reservations);
@@ -395,6 +404,11 @@ void exports_closed(void);
 struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu);
 struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
 void release_part(struct handle *handle);
+struct handle *import_part(int descriptor, uint64_t *bytes); /* what a descriptor exports; for external.c, which releases it */
+int file_of_part(struct handle *handle, uint64_t *offset, int *gpu);
+
+/* external.c */
+void end_externals(void);
 
 /* multicast.c */
 int end_multicast(CUhandle number); /* 0 if there is no such object */
