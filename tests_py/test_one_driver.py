@@ -1,4 +1,4 @@
-"""A process has one CUDA driver: listing real devices leaves room for a simulation, and a simulated process opens nothing of a GPU's."""
+"""A process has one driver: listing real devices leaves room for a simulation, and a simulated process opens nothing of a GPU."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ def test_the_survey_of_cards_leaves_room_for_a_simulation(driver: Path, machine:
 def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of opened_files.c."""
     program = tmp_path_factory.mktemp("tracer") / "opened_files"
-    subprocess.run([*COMPILER, "-std=gnu11", "-Wall", "-Werror", Path(__file__).with_name("opened_files.c"), "-o", program], check=True)
+    subprocess.run(
+        [*COMPILER, "-std=gnu11", "-Wall", "-Werror", Path(__file__).with_name("opened_files.c"), "-o", program], check=True
+    )
     return program
 
 
@@ -129,7 +131,9 @@ def opened(tracer: Path, folder: Path, *command: str | Path, **more: str) -> lis
 
 
 def of_a_gpu(names: list[str]) -> list[str]:
-    return sorted({name for name in names if name.startswith(("/dev/nvidia", "/dev/dxg", "/dev/nvmap", "/dev/dri", "/proc/driver/nvidia"))})
+    return sorted(
+        {name for name in names if name.startswith(("/dev/nvidia", "/dev/dxg", "/dev/nvmap", "/dev/dri", "/proc/driver/nvidia"))}
+    )
 
 
 def test_the_tracer_sees_what_threads_and_children_open(tracer: Path, tmp_path: Path) -> None:
@@ -167,9 +171,7 @@ assert nvml.nvmlInit_v2() == 0
     [[sys.executable, "-c", EVERYTHING], ["gpuconf", "doctor"], ["gpuconf", "devices"], ["gpuconf", "ps"]],
     ids=["everything", "doctor", "devices", "ps"],
 )
-def test_a_simulated_process_opens_nothing_of_a_gpu(
-    tracer: Path, driver: Path, tmp_path: Path, command: list[str]
-) -> None:
+def test_a_simulated_process_opens_nothing_of_a_gpu(tracer: Path, driver: Path, tmp_path: Path, command: list[str]) -> None:
     """Also beside an installed driver, of which it opens nothing either."""
     words = [shutil.which(command[0], path=environment()["PATH"]) or command[0], *command[1:]]
     more = {"GPUCONF_SIMULATE": "2xA100-40GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")}

@@ -28,7 +28,9 @@ OBJECTS = ROOT / "build" / "objects"  # build.go has the same
 def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> list[Path]:
     """Compile the sources, unless they are compiled already with these headers, flags and those of the defines that they name."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    headers = [path for folder in ("gocore/models", "pybind/budget", "pybind/simulator") for path in sorted((ROOT / folder).rglob("*.h"))]
+    headers = [
+        path for folder in ("gocore/models", "pybind/budget", "pybind/simulator") for path in sorted((ROOT / folder).rglob("*.h"))
+    ]
     common = hashlib.sha256("\0".join([*compiler, *flags, *(path.read_text() for path in headers)]).encode())
 
     def compiled(source: Path) -> Path:
@@ -40,7 +42,7 @@ def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> l
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=OBJECTS) as own:  # other processes compile, too
                 subprocess.run([*compiler, *options, "-c", source, "-o", f"{own}/it.o"], check=True)
-                os.replace(f"{own}/it.o", target)
+                Path(own, "it.o").replace(target)
         return target
 
     OBJECTS.mkdir(parents=True, exist_ok=True)

@@ -55,8 +55,13 @@ static CUresult launch(struct function *handle, const struct shape *shape, CUstr
 	});
 }
 
+/* Without a device, drivers before CUDA 12.5 and since 12.0 look at the function first, and newer ones at the stream. */
+#define REFUSE_LAUNCH(stream) \
+	REFUSE(NO_DEVICE_FOUND, driver_version() >= 12000 && (driver_version() < 12050 || (uintptr_t)(stream) > 2), INVALID_HANDLE)
+
 EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                                unsigned block_z, unsigned shared, CUstream stream, void **arguments, void **extra) {
+	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchKernel);
 	if (arguments != NULL && extra != NULL)
 		return INVALID_VALUE;
@@ -70,6 +75,7 @@ EXPORT CUresult cuLaunchKernel_ptsz(struct function *function, unsigned grid_x, 
 
 EXPORT CUresult cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                                           unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
+	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchCooperativeKernel);
 	(void)arguments;
 	return launch(function, &(struct shape){{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
@@ -88,6 +94,8 @@ struct configuration {
 };
 
 EXPORT CUresult cuLaunchKernelEx(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
 	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
@@ -95,6 +103,8 @@ EXPORT CUresult cuLaunchKernelEx(const struct configuration *configuration, stru
 }
 
 EXPORT CUresult cuLaunchKernelEx_ptsz(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
 	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
@@ -132,6 +142,8 @@ static CUresult queue_call(CUstream handle, struct host_call call, int recorded)
 }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
+	REFUSE(NO_DEVICE_FOUND, function == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuLaunchHostFunc);
 	return function == NULL ? INVALID_VALUE : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
 }
@@ -139,6 +151,7 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void
 EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, void (*function)(void *), void *data) { return cuLaunchHostFunc(own_stream(stream), function, data); }
 
 EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, callback == NULL || flags != 0, INVALID_VALUE);
 	CALLED(cuStreamAddCallback);
 	if (callback == NULL || flags != 0)
 		return INVALID_VALUE;

@@ -160,11 +160,10 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr) {
+	REFUSE(ANY_TIME, base == NULL && bytes == NULL, SUCCESS);
 	CALLED(cuMemGetAddressRange);
 	struct context *context;
 	struct place place;
-	if (base == NULL && bytes == NULL)
-		return INVALID_VALUE;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && !find_place(addr, &place))
