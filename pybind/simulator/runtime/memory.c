@@ -58,8 +58,7 @@ static int finish(int result, void *stream) {
 	return cuStreamSynchronize(stream);
 }
 
-/* Host memory that is not page-locked is copied before the call returns, as CUDA may. */
-static int copy(void *to, const void *from, size_t bytes, void *stream) {
+int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 	int capturing = 0, result = bytes == 0 ? SUCCESS : cuMemcpyAsync(to, from, bytes, stream);
 	if (result != INVALID_VALUE || cuStreamIsCapturing(stream, &capturing) != SUCCESS || capturing)
 		return finish(result, stream);
@@ -69,14 +68,14 @@ static int copy(void *to, const void *from, size_t bytes, void *stream) {
 
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
 	(void)kind;
-	IN_CONTEXT(copy(to, from, bytes, stream));
+	IN_CONTEXT(copy_async(to, from, bytes, stream));
 }
 
 /* All devices' memory is in one address space. */
 EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, void *stream) {
 	(void)to_device;
 	(void)from_device;
-	IN_CONTEXT(copy(to, from, bytes, stream));
+	IN_CONTEXT(copy_async(to, from, bytes, stream));
 }
 
 EXPORT int cudaMemset(void *to, int value, size_t bytes) { IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes)); }

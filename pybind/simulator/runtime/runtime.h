@@ -22,7 +22,7 @@ struct dim3 {
 
 /* The versions of the libraries that this PyTorch was built for. */
 struct versions {
-	int cuda, cudnn, nccl;
+	int cuda, cudnn, nccl, cublas;
 };
 extern struct versions versions;
 
@@ -31,6 +31,9 @@ int keep(int result);
 
 /* Makes the primary context of the thread's device current, unless a context is. */
 int begin(void);
+
+/* Copies in a stream's order. Host memory that is not page-locked is copied before the call returns, as CUDA may. */
+int copy_async(void *to, const void *from, size_t bytes, void *stream);
 
 /* The value of an attribute of the current device; 0 if it has none. */
 int attribute_here(int attribute);

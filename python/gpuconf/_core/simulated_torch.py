@@ -183,20 +183,31 @@ def _stand_in(names: list[str]) -> None:
             os.close(file)
 
 
-def _versions(folder: str) -> tuple[int, int, int]:
-    """Return the versions that PyTorch was built for: CUDA's as 12080, cuDNN's as 91002, NCCL's as 22705."""
+def _versions(folder: str) -> tuple[int, int, int, int]:
+    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804): what is installed, else what PyTorch requires."""
     import importlib.metadata
 
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
-    versions = {"cudnn": 91002, "nccl": 22705}
     try:
         required = importlib.metadata.requires("torch") or []
     except importlib.metadata.PackageNotFoundError:
         required = []
-    for text in required:
-        pinned = re.match(r"nvidia-(cudnn|nccl)-cu\d+ *\(?==(\d+)\.(\d+)\.(\d+)", text)
-        if pinned:
-            versions[pinned[1]] = int(pinned[2]) * 10000 + int(pinned[3]) * 100 + int(pinned[4])
-    return cuda, versions["cudnn"], versions["nccl"]
+    versions = {"cudnn": 91002, "nccl": 22705, "cublas": cuda // 1000 * 10000 + cuda % 1000 * 10}
+    for name in versions:
+        texts = [f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")] + required
+        for text in reversed(texts):
+            pinned = re.match(rf"nvidia-{name}(-cu\d+)? *\(?==(\d+)\.(\d+)\.(\d+)", text)
+            if pinned:
+                versions[name] = int(pinned[2]) * 10000 + int(pinned[3]) * 100 + int(pinned[4])
+    return cuda, versions["cudnn"], versions["nccl"], versions["cublas"]
+
+
+def _installed(name: str) -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
