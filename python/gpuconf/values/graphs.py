@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 
 import torch
 
 from .._typing import Any
+from . import generators
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
 _recorded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -18,26 +20,14 @@ def capturing() -> bool:
     return bool(_open) and torch.cuda.is_current_stream_capturing()
 
 
-def record(operator: Any, results: Any, args: Any, named: dict[str, Any]) -> None:
-    """Keep an operation, with the CPU tensors of its arguments' memory, for the replays of the graph."""
-    _recorded[_open[-1]].append((operator, results_on_cpu(results), args, named))
+def record(compute: Callable[[int], None]) -> None:
+    """Keep an operation for the replays of the graph, as a function of a seed. The graph's pool keeps the memory of its tensors."""
+    _recorded[_open[-1]].append(compute)
 
 
-def results_on_cpu(results: Any) -> Any:
-    """Return CPU tensors of the results' memory. They own nothing: the graph's pool keeps the memory."""
-    from .kernels import arguments_on_cpu
-
-    return arguments_on_cpu(results) if isinstance(results, torch.Tensor) else [arguments_on_cpu(one) for one in results or ()]
-
-
-def compute(graph: Any, seed: int) -> None:
-    """Compute what was recorded of a graph."""
-    from . import generators
-    from .kernels import run_on_cpu, write
-
-    for number, (operator, results, args, named) in enumerate(_recorded.get(graph, ())):
-        own = generators.seed_of(seed, number + 1) if operator.random else None
-        write(operator, results, run_on_cpu(operator, args, named, own))
+def _compute(graph: Any, seed: int) -> None:
+    for number, compute in enumerate(_recorded.get(graph, ())):
+        compute(generators.seed_of(seed, number + 1))
 
 
 def install() -> None:
@@ -56,13 +46,11 @@ def install() -> None:
         end(self)
 
     def replay_and_compute(self: Any) -> None:
-        from . import generators
-
         source = generators.default_of(torch.device("cuda"))
         seed = generators.seed_of(source.initial_seed(), source.get_offset())
         replay(self)
         torch.cuda.current_stream().synchronize()
-        compute(self, seed)
+        _compute(self, seed)
 
     def reset_and_forget(self: Any) -> None:
         _recorded.pop(self, None)

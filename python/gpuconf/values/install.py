@@ -7,17 +7,29 @@ import warnings
 
 import torch
 
-from .._typing import Any
 from .._core import import_hook
-from . import graphs, kernels, notice, small, unmarked
+from .._typing import Any
+from . import graphs, kernels, notice, small, sparse, unmarked
 from .formulas import formula_of, refusal_of
 
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 # Their kernels for CUDA read on the host what a kernel has written, which nothing does here.
-_ALONE_NAMES = {"aten::histc", "aten::histc.out", "aten::equal", "aten::segment_reduce", "aten::_segment_reduce_backward", "aten::linalg_eig", "aten::linalg_eig.out",
-    "aten::median", "aten::nanmedian", "aten::pow.Scalar", "aten::pow.Scalar_out"}
+_ALONE_NAMES = {
+    "aten::histc",
+    "aten::histc.out",
+    "aten::equal",
+    "aten::segment_reduce",
+    "aten::_segment_reduce_backward",
+    "aten::linalg_eig",
+    "aten::linalg_eig.out",
+    "aten::linalg_matrix_exp",
+    "aten::median",
+    "aten::nanmedian",
+    "aten::pow.Scalar",
+    "aten::pow.Scalar_out",
+}
 # They have one kernel for all devices, which launches kernels on a GPU, or makes a number a tensor on it, which no Python kernel can
 # be called with.
 _MORE = {"aten::copy_", "aten::pow.Scalar", "aten::pow.Scalar_out"}
@@ -55,6 +67,9 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden
         _register_all()
+        for key in ("SparseCUDA", "SparseCsrCUDA"):
+            for name in sparse.names(key):
+                _put(name, sparse.computing(_overload(name)), key)
     import_hook.when_imported("torchvision", _register_all)
 
 
@@ -79,18 +94,16 @@ def _is_view(schema: Any) -> bool:
 def _register(name: str, overload: Any) -> None:
     if _is_view(overload._schema):
         return
-    refusal = refusal_of(name)
+    original, formula, refusal = torch.library.get_kernel(overload, "CUDA"), formula_of(name), refusal_of(name)
+    if not refusal and formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
+        refusal = "The CPU has no kernel for it"
     if refusal:
-        _put(name, kernels.refusing(name, refusal), "CUDA")
+        _put(name, kernels.refusing(overload, original, refusal), "CUDA")
         return
-    formula = formula_of(name)
-    if formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
-        _put(name, kernels.refusing(name, "The CPU has no kernel for it"), "CUDA")
-        return
-    operator = kernels.Operator(overload, torch.library.get_kernel(overload, "CUDA"), formula)
+    operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
         kernel = kernels.copying(operator)
-    elif any(tag in overload.tags for tag in _ALONE) or name in _ALONE_NAMES:
+    elif any(tag in overload.tags for tag in _ALONE) or name in _ALONE_NAMES or "_to_sparse" in name:
         kernel = kernels.alone(operator)
     else:
         kernel = kernels.computing(operator)

@@ -9,7 +9,6 @@ import torch
 
 from .._typing import Any
 from . import errors, generators, graphs, moves, numbers
-from .memory import on_cpu
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -22,7 +21,18 @@ Kernel = Callable[..., Any]
 class Operator:
     """An operator: PyTorch's kernel for CUDA, how the CPU computes it, and what has to be known of its schema."""
 
-    __slots__ = ("advances", "aliased", "compute", "name", "original", "out_names", "random", "returns", "takes_generator", "tensors")
+    __slots__ = (
+        "advances",
+        "aliased",
+        "compute",
+        "name",
+        "original",
+        "out_names",
+        "random",
+        "returns",
+        "takes_generator",
+        "tensors",
+    )
 
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
@@ -36,7 +46,9 @@ class Operator:
         # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
         self.advances = self.takes_generator or "dropout" in self.name
         self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
-        self.tensors = tuple(at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type))
+        self.tensors = tuple(
+            at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type)
+        )
         self.out_names = [one.name for one in schema.arguments if one.is_out]
 
 
@@ -106,6 +118,11 @@ def write(operator: Operator, results: Any, computed: Any) -> None:
             moves.fill(result, value)
 
 
+def replay(operator: Operator, targets: Any, args: Any, named: dict[str, Any], seed: int) -> None:
+    """Compute an operator again whose results lie in known memory."""
+    write(operator, targets, run_on_cpu(operator, args, named, seed if operator.random else None))
+
+
 def computing(operator: Operator) -> Kernel:
     """Make the kernel of an operator whose results PyTorch's kernel for CUDA allocates."""
     original, is_random, tensors = operator.original, operator.random, operator.tensors
@@ -128,7 +145,8 @@ def computing(operator: Operator) -> Kernel:
                 source.done()
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
             if graphs.capturing():
-                graphs.record(operator, results, on_cpu_args, on_cpu_named)
+                targets = arguments_on_cpu(results)
+                graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
                 write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, source and source.seed))
             return results
@@ -142,7 +160,7 @@ def computing(operator: Operator) -> Kernel:
 def alone(operator: Operator) -> Kernel:
     """Make the kernel of an operator whose results have sizes that depend on values: the CPU computes it, then they are moved."""
 
-    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, operator.tensors)
         before = state.inside
         state.inside = True
@@ -180,7 +198,8 @@ def copying(operator: Operator) -> Kernel:
         state.mark.value += 1
         try:
             if graphs.capturing():
-                graphs.record(operator, to, [arguments_on_cpu(to), arguments_on_cpu(source)], {})
+                target, values = arguments_on_cpu(to), arguments_on_cpu(source)
+                graphs.record(lambda _seed: target.copy_(values))
                 return to
             original(keys, to, source, non_blocking)
             if to.numel() and not moves.is_bytewise(to, source):
@@ -193,10 +212,12 @@ def copying(operator: Operator) -> Kernel:
     return kernel
 
 
-def refusing(name: str, instead: str) -> Kernel:
-    """Make the kernel of an operator that the CPU cannot compute."""
+def refusing(overload: Any, original: Any, instead: str) -> Kernel:
+    """Make the kernel of an operator that the CPU cannot compute. Inside another one, PyTorch's kernel allocates."""
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
-        raise NotImplementedError(f"gpuconf: {name} is not computed on simulated GPUs. {instead}")
+        if state.inside:
+            return original.call_boxed(keys, *args, **named)
+        raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
 
     return kernel

@@ -7,7 +7,6 @@ import torch
 
 from .._typing import Any
 from .memory import on_cpu
-from .thread import state
 
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
@@ -19,10 +18,12 @@ def to_view(tensor: torch.Tensor) -> torch.Tensor:
         return on_cpu(tensor)
     if layout is torch.sparse_coo:
         indices, values = on_cpu(tensor._indices()), on_cpu(tensor._values())
-        return torch._sparse_coo_tensor_unsafe(indices, values, tensor.shape, is_coalesced=tensor.is_coalesced())
+        return torch.ops.aten._sparse_coo_tensor_unsafe(indices, values, tensor.shape, is_coalesced=tensor.is_coalesced())
     if layout in _COMPRESSED:
         parts = [on_cpu(one) for one in parts_of(tensor)]
-        return torch._sparse_compressed_tensor_unsafe(*parts, tensor.shape, layout=layout, dtype=tensor.dtype, device="cpu")
+        return torch.ops.aten._sparse_compressed_tensor_unsafe(
+            *parts, tensor.shape, layout=layout, dtype=tensor.dtype, device="cpu"
+        )
     raise NotImplementedError(f"gpuconf: tensors with layout {layout} are not computed on simulated GPUs")
 
 
@@ -38,8 +39,8 @@ def fill(result: Any, value: Any) -> None:
     if value is None:
         return
     if isinstance(result, torch.Tensor):
-        if result.numel() == 0:
-            return
+        if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
+            return  # what only one of the devices keeps for the backward pass
         target = on_cpu(result) if result.is_cuda else result
         if not isinstance(value, torch.Tensor):
             value.fill(target)  # see formulas/results.py
@@ -78,7 +79,11 @@ def to_gpu(value: Any, arguments: Any) -> Any:
 
 def _moved(value: Any, device: torch.device) -> Any:
     if isinstance(value, (list, tuple)):
-        return type(value)(_moved(one, device) for one in value) if type(value) in (list, tuple) else tuple(_moved(one, device) for one in value)
+        return (
+            type(value)(_moved(one, device) for one in value)
+            if type(value) in (list, tuple)
+            else tuple(_moved(one, device) for one in value)
+        )
     if not isinstance(value, torch.Tensor):
         return value
     if value.layout is torch.strided:
@@ -87,9 +92,11 @@ def _moved(value: Any, device: torch.device) -> Any:
         return made
     if value.layout is torch.sparse_coo:
         indices, values = _moved(value._indices(), device), _moved(value._values(), device)
-        return torch._sparse_coo_tensor_unsafe(indices, values, value.shape, is_coalesced=value.is_coalesced())
+        return torch.ops.aten._sparse_coo_tensor_unsafe(indices, values, value.shape, is_coalesced=value.is_coalesced())
     parts = [_moved(one, device) for one in parts_of(value)]
-    return torch._sparse_compressed_tensor_unsafe(*parts, value.shape, layout=value.layout, dtype=value.dtype, device=device)
+    return torch.ops.aten._sparse_compressed_tensor_unsafe(
+        *parts, value.shape, layout=value.layout, dtype=value.dtype, device=device
+    )
 
 
 def is_bytewise(to: torch.Tensor, source: torch.Tensor) -> bool:
@@ -105,10 +112,15 @@ def is_bytewise(to: torch.Tensor, source: torch.Tensor) -> bool:
     )
 
 
-def outside(function: Any, *args: Any) -> Any:
-    """Call a function whose operations are computed, from inside an operation."""
-    state.inside = False
-    try:
-        return function(*args)
-    finally:
-        state.inside = True
+def replace(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Give a tensor on a simulated GPU the contents of a CPU tensor that was made by `to_view` and written to."""
+    if target.layout is torch.strided:
+        if target.shape != source.shape:
+            target.resize_(source.shape)
+        fill(target, source)
+    elif target.layout is torch.sparse_coo:
+        moved = _moved(source, target.device)
+        torch.ops.aten.copy_sparse_to_sparse_(target, moved)
+    else:
+        for part, value in zip(parts_of(target), parts_of(source), strict=True):
+            fill(part, value)

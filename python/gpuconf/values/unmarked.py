@@ -11,7 +11,7 @@ import atexit
 import ctypes
 import sys
 
-from .._core import notices, stacks
+from .._core import notices
 from .._typing import Any
 from . import thread
 

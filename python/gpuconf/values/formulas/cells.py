@@ -13,7 +13,9 @@ def _sum(gates: Tensor, other: Tensor, first: Tensor | None, second: Tensor | No
     return total if first is None or second is None else total + first + second
 
 
-def lstm(gates: Tensor, hidden: Tensor, cx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None) -> tuple[Tensor, ...]:
+def lstm(
+    gates: Tensor, hidden: Tensor, cx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """``aten::_thnn_fused_lstm_cell``."""
     i, f, g, o = _sum(gates, hidden, bias, hidden_bias).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -31,13 +33,13 @@ def lstm_backward(
     total = grad_hy * o * (1 - bent * bent)
     if grad_cy is not None:
         total = total + grad_cy
-    grads = torch.cat(
-        (total * g * i * (1 - i), total * cx * f * (1 - f), total * i * (1 - g * g), grad_hy * bent * o * (1 - o)), 1
-    )
+    grads = torch.cat((total * g * i * (1 - i), total * cx * f * (1 - f), total * i * (1 - g * g), grad_hy * bent * o * (1 - o)), 1)
     return grads, total * f, grads.sum(0) if has_bias else None
 
 
-def gru(gates: Tensor, hidden: Tensor, hx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None) -> tuple[Tensor, ...]:
+def gru(
+    gates: Tensor, hidden: Tensor, hx: Tensor, bias: Tensor | None = None, hidden_bias: Tensor | None = None
+) -> tuple[Tensor, ...]:
     """``aten::_thnn_fused_gru_cell``."""
     if bias is not None and hidden_bias is not None:
         gates, hidden = gates + bias, hidden + hidden_bias

@@ -34,6 +34,11 @@ def masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
     return x * mask * scale
 
 
+def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
+    """``aten::log_sigmoid_backward``. Only the CPU's forward pass keeps the buffer that the CPU's backward pass reads."""
+    return _aten.log_sigmoid_backward.default(grad, x, torch.exp(-x.abs()))
+
+
 def grid_sampler(x: Tensor, grid: Tensor) -> Any:
     """``aten::cudnn_grid_sampler``: bilinear, with zeros outside."""
     return _aten.grid_sampler_2d.default(x, grid, 0, 0, True)

@@ -18,7 +18,7 @@ def _into(formula: Any) -> Any:
     """Make the overload that writes into its last arguments, ``out`` or ``out0`` and so on."""
 
     def compute(_keys: Any, *args: Any, **named: Any) -> Any:
-        outs = [named.pop(name) for name in sorted(named) if re.fullmatch(r"out\d*", name)]
+        outs = [named.pop(name) for name in sorted(named) if re.fullmatch(r"out\d*|grad_input", name)]
         results = formula(*args, **named)
         for out, value in zip(outs, (results,) if len(outs) == 1 else results, strict=True):
             if hasattr(value, "fill") and not hasattr(value, "fill_"):
@@ -70,6 +70,8 @@ FORMULAS: dict[str, Any] = {
     **{f"aten::{name}": _plain(formula) for name, formula in _BY_NAME.items()},
     **{f"aten::{name}.out": _into(formula) for name, formula in _BY_NAME.items()},
     "aten::_cudnn_ctc_loss.Tensor": _plain(products.ctc_loss),
+    "aten::log_sigmoid_backward": _plain(products.log_sigmoid_backward),
+    "aten::log_sigmoid_backward.grad_input": _into(products.log_sigmoid_backward),
     "aten::mm.dtype": _plain(products.mm),
     "aten::mm.dtype_out": _into(products.mm),
     "aten::bmm.dtype": _plain(products.mm),
