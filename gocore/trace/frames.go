@@ -22,11 +22,16 @@ func (f Frame) String() string { return f.File + ":" + strconv.Itoa(f.Line) + " 
 type Stack []Frame
 
 // CallSite returns the call that a user knows: the innermost line of the program's own Python code or node of PyTorch's backward pass,
-// whichever is further inside. A node has only a function. Without both it returns the innermost Python call, and without Python
-// the innermost call with a name. python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
+// whichever is further inside. A node has only a function. Without both it returns the innermost Python call; without Python, the
+// operator that the backward pass called, or else the innermost call with a name. python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
 func (s Stack) CallSite() (site Frame, ok bool) {
-	var python, named Frame
+	var python, named, operator Frame
+	backward := false
 	for _, f := range s {
+		if found := calledOperator.FindStringSubmatch(f.Function); found != nil && operator == (Frame{}) {
+			operator.Function = found[1]
+		}
+		backward = backward || strings.HasPrefix(f.Function, "torch::autograd::Engine::")
 		if node := f.node(); node != "" {
 			return Frame{Function: node}, true
 		}
@@ -44,6 +49,8 @@ func (s Stack) CallSite() (site Frame, ok bool) {
 	switch {
 	case python != (Frame{}):
 		return python, true
+	case backward && operator != (Frame{}):
+		return operator, true
 	case named != (Frame{}):
 		return named, true
 	case len(s) > 0:
@@ -55,6 +62,8 @@ func (s Stack) CallSite() (site Frame, ok bool) {
 // The innermost of these is what the backward pass computed: PyTorch generates a class for each derivative. A class that a program wrote in
 // Python has Python frames.
 var autogradNode = regexp.MustCompile(`^torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)`)
+
+var calledOperator = regexp.MustCompile(`^at::_ops::(\w+)::`)
 
 func (f Frame) node() string {
 	if !strings.HasPrefix(f.Function, "torch::autograd::") {
@@ -77,7 +86,7 @@ func (f Frame) isMachineCode() bool {
 
 // isNamed reports whether the name of a frame of machine code says more than that memory was allocated and a stack recorded.
 func (f Frame) isNamed() bool {
-	for _, start := range []string{"torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::"} {
+	for _, start := range []string{"torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::", "at::detail::empty"} {
 		if strings.HasPrefix(f.Function, start) {
 			return false
 		}

@@ -95,8 +95,8 @@ func TestSnapshot(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Equal(t, []trace.Event{
-		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1 << 20, Bytes: 300},
-		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024},
+		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1 << 20, Bytes: 300, Block: 512},
+		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024, Block: 1024},
 		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 4096, Bytes: 100},
 		{Action: trace.AllocateFailure, GPU: 1, Bytes: 5},
 		{Action: trace.Free, GPU: 1, Addr: 4096, Bytes: 100, Stream: 3},
@@ -221,7 +221,7 @@ func TestEmptyLinesTakeNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.Empty(t, read.Events)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*len(text)))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(9*len(text)))
 	_, err = trace.ParseCSV(context.Background(), strings.Repeat(",", 1<<20)+"\n")
 	require.ErrorContains(t, err, "line 1: 1048577 columns in")
 }
@@ -269,7 +269,9 @@ func TestCallSites(t *testing.T) {
 		CallSite *[3]any `json:"call_site"`
 	}
 	require.NoError(t, json.Unmarshal(text, &rows))
-	frame := func(f [3]any) trace.Frame { return trace.Frame{File: f[0].(string), Line: int(f[1].(float64)), Function: f[2].(string)} }
+	frame := func(f [3]any) trace.Frame {
+		return trace.Frame{File: f[0].(string), Line: int(f[1].(float64)), Function: f[2].(string)}
+	}
 	for _, row := range rows {
 		t.Run(row.Case, func(t *testing.T) {
 			var stack trace.Stack

@@ -6,15 +6,17 @@ from __future__ import annotations
 # A call: filename, line, function.
 Frame = tuple[str, int, str]
 
-_QUIET = ("torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::")  # that memory was allocated, and a stack recorded
+# These say no more than that memory was allocated and a stack recorded.
+_QUIET = ("torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::", "at::detail::empty")
 
 
 def call_site(stack: tuple[Frame, ...]) -> Frame | None:
     """Return the call that a user knows; None without a stack.
 
     That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further inside. A
-    node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call, and without Python the
-    innermost call with a name. gocore/trace/frames.go has the same rule, and one table tests both.
+    node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call; without Python, the operator
+    that the backward pass called, or else the innermost call with a name. gocore/trace/frames.go has the same rule, and one table
+    tests both.
     """
     known = _kinds()
     python = named = None
@@ -30,7 +32,17 @@ def call_site(stack: tuple[Frame, ...]) -> Frame | None:
             python = python or frame
         elif kind == _NAMED:
             named = named or frame
-    return python or named or (stack[0] if stack else None)
+    return python or _operator(stack) or named or (stack[0] if stack else None)
+
+
+def _operator(stack: tuple[Frame, ...]) -> Frame | None:
+    """Return the innermost operator of PyTorch in a stack of the backward pass."""
+    if not any(function.startswith("torch::autograd::Engine::") for _, _, function in stack):
+        return None
+    start = "at::_ops::"
+    names = (f[len(start) :].partition("::")[0] for _, _, f in stack if f.startswith(start))
+    name = next(names, None)
+    return ("", 0, name) if name else None
 
 
 # What a frame is; otherwise it is a node of the backward pass, and the kind is its name.
@@ -61,9 +73,7 @@ def _kind(frame: Frame) -> str:
 
 
 _NODE = r"torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)"
-_MACHINE_CODE = (
-    r"(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$"
-)
+_MACHINE_CODE = r"(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$"
 _INSTALLED = (
     r"/site-packages/|/dist-packages/|/lib/python3\."
     r"|^[A-Za-z]:/(?:.*/)?(?:[Pp]ython[\d.]*|[^/]*conda[^/]*|envs/[^/]+)/[Ll]ib/"
