@@ -175,6 +175,13 @@ func (r *replay) step(number int, e trace.Event) error {
 		return nil
 	}
 	switch e.Action {
+	case trace.FreeRequested, trace.Free:
+		if stream := r.live[e.Addr].Stream(); stream != e.Stream {
+			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number, e.Addr, e.Stream, stream)
+			return nil
+		}
+	}
+	switch e.Action {
 	case trace.FreeRequested:
 		r.model.FreeLater(r.live[e.Addr])
 	case trace.Free:
@@ -191,6 +198,7 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	}
 	released := r.release()
 	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.pool(number, e)}
+	r.device.stream = e.Stream
 	_, changed := r.device.next()
 	if number == 1 && !changed && r.model.Fit(request) != e.Addr && r.first(e) {
 		return nil
@@ -343,7 +351,15 @@ func (r *replay) end() error {
 	if r.left() {
 		return nil
 	}
+	segments := r.model.Segments()
 	for _, s := range r.gpu.Segments {
+		i, found := slices.BinarySearchFunc(segments, s.Addr, func(m caching.Segment, addr uint64) int { return cmp.Compare(m.Addr, addr) })
+		if !found {
+			i--
+		}
+		if i >= 0 && segments[i].Stream != s.Stream {
+			r.verdict.differs("at the end, the segment at %#x is of stream %#x, and of stream %#x in the model", s.Addr, s.Stream, segments[i].Stream)
+		}
 		for _, b := range s.Blocks {
 			if !b.Held {
 				continue
