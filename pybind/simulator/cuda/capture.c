@@ -256,7 +256,8 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 		struct capture *capture = stream->capture;
 		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
 		if (capture != NULL) {
-			*id = capture->id;
+			if (id != NULL)
+				*id = capture->id;
 			if (graph != NULL)
 				*graph = capture->graph;
 		}
@@ -287,6 +288,27 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t
 	if (count != NULL)
 		*count = 0;
 	return info(handle, status, id, graph);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                           size_t *count) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(12030, cuStreamGetCaptureInfo_v3);
+	if (dependencies != NULL || edges != NULL)
+		return not_done("cuStreamGetCaptureInfo_v3 with dependencies");
+	if (count != NULL)
+		*count = 0;
+	return info(handle, status, id, graph);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	return cuStreamGetCaptureInfo_v2(own_stream(handle), status, id, graph, dependencies, count);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                                size_t *count) {
+	return cuStreamGetCaptureInfo_v3(own_stream(handle), status, id, graph, dependencies, edges, count);
 }
 
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {

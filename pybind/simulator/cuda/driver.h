@@ -161,7 +161,10 @@ struct pool {
 	int file; /* of one that may be exported, or that is imported; 0: none */
 	uint64_t file_end;
 	uint64_t share; /* its number, once it was exported or imported */
-	uint64_t reserved, used, threshold;
+	uint64_t reserved, used, threshold, most; /* most: 0 is no limit */
+	uint64_t most_reserved, most_used;        /* since they were reset */
+	unsigned no_reuse;                        /* attributes that were switched off, as bits */
+	uint64_t granted;                         /* other GPUs that may access it, as bits */
 	struct pool *next;
 };
 
