@@ -353,7 +353,7 @@ uint64_t last_shared(const struct shared_event *shared);        /* the number of
 int shared_done(struct shared_event *shared, uint64_t number);
 struct shared_event *hold_shared(struct shared_event *shared);
 void drop_shared(struct shared_event *shared);
-void forget_shared(struct shared_event *shared); /* its maker has destroyed it: nobody finds it any more */
+void forget_shared(struct shared_event *shared); /* its maker has destroyed it: no process can open it any more */
 
 /* ipc.c */
 int end_export(struct allocation *one);
