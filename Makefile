@@ -278,6 +278,13 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
 
+# Programs that know nothing of gpuconf, on the simulated driver and NVML that are shipped. HAMI_CORE=DIR is a checkout of HAMi-core, and
+# CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.
+.PHONY: test-clients
+test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's and others' own programs on the simulated driver (downloads them)
+	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
+		tests_py/test_simulated_clients.py tests_py/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
+
 # Real programs around gpuconf. They need Debian's packages chromium and chromium-driver, and their own environment.
 INTEGRATIONS_VENV ?= .venv-integrations
 

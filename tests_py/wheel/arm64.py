@@ -58,7 +58,7 @@ LEFT_OUT = {
         test_driver_answers.py test_gpu_operations.py test_settings_trust.py test_one_driver.py
         test_shared_cards.py test_simulated_calls.py test_simulated_cards.py test_simulated_driver.py
         test_simulated_clients.py test_simulated_host_memory.py test_simulated_images.py test_simulated_nvml.py
-        test_simulator_threads.py
+        test_simulator_threads.py clients
         test_visible_names.py test_simulated_runtime.py
     """,
     "reads the sources or checks them with tools of this machine": """

@@ -257,7 +257,8 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 		struct capture *capture = stream->capture;
 		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
 		if (capture != NULL) {
-			*id = capture->id;
+			if (id != NULL)
+				*id = capture->id;
 			if (graph != NULL)
 				*graph = capture->graph;
 		}
@@ -330,6 +331,15 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void
 	return edges != NULL ? NOT_SUPPORTED : depend(handle, nodes, count, flags);
 }
 
+EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	return cuStreamGetCaptureInfo_v2(own_stream(handle), status, id, graph, dependencies, count);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                                size_t *count) {
+	return cuStreamGetCaptureInfo_v3(own_stream(handle), status, id, graph, dependencies, edges, count);
+}
+
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
@@ -352,15 +362,52 @@ EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	return result;
 }
 
+enum { MOVE = 1 }; /* the caller's references become the graph's */
+
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphRetainUserObject);
 	LOCK;
 	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS && (count != 1 || flags != 1 || graph->body->object_count == MAX_MEMBERS))
+	if (result == SUCCESS && (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
 		result = INVALID_VALUE;
-	if (result == SUCCESS)
+	if (result == SUCCESS && flags != MOVE)
+		object->references += count;
+	for (unsigned i = 0; i < count && result == SUCCESS; i++)
 		graph->body->objects[graph->body->object_count++] = object;
+	UNLOCK;
+	return result;
+}
+
+static unsigned held_by(const struct body *body, const struct object *object) {
+	unsigned held = 0;
+	for (int i = 0; i < body->object_count; i++)
+		held += body->objects[i] == object;
+	return held;
+}
+
+static void give_up(struct body *body, struct object *object, unsigned count) {
+	int kept = 0;
+	for (int i = 0; i < body->object_count; i++) {
+		if (body->objects[i] == object && count > 0)
+			count--;
+		else
+			body->objects[kept++] = body->objects[i];
+	}
+	body->object_count = kept;
+}
+
+EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
+	CALLED_SINCE(11030, cuGraphReleaseUserObject);
+	LOCK;
+	CUresult result = find_graph(graph, 0);
+	if (result == SUCCESS && (count == 0 || held_by(graph->body, object) < count))
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		give_up(graph->body, object, count);
+		drop_object(object, count);
+	}
 	UNLOCK;
 	return result;
 }

@@ -250,7 +250,7 @@ void end_machine(void) {
 	end_modules();
 	end_pools();
 	end_graph_memory();
-	end_sharing(); /* what was given back is its */
+	end_sharing(); /* after all that returns memory to it */
 	end_gone();
 }
 

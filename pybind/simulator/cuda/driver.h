@@ -162,7 +162,10 @@ struct pool {
 	int file; /* of one that may be exported, or that is imported; 0: none */
 	uint64_t file_end;
 	uint64_t share; /* its number, once it was exported or imported */
-	uint64_t reserved, used, threshold;
+	uint64_t reserved, used, threshold, most; /* most: 0 is no limit */
+	uint64_t most_reserved, most_used;        /* since they were reset */
+	unsigned no_reuse;                        /* attributes that were switched off, as bits */
+	uint64_t granted;                         /* other GPUs that may access it, as bits */
 	struct pool *next;
 };
 
@@ -351,7 +354,7 @@ uint64_t last_shared(const struct shared_event *shared);        /* the number of
 int shared_done(struct shared_event *shared, uint64_t number);
 struct shared_event *hold_shared(struct shared_event *shared);
 void drop_shared(struct shared_event *shared);
-void forget_shared(struct shared_event *shared); /* its maker has destroyed it: nobody finds it any more */
+void forget_shared(struct shared_event *shared); /* its maker has destroyed it: no process can open it any more */
 
 /* ipc.c */
 int end_export(struct allocation *one);

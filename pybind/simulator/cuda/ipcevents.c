@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events that the processes of a job share. Each is a page of a file (ipc.h) that counts its records: how many there were, and up to which one
- * the work is done. A wait is for the last record of that moment. A process that ends with its work undone hangs nobody: who waits for its
- * record looks whether it lives.
+ * the work is done. A wait is for the last record of that moment. If a process ends with its work undone, no other one waits forever: a
+ * wait looks whether the process of the record lives.
  */
 #include "ipc.h"
 #include "stream.h"

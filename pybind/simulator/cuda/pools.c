@@ -168,6 +168,7 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
 	new->managed = props->type == MANAGED;
+	new->most = driver_version() >= 12020 ? props->most : 0; /* reserved before */
 	new->file = file;
 	LOCK;
 	new->next = m->pools;
@@ -204,34 +205,6 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 		shrink(pool, keep);
 	UNLOCK;
 	return pool != NULL ? SUCCESS : INVALID_VALUE;
-}
-
-EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
-	CALLED_SINCE(11020, cuMemPoolGetAttribute);
-	LOCK;
-	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS && attribute == 4)
-		*(uint64_t *)value = pool->threshold;
-	else if (result == SUCCESS && attribute == 5)
-		*(uint64_t *)value = pool->reserved;
-	else if (result == SUCCESS && attribute == 7)
-		*(uint64_t *)value = pool->used;
-	else
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
-	CALLED_SINCE(11020, cuMemPoolSetAttribute);
-	LOCK;
-	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || attribute != 4 ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS)
-		pool->threshold = *(const uint64_t *)value;
-	UNLOCK;
-	return result;
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
@@ -319,6 +292,8 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 		return OUT_OF_MEMORY;
 	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
+	if (pool->most > 0 && wanted > (pool->most + GRANULE - 1) / GRANULE * GRANULE)
+		return OUT_OF_MEMORY;
 	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
 	if (gpu != NULL && !use_card(gpu, growth))
 		return OUT_OF_MEMORY;
@@ -333,6 +308,8 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 		grow_export(gpu, pool->share, growth);
 	pool->reserved += growth;
 	pool->used += charge(bytes);
+	pool->most_reserved = pool->reserved > pool->most_reserved ? pool->reserved : pool->most_reserved;
+	pool->most_used = pool->used > pool->most_used ? pool->used : pool->most_used;
 	*out = new->range.addr;
 	return SUCCESS;
 }

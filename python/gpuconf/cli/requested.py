@@ -55,10 +55,10 @@ def share_simulated(spec: str) -> dict[str, str]:
 
     Returns the variables.
     """
-    from ..sharing._environment import loader_path
+    from ..sharing._environment import of_simulation
     from ..sharing._simulated_cards import of_program
 
-    found, cards = {"LD_LIBRARY_PATH": loader_path()}, of_program(spec)
+    found, cards = of_simulation(), of_program(spec)
     if cards is not None:
         cards.keep_descriptor()
         found.update(cards.environment)

@@ -33,7 +33,7 @@ def of_program(
         found["GPUCONF_ALLOW_GROWTH"] = "true" if growth else "false"
     if simulate:
         found["GPUCONF_SIMULATE"] = simulate
-        found["LD_LIBRARY_PATH"] = loader_path(environ)
+        found.update(of_simulation(environ))
     found["PYTHONPATH"] = python_path(environ)
     return found
 
@@ -42,8 +42,21 @@ def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) ->
     """Return the variables that limit this process and its children: those of a program that need no startup code."""
     found = of_program(cards, limit, simulate=simulate)
     del found["PYTHONPATH"]
-    found.pop("LD_LIBRARY_PATH", None)  # read when a program starts
+    for name in of_simulation():
+        found.pop(name, None)  # read when a program starts
     return found
+
+
+def of_simulation(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables by which a program finds the simulated driver.
+
+    JAX begins with a look at the versions of CUDA's libraries. CUPTI, which it asks, calls itself without end on a driver that
+    has no tables without a name (cuGetExportTable). Without the look JAX goes on to its CPU backend.
+    """
+    return {
+        "LD_LIBRARY_PATH": loader_path(environ),
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": environ.get("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1"),
+    }
 
 
 def loader_path(environ: Mapping[str, str] = os.environ) -> str:
