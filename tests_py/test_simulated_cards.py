@@ -455,3 +455,25 @@ def test_a_simulated_driver_is_chosen_by_the_call_too() -> None:
     print(json.dumps([version.value, gpuconf.simulated()]))
     """
     assert answer(program, "") == [11080, "T4:driver=11.8"]
+
+
+def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
+    """NVIDIA's driver takes host memory that is not page-locked in a stream, and a free waits for the work on its memory."""
+    program = """
+    context, stream, address = c_void_p(), c_void_p(), c_uint64()
+    ok(cu.cuInit(0))
+    ok(cu.cuDevicePrimaryCtxRetain(byref(context), 0))
+    ok(cu.cuCtxSetCurrent(context))
+    ok(cu.cuStreamCreate(byref(stream), 1))
+    for _ in range(20):
+        ok(cu.cuMemAlloc_v2(byref(address), c_size_t(1 << 20)))
+        there, back = create_string_buffer(b"x" * 4096), create_string_buffer(4096)
+        ok(cu.cuMemcpyHtoDAsync_v2(address, there, c_size_t(4096), stream))
+        ok(cu.cuMemcpyDtoHAsync_v2(back, address, c_size_t(4096), stream))
+        ok(cu.cuMemsetD8Async(address, 1, c_size_t(1 << 20), stream))
+        ok(cu.cuMemFree_v2(address))
+        ok(cu.cuStreamSynchronize(stream))
+        assert back.raw == there.raw[:4096]
+    print("done")
+    """
+    assert run(DRIVER + textwrap.dedent(program), "T4").stdout == "done\n"
