@@ -477,3 +477,47 @@ def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
     print("done")
     """
     assert run(DRIVER + textwrap.dedent(program), "T4").stdout == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "noted"),
+    [
+        ("wsl", []),
+        ("mig-container", ["the driver refuses queries of the whole card here", "MIG instances: the GPU enforces them"]),
+        ("unified", ["shares the host's memory"]),
+        ("no-peers", []),
+        ("mps", []),
+        ("driver=11.8", []),
+    ],
+)
+def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp_path: Path) -> None:
+    """``run`` leases and limits, ``ps`` lists the program, and ``doctor`` finds no problem and names what differs."""
+    spec = f"A100-40GB:{profile}"
+    program = """
+    import json, os, subprocess, sys
+    import gpuconf
+    limits = gpuconf.configure().limits
+    block = gpuconf.memory.allocate("512MiB", "GPU:0")
+    try:
+        gpuconf.memory.allocate("600MiB", "GPU:0")
+    except gpuconf.errors.ResourceExhaustedError:
+        gpuconf_command = [sys.executable, "-m", "gpuconf"]
+        told = subprocess.run([*gpuconf_command, "doctor"], capture_output=True, text=True, check=True).stdout
+        rows = json.loads(subprocess.run([*gpuconf_command, "ps", "--json"], capture_output=True, text=True, check=True).stdout)
+        print(json.dumps([list(limits.values()), " ".join(told.split()), str(os.getpid()) in json.dumps(rows)]))
+    """
+    command = ["-m", "gpuconf", "run", "--simulate", spec, "--memory", "1GiB", "--", sys.executable, "-c", textwrap.dedent(program)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=clean | {"GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    limits, told, listed = json.loads(done.stdout)
+    assert (limits, listed) == ([GIB], True)
+    assert "no problems" in told
+    assert [text for text in noted if text not in told] == []
