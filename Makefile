@@ -40,7 +40,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 # What tests and checks need in addition, in exact versions, and Go if there is none.
 $(VENV)/dev: $(VENV)/installed pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: install
@@ -131,15 +131,35 @@ record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packag
 test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
 	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)
 
+# Sphinx and its theme, in an environment of their own (about 60 MB).
+DOCS_VENV ?= .venv-docs
+
+$(DOCS_VENV)/docs-ready: $(SOURCES) pyproject.toml
+	@$(MAKE) --no-print-directory VENV=$(DOCS_VENV) install
+	@echo "installing Sphinx into $(DOCS_VENV)"
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	@touch $@
+
 .PHONY: docs
-docs: $(VENV)/dev ## build the documentation site in build/docs
-	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs
+docs: $(DOCS_VENV)/docs-ready ## build the documentation site in build/docs
+	$(DOCS_VENV)/bin/python -m sphinx -b html -q -W --keep-going docs build/docs
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
+
+.PHONY: test-reproducible
+test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
+	$(BIN)/python tests_py/wheel/reproducible.py
+
+# Its checks of workflow files; go run downloads it, and go.sum of the module proxy has its hash.
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+.PHONY: lint-workflows
+lint-workflows: $(VENV)/dev ## check .github/workflows
+	go run $(ACTIONLINT)
 
 # zig's C compiler, of 100 MB, knows the C libraries of all machines.
 ZIG := ziglang==0.17.1
@@ -278,4 +298,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

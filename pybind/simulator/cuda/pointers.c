@@ -6,7 +6,7 @@
 
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
-		if (inside(addr, 1, list->range)) {
+		if (!list->gone && inside(addr, 1, list->range)) {
 			*out = (struct place){.range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
 			return 1;
 		}
@@ -26,7 +26,7 @@ int find_place(uint64_t addr, struct place *out) {
 		out->gpu = -1;
 		return 1;
 	}
-	return find_outside(addr, out) || find_mapping(addr, out);
+	return find_import(addr, out) || find_outside(addr, out) || find_mapping(addr, out);
 }
 
 enum {

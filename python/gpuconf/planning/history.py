@@ -14,10 +14,10 @@ from ..memory._trace import HEADER, Trace
 # The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes are exact.
 INTERVALS = 1000
 
-# An allocation: its number among the GPU's events, from 0; seconds since the trace began; its address, and the requested bytes; the
-# number of its holder in History.holders; and its stack.
+# An allocation: its number among the GPU's events, from 0, or -1 if it was live before; seconds since the trace began; its address,
+# and the requested bytes; the number of its holder in History.holders; and its stack.
 Allocation = namedtuple("Allocation", ["event", "time", "address", "requested", "holder", "stack"])
-# A live block: bytes rounded up to a multiple of 256, as the pool counts them, and its allocation.
+# A live block: bytes as in PlanUsage, and its allocation.
 Block = namedtuple("Block", ["address", "nbytes", "allocation"])
 # A moment: seconds since the trace began, the event, and the bytes of each holder.
 Moment = namedtuple("Moment", ["time", "event", "in_use"])
@@ -43,7 +43,7 @@ class History:
         self.blocks: list[Block] = []
         at_peak: dict[int, tuple[int, int]] = {}  # stack: bytes, blocks
         for each in fields["blocks"]:
-            size = (each["nbytes"] + 255) // 256 * 256
+            size = each["size"]
             self.blocks.append(Block(each["address"], size, _allocation(each, stacks)))
             nbytes, count = at_peak.get(each["stack"], (0, 0))
             at_peak[each["stack"]] = nbytes + size, count + 1

@@ -17,6 +17,7 @@ from ._marks import sizes_text
 
 _MOST_EVENTS = 100_000  # of one test, on each GPU, among which call sites are looked up
 _MOST_SITES = 3
+_COUNTED_ELSEWHERE = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))  # whose memory need not be gpuconf's
 
 Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
 
@@ -83,12 +84,14 @@ class Watch:
         self.start = self.peak = 0  # bytes in use when the test began, and the most so far, on all GPUs
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
         self._recording: memory.Recording | None = None
+        self.file = ""  # that the test is in, once a part of it has failed
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
     def begin(self) -> None:
         """Note what is in use."""
         self._noted = {}
         self.call_sites = {}
+        self.file = ""
         self._recording = None
         self.record()
         self._before, self._generation = holdings(), runtime.current.generation
@@ -138,6 +141,8 @@ class Watch:
     def end(self) -> Holdings:
         """Return what stayed allocated."""
         self._read_peaks()
+        if self.file and not _COUNTED_ELSEWHERE.isdisjoint(sys.modules):
+            drop_tracebacks(self.file)
         leaked = _add(self._noted, self._leaked())
         self._noted = {}
         self._read_call_sites()
@@ -152,6 +157,8 @@ class Watch:
                 gc.collect()
             _caches.empty_caches()
             leaked = _difference(holdings(), before)
+            if leaked and self.file and drop_tracebacks(self.file):
+                leaked = _difference(holdings(), before)
         return leaked
 
     def _read_peaks(self) -> None:
@@ -216,6 +223,17 @@ def drop_locals(error: BaseException) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         _tracebacks.clear(error)
+
+
+def drop_tracebacks(file: str) -> bool:
+    """Let go of the device memory that all tracebacks hold which pass through a file. Whether there were any."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        if not _tracebacks.clear_through(file):
+            return False
+        gc.collect()
+    _caches.empty_caches()
+    return True
 
 
 def uses_gpu() -> bool:

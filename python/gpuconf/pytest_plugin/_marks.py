@@ -10,8 +10,8 @@ import pytest
 
 from .._core import sizes, texts
 from .._typing import Any
-from ._options import MARKS
-from ._settings import settings
+from . import _ours
+from ._options import MARKS, is_plain
 
 NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
 _FIXTURES = frozenset(("gpu", "gpus"))
@@ -37,18 +37,18 @@ class Need:
     def __init__(self) -> None:
         self.n = 1
         self.free = 0
-        self.capability: list[tuple[str, tuple[int, int]]] = []
+        self.capability: list[tuple[str, tuple[int, ...]]] = []
         self.exclusive = False
         self.allowed: int | None = None  # bytes that may stay; None: any
 
     def fits(self, capability: tuple[int, int]) -> bool:
         """Whether a compute capability is good enough."""
-        return all(_COMPARISONS[sign](capability, wanted) for sign, wanted in self.capability)
+        return all(_COMPARISONS[sign](capability[: len(wanted)], wanted) for sign, wanted in self.capability)
 
     def __str__(self) -> str:
         text = "a GPU" if self.n == 1 else f"{self.n} GPUs"
         details = [f"{sizes_text(self.free)} free"] if self.free else []
-        details += [f"compute capability {sign or '>='}{major}.{minor}" for sign, (major, minor) in self.capability]
+        details += [f"compute capability {sign or '>='}{'.'.join(map(str, wanted))}" for sign, wanted in self.capability]
         return text + (f" with {' and '.join(details)}" if details else "")
 
 
@@ -73,13 +73,17 @@ def _size(name: str, value: Any) -> int:
     return size
 
 
-def _capability(text: Any) -> list[tuple[str, tuple[int, int]]]:
+def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Read conditions. A major version alone, as in ``"<9"``, compares with all of its minor ones."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = (value,)
+    text = ".".join(map(str, value)) if isinstance(value, tuple) else value  # (9, 0), as PyTorch has it
     found = []
     for part in str(text).split(","):
-        match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})\.(\d{1,3})\s*", part)
+        match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})(?:\.(\d{1,3}))?\s*", part)
         if match is None or not isinstance(text, str):
-            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got {texts.shown(text)}")
-        found.append((match[1], (int(match[2]), int(match[3]))))
+            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}")
+        found.append((match[1], tuple(int(number) for number in match.groups()[1:] if number)))
     return found
 
 
@@ -117,19 +121,45 @@ def registered_by_suite(config: pytest.Config) -> frozenset[str]:
 
 
 _NEED = pytest.StashKey["Need | None"]()
+_USES = pytest.StashKey[bool]()
 
 
 def need_of(item: pytest.Item) -> Need | None:
-    """Return what a test needs, None if it has none of the marks and fixtures. Raises MarkError for an invalid mark."""
+    """Return what a test needs, None if it has none of the marks and fixtures. Raises MarkError for an invalid mark.
+
+    Marks are ours where the suite has opted in, and on a test with one of our fixtures.
+    """
     if _NEED not in item.stash:
         item.stash[_NEED] = _need_of(item)
     return item.stash[_NEED]
 
 
+def need_of_user(node: object) -> Need:
+    """Return what a test needs that uses our fixtures, also if it requested them while it ran. Fails it for an invalid mark."""
+    if not isinstance(node, pytest.Item):
+        return Need()
+    wrong = ""
+    if not item_is_ours(node):
+        node.stash[_USES] = True
+        if _NEED in node.stash:
+            del node.stash[_NEED]
+    try:
+        return need_of(node) or Need()
+    except MarkError as error:
+        wrong = str(error)
+    pytest.fail(wrong, pytrace=False)
+
+
+def item_is_ours(item: pytest.Item) -> bool:
+    """Whether the marks of a test are ours."""
+    return not is_plain(item.config) or item.stash.get(_USES, False) or bool(_ours.fixtures(item))
+
+
 def _need_of(item: pytest.Item) -> Need | None:
+    if not item_is_ours(item):
+        return None
     marks = [mark for mark in item.iter_markers() if mark.name in NAMES]
-    uses = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-    if not marks and not uses:
+    if not marks and _FIXTURES.isdisjoint(_ours.fixtures(item)):
         return None
     need = Need()
     own = registered_by_suite(item.config) if marks else frozenset()
@@ -143,14 +173,17 @@ def _need_of(item: pytest.Item) -> Need | None:
 
 
 def requires_gpu(item: pytest.Item) -> bool:
-    """Whether a test's marks make it one that needs a GPU.
+    """Whether a test needs a GPU before its fixtures are set up, by its marks or by the fixtures ``gpu`` and ``gpus``.
 
     A mark that the suite registers itself says nothing about the GPUs that gpuconf finds (they may be another vendor's), unless it
-    has arguments of ours or the run chose a mode.
+    has arguments of ours or the run has opted in.
     """
-    if "gpu_sim" in getattr(item, "fixturenames", ()):
+    fixtures = _ours.fixtures(item)
+    if "gpu_sim" in fixtures:
         return False  # it brings its own
-    own = frozenset() if settings(item.config).chosen else registered_by_suite(item.config)
+    if not _FIXTURES.isdisjoint(fixtures) and not _ours.simulates(item):
+        return True
+    own = registered_by_suite(item.config) if is_plain(item.config) else frozenset()
     return any(
         mark.name in ("gpu", "gpu_exclusive") and (mark.name not in own or not mark.kwargs.keys().isdisjoint(("n", "free", "cc")))
         for mark in item.iter_markers()

@@ -22,10 +22,10 @@ class Settings:
         self.report = bool(given(config, "report"))
         self.per_worker: int = 0  # bytes; 0 for none
         self.fraction: float = 0.0  # of a GPU's memory; 0 for none
-        # Whether the suite or its user chose anything: then marks that the suite registers itself mean what they mean here.
-        self.chosen = bool(given(config, "mode") or self.machine or given(config, "per_worker"))
         if self.mode not in MODES:
-            raise pytest.UsageError(f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}")
+            raise pytest.UsageError(
+                f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}; --gpuconf-sim=2xT4 simulates GPUs"
+            )
         if self.machine and self.mode in ("off", "required"):
             raise pytest.UsageError(f"--gpuconf-sim simulates GPUs and cannot be used with --gpuconf={self.mode}")
         if self.machine:

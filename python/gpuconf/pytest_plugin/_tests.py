@@ -11,6 +11,7 @@ from .. import errors
 from .._core.native import loaded
 from .._typing import Any
 from . import _devices, _leaks, _workers
+from ._failing import PASSED
 from ._marks import MarkError, need_of, requires_gpu, sizes_text
 from ._settings import settings
 
@@ -76,9 +77,18 @@ class Tests:
         report = yield
         if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(item.config).file = str(item.path)
+        if call.when == "call":
+            item.stash[PASSED] = report.passed
         if call.when == "teardown" and loaded():
             _look(item, report)
         return report
+
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+        """Let go of the memory that the traceback of a failed subtest or collector holds."""
+        if call.excinfo is not None and _leaks.uses_gpu() and not node.config.getoption("usepdb", False):
+            _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(node.config).file = str(node.path)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
