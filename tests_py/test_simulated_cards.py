@@ -455,3 +455,69 @@ def test_a_simulated_driver_is_chosen_by_the_call_too() -> None:
     print(json.dumps([version.value, gpuconf.simulated()]))
     """
     assert answer(program, "") == [11080, "T4:driver=11.8"]
+
+
+def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
+    """NVIDIA's driver takes host memory that is not page-locked in a stream, and a free waits for the work on its memory."""
+    program = """
+    context, stream, address = c_void_p(), c_void_p(), c_uint64()
+    ok(cu.cuInit(0))
+    ok(cu.cuDevicePrimaryCtxRetain(byref(context), 0))
+    ok(cu.cuCtxSetCurrent(context))
+    ok(cu.cuStreamCreate(byref(stream), 1))
+    for _ in range(20):
+        ok(cu.cuMemAlloc_v2(byref(address), c_size_t(1 << 20)))
+        there, back = create_string_buffer(b"x" * 4096), create_string_buffer(4096)
+        ok(cu.cuMemcpyHtoDAsync_v2(address, there, c_size_t(4096), stream))
+        ok(cu.cuMemcpyDtoHAsync_v2(back, address, c_size_t(4096), stream))
+        ok(cu.cuMemsetD8Async(address, 1, c_size_t(1 << 20), stream))
+        ok(cu.cuMemFree_v2(address))
+        ok(cu.cuStreamSynchronize(stream))
+        assert back.raw == there.raw[:4096]
+    print("done")
+    """
+    assert run(DRIVER + textwrap.dedent(program), "T4").stdout == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "noted"),
+    [
+        ("wsl", []),
+        ("mig-container", ["the driver refuses queries of the whole card here", "MIG instances: the GPU enforces them"]),
+        ("unified", ["shares the host's memory"]),
+        ("no-peers", []),
+        ("mps", []),
+        ("driver=11.8", []),
+    ],
+)
+def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp_path: Path) -> None:
+    """``run`` leases and limits, ``ps`` lists the program, and ``doctor`` finds no problem and names what differs."""
+    spec = f"A100-40GB:{profile}"
+    program = """
+    import json, os, subprocess, sys
+    import gpuconf
+    limits = gpuconf.configure().limits
+    block = gpuconf.memory.allocate("512MiB", "GPU:0")
+    try:
+        gpuconf.memory.allocate("600MiB", "GPU:0")
+    except gpuconf.errors.ResourceExhaustedError:
+        gpuconf_command = [sys.executable, "-m", "gpuconf"]
+        told = subprocess.run([*gpuconf_command, "doctor"], capture_output=True, text=True, check=True).stdout
+        rows = json.loads(subprocess.run([*gpuconf_command, "ps", "--json"], capture_output=True, text=True, check=True).stdout)
+        print(json.dumps([list(limits.values()), " ".join(told.split()), str(os.getpid()) in json.dumps(rows)]))
+    """
+    command = ["-m", "gpuconf", "run", "--simulate", spec, "--memory", "1GiB", "--", sys.executable, "-c", textwrap.dedent(program)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=clean | {"GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    limits, told, listed = json.loads(done.stdout)
+    assert (limits, listed) == ([GIB], True)
+    assert "no problems" in told
+    assert [text for text in noted if text not in told] == []

@@ -47,7 +47,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		card.describe(&described[i])
 	}
 	var complaint [5120]C.char
-	how := C.struct_simulator_options{to_the_byte: 1, version: version}
+	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess)}
 	if options.SharedCards != "" {
 		how.shared_cards = C.CString(options.SharedCards)
 		defer C.free(unsafe.Pointer(how.shared_cards))

@@ -31,15 +31,17 @@ PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-min
 # file is in RUN or in LEFT_OUT.
 RUN = """
 conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py test_buffer.py
-test_call_sites.py test_cards.py test_cli_output.py test_command.py test_config_messages.py test_constructors.py test_context_memory.py
-test_dask_cluster.py test_device_arguments.py test_doctests.py test_doctor.py test_endless_values.py test_env.py
+test_call_sites.py test_cards.py test_cli_output.py test_command.py test_config_messages.py test_constructors.py
+test_context_memory.py test_dask_cluster.py test_device_arguments.py test_diff.py test_doctests.py test_doctor.py
+test_endless_values.py test_env.py
 test_errors_travel.py
 test_examples.py test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
 test_foreign_memory.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py test_import.py
 test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py test_interrupts.py
 test_keras_session.py test_ledger.py test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py
 test_notebook.py test_old_pickles.py test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py
-test_process_limits.py test_public_names.py test_real_snapshots.py test_record.py test_release.py test_report.py test_run.py test_session_steps.py
+test_process_limits.py test_public_names.py test_real_snapshots.py test_record.py test_release.py test_report.py
+test_run.py test_session_steps.py
 test_sessions.py test_settings.py test_signals.py test_simulate.py test_sizes.py test_snapshot_out_of_memory.py
 test_snapshot_versions.py test_stacks.py test_startup.py test_strategies.py test_subinterpreters.py test_tables.py
 test_tensorflow_logger.py test_tensorflow_root.py test_threads.py test_top.py test_trace_files.py test_unified_memory.py
@@ -49,7 +51,8 @@ LEFT_OUT = {
     "needs a compiler, for some tests at least": """
         frameworks/test_caching_model.py frameworks/test_configure.py frameworks/test_cublas.py frameworks/test_cupy.py
         frameworks/test_driver_header.py
-        frameworks/test_fitting.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py frameworks/test_holders.py
+        frameworks/test_fitting.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
+        frameworks/test_holders.py
         frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py frameworks/test_numba_own.py
         frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py frameworks/test_readme.py
         frameworks/test_run_with_libraries.py frameworks/test_segments.py frameworks/test_standins.py

@@ -233,7 +233,7 @@ CUresult start(void) {
 		return NO_DEVICE;
 	}
 	if (m->cards_of_environment) {
-		m->lenient = 1; /* as NVIDIA's driver is */
+		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
 		const char *mig = secure_getenv("FAKECUDA_MIG");

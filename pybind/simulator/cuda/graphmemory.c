@@ -147,6 +147,7 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 }
 
 EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct node *const *after, size_t count) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuGraphAddEmptyNode);
 	(void)after, (void)count;
 	LOCK;
