@@ -63,9 +63,9 @@ def share_simulated(spec: str) -> dict[str, str]:
 
 def simulated_here(spec: str) -> None:
     """Simulate GPUs in this process. Raises UsageError for an invalid simulation."""
-    from ..machine.simulate import simulate
+    from ..machine.simulate import simulate_buffers
 
     try:
-        simulate(spec)
+        simulate_buffers(spec)
     except errors.InvalidArgumentError as error:
         raise UsageError(f"--simulate: {error}") from None

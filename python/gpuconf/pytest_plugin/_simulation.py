@@ -29,7 +29,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         __tracebackhide__ = True  # the test's own line is what is wrong
         _clean(config, bool(entered))
         try:
-            simulation = machine.simulate(spec)
+            simulation = machine.simulate_buffers(spec)
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
         # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.

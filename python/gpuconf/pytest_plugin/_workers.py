@@ -154,13 +154,13 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         return
     spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
-    from ..machine.simulate import simulate
+    from ..machine.simulate import simulate_buffers
     from ..sharing._simulated_cards import of_program
 
     try:
-        simulate(spec)
+        simulate_buffers(spec)
         shared = of_program(spec)
-        simulate(None)
+        simulate_buffers(None)
     except (errors.InvalidArgumentError, errors.FailedPreconditionError, errors.UnavailableError) as error:
         raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}

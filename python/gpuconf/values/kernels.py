@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that take the place of PyTorch's for CUDA: those run first, then the CPU computes the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from .._typing import Any
+from . import errors, generators, graphs, moves, numbers
+from .thread import state
+
+_CPU = torch.device("cpu")
+CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+Kernel = Callable[..., Any]
+
+
+class Operator:
+    """An operator: PyTorch's kernel for CUDA, how the CPU computes it, and what has to be known of its schema."""
+
+    __slots__ = (
+        "advances",
+        "aliased",
+        "compute",
+        "name",
+        "original",
+        "out_names",
+        "random",
+        "returns",
+        "takes_generator",
+        "tensors",
+    )
+
+    def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
+        schema = overload._schema
+        self.name = overload.name()
+        self.original = original.call_boxed
+        self.compute = compute or overload._handle.redispatch_boxed
+        # Of each result, whether it is an argument that the operator wrote to.
+        self.aliased = [one.alias_info is not None for one in schema.returns]
+        self.returns = len(self.aliased)
+        self.takes_generator = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
+        # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
+        self.advances = self.takes_generator or "dropout" in self.name
+        self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
+        self.tensors = tuple(
+            at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type)
+        )
+        self.out_names = [one.name for one in schema.arguments if one.is_out]
+
+
+def arguments_on_cpu(value: Any) -> Any:
+    """Return an argument with CPU tensors of the same memory in place of tensors on simulated GPUs."""
+    if isinstance(value, torch.Tensor):
+        return moves.to_view(value) if value.is_cuda else value
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return [arguments_on_cpu(one) for one in value]
+    return value
+
+
+def named_on_cpu(values: dict[str, Any]) -> dict[str, Any]:
+    """Like `arguments_on_cpu`, for arguments by name."""
+    found = {}
+    for name, value in values.items():
+        if name == "device":
+            value = _CPU
+        elif name == "pin_memory":
+            value = None
+        found[name] = arguments_on_cpu(value)
+    return found
+
+
+def run_on_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
+    """Let the CPU compute an operator. Returns its results."""
+    if torch.is_autocast_enabled("cpu"):
+        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+            return _run(operator, args, named, seed)
+    return _run(operator, args, named, seed)
+
+
+def _run(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
+    if seed is None:
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+    if operator.takes_generator:
+        args = [None if isinstance(one, torch.Generator) else one for one in args]
+        named = {**named, "generator": generators.seeded(seed)}
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+    with generators.DefaultSeeded(seed):
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+
+
+def draw(args: Any, named: dict[str, Any]) -> generators.Draw:
+    """Return the state of the generator that an operation draws from."""
+    device = None
+    for value in (*args, *named.values()):
+        if isinstance(value, torch.Generator):
+            return generators.Draw(value)
+        if device is None:
+            if isinstance(value, torch.Tensor) and value.is_cuda:
+                device = value.device
+            elif isinstance(value, torch.device) and value.type == "cuda":
+                device = value
+    return generators.Draw(generators.default_of(device or torch.device("cuda")))
+
+
+def write(operator: Operator, results: Any, computed: Any) -> None:
+    """Write what the CPU computed into the results on the simulated GPU."""
+    if all(operator.aliased):
+        return
+    if operator.returns == 1:
+        results, computed = (results,), (computed,)
+    for aliased, result, value in zip(operator.aliased, results, computed, strict=True):
+        if not aliased:
+            moves.fill(result, value)
+
+
+def replay(operator: Operator, targets: Any, args: Any, named: dict[str, Any], seed: int) -> None:
+    """Compute an operator again whose results lie in known memory."""
+    write(operator, targets, run_on_cpu(operator, args, named, seed if operator.random else None))
+
+
+def computing(operator: Operator) -> Kernel:
+    """Make the kernel of an operator whose results PyTorch's kernel for CUDA allocates."""
+    original, is_random, tensors = operator.original, operator.random, operator.tensors
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, tensors)
+        if state.inside:
+            return original(keys, *args, **named)
+        state.inside = True
+        state.mark.value += 1
+        try:
+            source = draw(args, named) if is_random else None
+            try:
+                results = original(keys, *args, **named)
+            except RuntimeError as error:
+                if not errors.is_library(error):
+                    raise
+                return moves.to_gpu(run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), source and source.seed), args)
+            if source is not None and operator.advances:
+                source.done()
+            on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
+            if graphs.capturing():
+                targets = arguments_on_cpu(results)
+                graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
+            else:
+                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, source and source.seed))
+            return results
+        finally:
+            state.mark.value -= 1
+            state.inside = False
+
+    return kernel
+
+
+def alone(operator: Operator) -> Kernel:
+    """Make the kernel of an operator whose results have sizes that depend on values: the CPU computes it, then they are moved."""
+
+    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, operator.tensors)
+        before = state.inside
+        state.inside = True
+        state.mark.value += 1
+        try:
+            source = draw(args, named) if operator.random else None
+            outs = [named.get(name) for name in operator.out_names]
+            cpu_named = named_on_cpu(named)
+            for name, out in zip(operator.out_names, outs, strict=True):
+                cpu_named[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
+            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, source and source.seed)
+            if source is not None and operator.advances:
+                source.done()
+            if not outs:
+                return moves.to_gpu(computed, (args, named))
+            for name, out in zip(operator.out_names, outs, strict=True):
+                out.resize_(cpu_named[name].shape)
+                moves.fill(out, cpu_named[name])
+            return outs[0] if len(outs) == 1 else tuple(outs)
+        finally:
+            state.mark.value -= 1
+            state.inside = before
+
+    return kernel
+
+
+def copying(operator: Operator) -> Kernel:
+    """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
+    original = operator.original
+
+    def kernel(keys: Any, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+        if state.inside or not (to.layout is source.layout is torch.strided):
+            return original(keys, to, source, non_blocking)
+        state.inside = True
+        state.mark.value += 1
+        try:
+            if graphs.capturing():
+                target, values = arguments_on_cpu(to), arguments_on_cpu(source)
+                graphs.record(lambda _seed: target.copy_(values))
+                return to
+            original(keys, to, source, non_blocking)
+            if to.numel() and not moves.is_bytewise(to, source):
+                arguments_on_cpu(to).copy_(arguments_on_cpu(source))
+            return to
+        finally:
+            state.mark.value -= 1
+            state.inside = False
+
+    return kernel
+
+
+def refusing(overload: Any, original: Any, instead: str) -> Kernel:
+    """Make the kernel of an operator that the CPU cannot compute. Inside another one, PyTorch's kernel allocates."""
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        if state.inside:
+            return original.call_boxed(keys, *args, **named)
+        raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
+
+    return kernel
