@@ -23,7 +23,8 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
  * supported if no file defines it.
  */
 """
-# Each library's status for what it does not support. NCCL, NVRTC and cuRAND have none; theirs is that of an internal error.
+# Each library's status for what it does not support, checked by cuda_headers.py. NCCL, NVRTC and cuRAND have none: theirs is
+# that of an internal error. NVSHMEM's is the fourth of nvshmemx_error.h.
 STATUS = (
     ("cublas", 15), ("cufft", 16), ("cudnn", 3000), ("curand", 999), ("cusolver", 9), ("cusparse", 10), ("nccl", 3), ("nvrtc", 11),
     ("cupti", 27), ("nvtx", 0), ("nvshmem", 3), ("cuFile", 5007), ("cuda", 801), ("__cuda", 801),
