@@ -127,6 +127,18 @@ record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packag
 	$(BIN)/python tests_py/driver_answers/record.py
 	$(BIN)/python tests_py/driver_answers/functions.py
 
+# What the libraries that stand in for CUDA's say, against NVIDIA's headers and PyTorch's wheels.
+.PHONY: check-cuda-headers
+check-cuda-headers: $(VENV)/dev ## compare the simulated CUDA runtime's layouts and statuses with NVIDIA's headers (downloads wheels, 2 GB)
+	$(BIN)/python tests_py/wheel/cuda_headers.py
+
+.PHONY: check-torch-imports
+check-torch-imports: $(VENV)/dev ## name the functions of CUDA's libraries that PyTorch TORCH=version imports and the simulator lacks (downloads it, 1 GB)
+	@test -n "$(TORCH)" || { echo "say which PyTorch: make check-torch-imports TORCH=2.15.0" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/torch-$(TORCH) torch==$(TORCH)
+	$(BIN)/python tests_py/wheel/torch_imports.py build/torch-$(TORCH)/torch/lib
+	rm -rf build/torch-$(TORCH)
+
 .PHONY: test-real-driver
 test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
 	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)

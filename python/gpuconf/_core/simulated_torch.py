@@ -2,8 +2,8 @@
 """PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded.
 
 PyTorch's libraries find the functions there because they are global and come first, and find the libraries themselves, which may be
-missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the choice
-"cpu" for all operations, with "none" for small tensors only.
+missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the
+choice "cpu" for all operations, with "none" for small tensors only.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ VARIABLE = "GPUCONF_SIMULATE_VALUES"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
 CHOICES = ("cpu", "none")
+_SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
 _values = ""  # what was chosen last; "" stands for the variable's choice
@@ -155,6 +156,7 @@ def _load(folder: str) -> None:
             "Use a newer gpuconf, or PyTorch 2.9"
         )
     library.gpuconf_runtime_versions(*_versions(folder))
+    library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
     _stand_in(sorted(needed))
 
 
@@ -184,7 +186,10 @@ def _stand_in(names: list[str]) -> None:
 
 
 def _versions(folder: str) -> tuple[int, int, int, int]:
-    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804): what is installed, else what PyTorch requires."""
+    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804).
+
+    CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
+    """
     import importlib.metadata
 
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
