@@ -9,9 +9,10 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import graphs, kernels, notice, small, sparse, unmarked
+from . import graphs, kernels, moves, notice, small, sparse, unmarked
 from .formulas import formula_of, refusal_of
 
+_only_small = False
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
@@ -32,7 +33,7 @@ _ALONE_NAMES = {
 }
 # They have one kernel for all devices, which launches kernels on a GPU, or makes a number a tensor on it, which no Python kernel can
 # be called with.
-_MORE = {"aten::copy_", "aten::pow.Scalar", "aten::pow.Scalar_out"}
+_MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
 # They allocate, or change sizes and storages, and launch nothing.
 _PLAIN = {
     "aten::empty.memory_format",
@@ -63,7 +64,10 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     unmarked.install(library, strict=strict)
     notice.install(machine, values)
     graphs.install()
-    small.only = values == "none"
+    if values == "none":
+        global _only_small
+        _only_small = moves.only_small = True
+        small.install()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden
         _register_all()
@@ -102,11 +106,15 @@ def _register(name: str, overload: Any) -> None:
         return
     operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
-        kernel = kernels.copying(operator)
-    elif any(tag in overload.tags for tag in _ALONE) or name in _ALONE_NAMES or "_to_sparse" in name:
+        kernel = kernels.copying(operator, only_small=_only_small)
+    elif name == "aten::_linalg_check_errors":
+        kernel = kernels.unless_inside(operator)
+    elif (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _ALONE_NAMES or "_to_sparse" in name:
         kernel = kernels.alone(operator)
     else:
-        kernel = kernels.computing(operator)
+        kernel = kernels.computing(operator, only_small=_only_small)
+        if _only_small and name == "aten::zero_":
+            kernel = kernels.zeroing(kernel)
     _put(name, kernel, "CUDA")
 
 

@@ -8,12 +8,15 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import errors, generators, graphs, moves, numbers
+from . import errors, generators, graphs, moves, numbers, small
 from .thread import state
 
 _CPU = torch.device("cpu")
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+# PyTorch's kernels for them give work to the driver, which does it.
+_FILLS = ("aten::zero_", "aten::fill_.Scalar", "aten::fill_.Tensor")
 
 Kernel = Callable[..., Any]
 
@@ -32,6 +35,7 @@ class Operator:
         "returns",
         "takes_generator",
         "tensors",
+        "written",
     )
 
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
@@ -46,6 +50,9 @@ class Operator:
         # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
         self.advances = self.takes_generator or "dropout" in self.name
         self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
+        self.written = [
+            (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
+        ]
         self.tensors = tuple(
             at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type)
         )
@@ -123,9 +130,10 @@ def replay(operator: Operator, targets: Any, args: Any, named: dict[str, Any], s
     write(operator, targets, run_on_cpu(operator, args, named, seed if operator.random else None))
 
 
-def computing(operator: Operator) -> Kernel:
+def computing(operator: Operator, *, only_small: bool) -> Kernel:
     """Make the kernel of an operator whose results PyTorch's kernel for CUDA allocates."""
     original, is_random, tensors = operator.original, operator.random, operator.tensors
+    fills = operator.name in _FILLS
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, tensors)
@@ -135,6 +143,11 @@ def computing(operator: Operator) -> Kernel:
         state.mark.value += 1
         try:
             source = draw(args, named) if is_random else None
+            if fills and graphs.capturing():
+                # As a node of the graph it would run before the replay computes what reads the tensor.
+                targets = arguments_on_cpu(args)
+                graphs.record(lambda seed: replay(operator, None, targets, named, seed))
+                return args[0]
             try:
                 results = original(keys, *args, **named)
             except RuntimeError as error:
@@ -143,6 +156,9 @@ def computing(operator: Operator) -> Kernel:
                 return moves.to_gpu(run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), source and source.seed), args)
             if source is not None and operator.advances:
                 source.done()
+            if only_small and not small.computes(operator, results, args, named):
+                small.leave(operator, results, args)
+                return results
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
             if graphs.capturing():
                 targets = arguments_on_cpu(results)
@@ -187,12 +203,16 @@ def alone(operator: Operator) -> Kernel:
     return kernel
 
 
-def copying(operator: Operator) -> Kernel:
+def copying(operator: Operator, *, only_small: bool) -> Kernel:
     """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
     original = operator.original
 
     def kernel(keys: Any, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        if state.inside or not (to.layout is source.layout is torch.strided):
+        if not (to.layout is source.layout is torch.strided):
+            return original(keys, to, source, non_blocking)
+        if only_small and to.is_cuda and small.is_large(to):
+            return to
+        if state.inside:
             return original(keys, to, source, non_blocking)
         state.inside = True
         state.mark.value += 1
@@ -202,12 +222,34 @@ def copying(operator: Operator) -> Kernel:
                 graphs.record(lambda _seed: target.copy_(values))
                 return to
             original(keys, to, source, non_blocking)
+            if only_small and source.is_cuda and small.is_large(source):
+                small.read(operator.name)
             if to.numel() and not moves.is_bytewise(to, source):
                 arguments_on_cpu(to).copy_(arguments_on_cpu(source))
             return to
         finally:
             state.mark.value -= 1
             state.inside = False
+
+    return kernel
+
+
+def zeroing(kernel: Kernel) -> Kernel:
+    """Make the kernel of ``zero_`` where only small tensors are computed: memory that is never written is zero."""
+
+    def kernel_of_small(keys: Any, target: torch.Tensor) -> torch.Tensor:
+        if target.layout is torch.strided and small.is_never_written(target):
+            return target
+        return kernel(keys, target)  # type: ignore[no-any-return]
+
+    return kernel_of_small
+
+
+def unless_inside(operator: Operator) -> Kernel:
+    """Make the kernel of a check of values, which inside an operator has none yet: the CPU's kernel makes the same check."""
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        return None if state.inside else operator.original(keys, *args, **named)
 
     return kernel
 

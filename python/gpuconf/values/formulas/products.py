@@ -34,6 +34,26 @@ def masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
     return x * mask * scale
 
 
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    weights: Tensor | None = None,
+    with_end: bool = False,
+    padding: int = -1,
+) -> tuple[Tensor, ...]:
+    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in; CUDA's kernels always tell it."""
+    arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
+    out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
+    if bags.numel() == 0 and indices.numel():
+        starts = offsets[:-1] if with_end else offsets
+        bags = torch.bucketize(torch.arange(indices.numel(), dtype=starts.dtype, device="cpu"), starts, right=True) - 1
+    return out, bags, sizes, largest
+
+
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
     """``aten::log_sigmoid_backward``. Only the CPU's forward pass keeps the buffer that the CPU's backward pass reads."""
     return _aten.log_sigmoid_backward.default(grad, x, torch.exp(-x.abs()))
