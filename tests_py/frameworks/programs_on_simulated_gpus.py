@@ -166,7 +166,14 @@ def sizes_from_values(device: str) -> list[float]:
     repeated = torch.repeat_interleave(torch.tensor([1, 3]).to(device))
     counts = torch.bincount(torch.tensor([0, 2, 2]).to(device))
     assert "tensor([7., 0., 1., 7., -1.]" in repr(x).replace(" ", "").replace("tensor(", "tensor(").replace(",", ", ") or True
-    return [*kept.tolist(), *x.nonzero().flatten().tolist(), *unique.tolist(), *inverse.tolist(), *repeated.tolist(), *counts.tolist()]
+    return [
+        *kept.tolist(),
+        *x.nonzero().flatten().tolist(),
+        *unique.tolist(),
+        *inverse.tolist(),
+        *repeated.tolist(),
+        *counts.tolist(),
+    ]
 
 
 def movement(device: str) -> list[float]:
@@ -186,7 +193,14 @@ def movement(device: str) -> list[float]:
     stored = x.untyped_storage().cpu()
     complex_ = torch.view_as_complex(torch.randn(2, 2).to(device)).conj()
     sparse = x.to_sparse() @ torch.ones(3, 2).to(device)
-    return [*loaded.flatten().tolist(), halves.sum().item(), *back.tolist(), float(sum(stored)), (complex_ * complex_).real.item() if complex_.numel() == 1 else complex_.real.sum().item(), *sparse.flatten().tolist()]
+    return [
+        *loaded.flatten().tolist(),
+        halves.sum().item(),
+        *back.tolist(),
+        float(sum(stored)),
+        (complex_ * complex_).real.item() if complex_.numel() == 1 else complex_.real.sum().item(),
+        *sparse.flatten().tolist(),
+    ]
 
 
 def both(names: list[str]) -> list[str]:

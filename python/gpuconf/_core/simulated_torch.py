@@ -2,8 +2,8 @@
 """PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded.
 
 PyTorch's libraries find the functions there because they are global and come first, and find the libraries themselves, which may be
-missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the choice
-"cpu" for all operations, with "none" for small tensors only.
+missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the
+choice "cpu" for all operations, with "none" for small tensors only.
 """
 
 from __future__ import annotations
@@ -184,7 +184,10 @@ def _stand_in(names: list[str]) -> None:
 
 
 def _versions(folder: str) -> tuple[int, int, int, int]:
-    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804): what is installed, else what PyTorch requires."""
+    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804).
+
+    They are those that are installed, else those that PyTorch requires.
+    """
     import importlib.metadata
 
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:

@@ -41,7 +41,7 @@ class Operator:
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
         self.name = overload.name()
-        self.original = original.call_boxed
+        self.original = original
         self.compute = compute or overload._handle.redispatch_boxed
         # Of each result, whether it is an argument that the operator wrote to.
         self.aliased = [one.alias_info is not None for one in schema.returns]
@@ -53,10 +53,14 @@ class Operator:
         self.written = [
             (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
         ]
-        self.tensors = tuple(
-            at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type)
-        )
+        self.tensors = tensor_places(overload)
         self.out_names = [one.name for one in schema.arguments if one.is_out]
+
+
+def tensor_places(overload: Any) -> tuple[int, ...]:
+    """Return the places of an operator's arguments that are tensors."""
+    arguments = overload._schema.arguments
+    return tuple(at for at, one in enumerate(arguments) if "Tensor" in str(one.type) and "List" not in str(one.type))
 
 
 def arguments_on_cpu(value: Any) -> Any:
@@ -153,7 +157,9 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
             except RuntimeError as error:
                 if not errors.is_library(error):
                     raise
-                return moves.to_gpu(run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), source and source.seed), args)
+                return moves.to_gpu(
+                    run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), None if source is None else source.seed), args
+                )
             if source is not None and operator.advances:
                 source.done()
             if only_small and not small.computes(operator, results, args, named):
@@ -164,7 +170,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 targets = arguments_on_cpu(results)
                 graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
-                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, source and source.seed))
+                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed))
             return results
         finally:
             state.mark.value -= 1
@@ -183,11 +189,11 @@ def alone(operator: Operator) -> Kernel:
         state.mark.value += 1
         try:
             source = draw(args, named) if operator.random else None
-            outs = [named.get(name) for name in operator.out_names]
+            outs = [named[name] for name in operator.out_names]
             cpu_named = named_on_cpu(named)
             for name, out in zip(operator.out_names, outs, strict=True):
                 cpu_named[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
-            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, source and source.seed)
+            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, None if source is None else source.seed)
             if source is not None and operator.advances:
                 source.done()
             if not outs:
@@ -207,7 +213,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
     """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
     original = operator.original
 
-    def kernel(keys: Any, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    def kernel(keys: Any, to: torch.Tensor, source: Any, non_blocking: bool = False) -> torch.Tensor:
+        (source,) = numbers.as_tensors((source,), (0,))
         if not (to.layout is source.layout is torch.strided):
             return original(keys, to, source, non_blocking)
         if only_small and to.is_cuda and small.is_large(to):
@@ -240,7 +247,7 @@ def zeroing(kernel: Kernel) -> Kernel:
     def kernel_of_small(keys: Any, target: torch.Tensor) -> torch.Tensor:
         if target.layout is torch.strided and small.is_never_written(target):
             return target
-        return kernel(keys, target)  # type: ignore[no-any-return]
+        return kernel(keys, target)
 
     return kernel_of_small
 
@@ -256,10 +263,11 @@ def unless_inside(operator: Operator) -> Kernel:
 
 def refusing(overload: Any, original: Any, instead: str) -> Kernel:
     """Make the kernel of an operator that the CPU cannot compute. Inside another one, PyTorch's kernel allocates."""
+    places = tensor_places(overload)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside:
-            return original.call_boxed(keys, *args, **named)
+            return original(keys, *numbers.as_tensors(args, places), **named)
         raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
 
     return kernel

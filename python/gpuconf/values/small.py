@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operations are computed with ``values="none"``: those on small tensors, such as indices, masks and scalars.
 
-Other results have no value. They read as zero, so that programs see finite numbers, and their memory is not written, so that the host
-needs none for it.
+Other results have no value. They read as zero, so that programs see finite numbers, and their memory is not written, so that the
+host needs none for it.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def install() -> None:
 
 def is_large(tensor: torch.Tensor) -> bool:
     """Whether nothing is written to a tensor's memory."""
-    return tensor.layout is torch.strided and tensor.untyped_storage().nbytes() >= LIMIT
+    return bool(tensor.layout is torch.strided and tensor.untyped_storage().nbytes() >= LIMIT)
 
 
 def is_never_written(tensor: torch.Tensor) -> bool:
     """Whether a tensor's memory holds zeros because it never was a small tensor's."""
-    return tensor.untyped_storage().nbytes() > _SHARED
+    return bool(tensor.untyped_storage().nbytes() > _SHARED)
 
 
 def _any_large(value: Any) -> bool:
@@ -49,7 +49,7 @@ def _any_large(value: Any) -> bool:
 def _is_long(value: Any) -> bool:
     """Whether it takes long to read a tensor, or a list of them."""
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.itemsize >= LIMIT
+        return bool(value.numel() * value.itemsize >= LIMIT)
     return isinstance(value, (list, tuple)) and any(map(_is_long, value))
 
 
