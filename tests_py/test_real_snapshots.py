@@ -151,3 +151,18 @@ def test_a_snapshot_without_a_history_says_so(tmp_path: pathlib.Path) -> None:
     assert "the trace has no allocation on GPU:0: this is what was live when it was taken" in str(
         gpuconf.plan(unpacked(name, tmp_path), policy="pytorch")
     )
+
+
+def test_stacks_of_pytorch_2_0(tmp_path: pathlib.Path) -> None:
+    """Up to 2.0, a block's stack and requested size are in a list; nothing was known of who held the memory."""
+    frames = [
+        {"filename": "/venv/lib/python3.10/site-packages/torch/nn/functional.py", "line": 2515, "name": "layer_norm"},
+        {"filename": "/home/me/model.py", "line": 31, "name": "forward"},
+    ]
+    newest = {"addr": 0x7F0000000000, "real_size": GIB - 100, "frames": frames}
+    block = {"size": GIB, "state": "active_allocated", "history": [newest, {**newest, "frames": frames[:1]}]}
+    kept = {"device": 0, "address": 0x7F0000000000, "total_size": GIB, "allocated_size": GIB, "active_size": GIB, "stream": 0}
+    path = pickled(tmp_path / "old.pickle", [{**kept, "segment_type": "large", "blocks": [block]}], [])
+    (usage,) = gpuconf.plan(path, policy="pytorch").usages
+    assert usage.sites_at_peak == (("", "", ("/home/me/model.py", 31, "forward"), GIB, 1, False, 1),)
+    assert usage.peak_bytes_requested == GIB - 100
