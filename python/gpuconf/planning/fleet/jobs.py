@@ -66,12 +66,12 @@ def _below_run(need: Need, trace: Trace) -> Need:
 
 def _as_text(settings: dict[str, Any]) -> str:
     """Return what PYTORCH_CUDA_ALLOC_CONF had when a snapshot was recorded, as far as it is not PyTorch's default."""
-    sizes = ("max_split_size", "max_split_size_mb"), ("max_non_split_rounding_size", "max_non_split_rounding_mb")
-    parts = [
-        f"{name}:{settings[key] // _MIB}"
-        for key, name in (*sizes, ("large_segment_size", "large_segment_size_mb"))
-        if settings.get(key)
-    ]
+    sizes = {
+        "max_split_size": "max_split_size_mb",
+        "max_non_split_rounding_size": "max_non_split_rounding_mb",
+        "large_segment_size": "large_segment_size_mb",
+    }
+    parts = [f"{name}:{settings[key] // _MIB}" for key, name in sizes.items() if settings.get(key)]
     if settings.get("garbage_collection_threshold"):
         parts.append(f"garbage_collection_threshold:{settings['garbage_collection_threshold']:g}")
     divisions = settings.get("roundup_power2_divisions") or [0]
