@@ -75,7 +75,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "TensorFlow, the allocator's log",
         "W bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 6.88GiB (rounded to 7388266496)"
-        "requested by op Mul\nI bfc_allocator.cc:1101] Stats: \nLimit:                 10619240448\nInUse:                  9000000000\n"
+        "requested by op Mul\nI bfc_allocator.cc:1101] Stats: \nLimit:                 10619240448\n"
+        "InUse:                  9000000000\n"
         "MaxInUse:               9100000000\nLargestFreeBlock:        1000000000\n",
         {"requested": 7388266496, "limit": 10619240448, "missing": 7388266496 - 1619240448, "largest_free": 1000000000},
     ),
