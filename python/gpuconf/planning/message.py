@@ -11,23 +11,28 @@ from .. import errors
 from .._core.humanbytes import human_bytes
 from .._core.table import Table
 
-_FIELDS = [
-    "library",
-    "gpu",
-    "requested",
-    "capacity",
-    "free",
-    "allocated",
-    "cached",
-    "private_pools",
-    "limit",
-    "process",
-    "others",
-    "largest_free",
-]
 
-
-class Message(Table, namedtuple("Message", _FIELDS, defaults=(None,) * (len(_FIELDS) - 1))):
+class Message(
+    Table,
+    namedtuple(
+        "Message",
+        [
+            "library",
+            "gpu",
+            "requested",
+            "capacity",
+            "free",
+            "allocated",
+            "cached",
+            "private_pools",
+            "limit",
+            "process",
+            "others",
+            "largest_free",
+        ],
+        defaults=(None, None, None, None, None, None, None, None, None, None, None),
+    ),
+):
     """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
 
     __slots__ = ()
@@ -187,7 +192,8 @@ def _bytes(text: str | None) -> int | None:
     if found is None:
         return None
     try:
-        return round(float(found[1].replace(",", "")) * 1024 ** _UNITS[found[2] or ""])
+        unit: int = 1024 ** _UNITS[found[2] or ""]
+        return round(float(found[1].replace(",", "")) * unit)
     except ValueError:
         return None
 

@@ -31,8 +31,8 @@ class Need(Table, namedtuple("Need", ["gpus", "limit", "policy", "settings", "cu
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     """Replay a trace: a file, a Trace or a Recording. ``phases`` adds the curve."""
-    taken = trace if isinstance(trace, (Trace, Recording)) else load_trace(trace)
-    of_pytorch = isinstance(taken, Trace) and bool(taken._recorded or taken._incomplete)
+    taken: Trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    of_pytorch = bool(taken._recorded or taken._incomplete)
     if policies == (AUTO,):
         policies = ("pytorch" if of_pytorch and not taken._settings.get("expandable_segments") else "virtual",)
     found = plan(taken, policy=policies)
