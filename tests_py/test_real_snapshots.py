@@ -14,6 +14,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+from gpuconf._core.stacks import call_site
 from gpuconf.planning.history import histories
 from gpuconf.planning.verify import verify
 from test_command import run
@@ -166,3 +167,14 @@ def test_stacks_of_pytorch_2_0(tmp_path: pathlib.Path) -> None:
     (usage,) = gpuconf.plan(path, policy="pytorch").usages
     assert usage.sites_at_peak == (("", "", ("/home/me/model.py", 31, "forward"), GIB, 1, False, 1),)
     assert usage.peak_bytes_requested == GIB - 100
+
+
+def test_the_page_adds_up_lines(tmp_path: pathlib.Path) -> None:
+    """It had a bar for each stack, with the same name, and none for what was there before."""
+    name = next(name for name in NAMES if name.endswith("late"))
+    path = unpacked(name, tmp_path)
+    (usage,) = gpuconf.plan(path, policy="pytorch").usages
+    (history,) = histories(gpuconf.memory.load_trace(path))
+    assert sum(site.peak_bytes for site in history.sites) == usage.peak_bytes_in_use
+    assert len({call_site(site.stack) for site in history.sites}) == len(history.sites)
+    assert any(not site.stack for site in history.sites)
