@@ -14,6 +14,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+from gpuconf._core.stacks import call_site
 from gpuconf.planning.history import histories
 from gpuconf.planning.verify import verify
 from test_command import run
@@ -151,3 +152,29 @@ def test_a_snapshot_without_a_history_says_so(tmp_path: pathlib.Path) -> None:
     assert "the trace has no allocation on GPU:0: this is what was live when it was taken" in str(
         gpuconf.plan(unpacked(name, tmp_path), policy="pytorch")
     )
+
+
+def test_stacks_of_pytorch_2_0(tmp_path: pathlib.Path) -> None:
+    """Up to 2.0, a block's stack and requested size are in a list; nothing was known of who held the memory."""
+    frames = [
+        {"filename": "/venv/lib/python3.10/site-packages/torch/nn/functional.py", "line": 2515, "name": "layer_norm"},
+        {"filename": "/home/me/model.py", "line": 31, "name": "forward"},
+    ]
+    newest = {"addr": 0x7F0000000000, "real_size": GIB - 100, "frames": frames}
+    block = {"size": GIB, "state": "active_allocated", "history": [newest, {**newest, "frames": frames[:1]}]}
+    kept = {"device": 0, "address": 0x7F0000000000, "total_size": GIB, "allocated_size": GIB, "active_size": GIB, "stream": 0}
+    path = pickled(tmp_path / "old.pickle", [{**kept, "segment_type": "large", "blocks": [block]}], [])
+    (usage,) = gpuconf.plan(path, policy="pytorch").usages
+    assert usage.sites_at_peak == (("", "", ("/home/me/model.py", 31, "forward"), GIB, 1, False, 1),)
+    assert usage.peak_bytes_requested == GIB - 100
+
+
+def test_the_page_adds_up_lines(tmp_path: pathlib.Path) -> None:
+    """It had a bar for each stack, with the same name, and none for what was there before."""
+    name = next(name for name in NAMES if name.endswith("late"))
+    path = unpacked(name, tmp_path)
+    (usage,) = gpuconf.plan(path, policy="pytorch").usages
+    (history,) = histories(gpuconf.memory.load_trace(path))
+    assert sum(site.peak_bytes for site in history.sites) == usage.peak_bytes_in_use
+    assert len({call_site(site.stack) for site in history.sites}) == len(history.sites)
+    assert any(not site.stack for site in history.sites)

@@ -176,8 +176,8 @@ func (r *replay) step(number int, e trace.Event) error {
 	}
 	switch e.Action {
 	case trace.FreeRequested, trace.Free:
-		if stream := r.live[e.Addr].Stream(); stream != e.Stream {
-			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number, e.Addr, e.Stream, stream)
+		if b := r.live[e.Addr]; b != nil && b.Stream() != e.Stream {
+			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number, e.Addr, e.Stream, b.Stream())
 			return nil
 		}
 	}

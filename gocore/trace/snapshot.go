@@ -67,6 +67,8 @@ const (
 	wordDeviceFree
 	wordPool
 	wordMaxCached
+	wordHistory
+	wordRealSize
 )
 
 var snapshotWords = []string{
@@ -75,7 +77,7 @@ var snapshotWords = []string{
 	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
 	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
 	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
-	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size",
+	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history", "real_size",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
@@ -310,6 +312,14 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size
 		return size, nil
 	}
 	requested := fields.optional(wordRequestedSize, size, mostBytes)
+	frames := block
+	if history := s.tree.Items(s.tree.Get(block, wordHistory)); len(history) > 0 {
+		// PyTorch 2.0 and earlier have these in a list, in which the newest allocation comes first.
+		frames = history[0]
+		if real, ok := s.tree.Get(frames, wordRealSize).Uint(); ok && real > 0 && real <= size {
+			requested = real
+		}
+	}
 	if fields.err != nil {
 		return size, fields.err
 	}
@@ -318,7 +328,7 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size
 		began = s.events[0].Micros
 	}
 	e := Event{Micros: began, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: requested, Block: size, Stream: stream}
-	if err := s.origin(&e, block); err != nil {
+	if err := s.origin(&e, frames); err != nil {
 		return size, fmt.Errorf(": %w", err)
 	}
 	return size, s.add(&s.before, e, false)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -227,8 +228,24 @@ def _is_open_ended(file: Any) -> bool:
         return False
 
 
+def _as_profile(name: str, file: Any) -> int | None:
+    """Return a descriptor of what a profiler's file contains as CSV, or None if the file is none, or a pipe."""
+    try:
+        start = os.pread(file.fileno(), 16, 0)
+    except OSError:
+        return None
+    if start[:1] not in (b"S", b"{", b"[", b"\x1f"):
+        return None
+    from ._profiles import open_profile
+
+    return open_profile(name, start)
+
+
 def load_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace file: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
+
+    It also reads the memory events of PyTorch's profiler (``profile_memory=True``, ``export_chrome_trace``; also packed by gzip)
+    and of Nsight Systems (``nsys profile --cuda-memory-usage=true``, ``nsys export --type sqlite``).
 
     A snapshot is a pickle. It is read without importing or calling anything that it names, and reading it takes at most a small
     multiple of its size in memory. Ctrl-C works at any time.
@@ -237,7 +254,11 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     """
     name = os.fspath(path)
     refuse_in_child()
-    with open(name, "rb", buffering=0) as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(name, "rb", buffering=0))
+        descriptor = _as_profile(name, file)
+        if descriptor is not None:
+            file = stack.enter_context(open(descriptor, "rb", buffering=0))
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()

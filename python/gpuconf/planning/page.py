@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from .._core.humanbytes import human_bytes, human_limit
-from .._core.stacks import call_site
+from .._core.stacks import call_site, shown
 from .._typing import Any
 from . import page_segments
 from .frame import bytes_axis, frame, table
@@ -409,8 +409,11 @@ def _site_row(site: Site) -> tuple[str, ...]:
 
 def _label(stack: Sequence[Any]) -> str:
     """Return the innermost frame of the program's own code, if there is one."""
-    file, line, function = call_site(tuple(stack)) or ("", 0, "")
-    return f"{os.path.basename(file)}:{line} {function}"
+    site = call_site(tuple(stack))
+    if site is None:
+        return "allocated before the recording, or without a call site"
+    file, line, function = site
+    return f"{os.path.basename(file)}:{line} {function}" if file else shown(site)
 
 
 def _frames(stack: Sequence[Any]) -> list[str]:

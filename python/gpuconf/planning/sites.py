@@ -81,7 +81,7 @@ def _fold(parts: Iterable[tuple[Any, int, int, bool]]) -> tuple[PlanSite, ...]:
         total = sums.setdefault((part.library, part.tag, call_site(part.stack), before), [0, 0])
         total[0] += nbytes
         total[1] += blocks
-    rows = (PlanSite(library, tag, at, *total, before) for (library, tag, at, before), total in sums.items())
+    rows = (PlanSite(library, tag, at, nbytes, n, before) for (library, tag, at, before), (nbytes, n) in sums.items())
     return tuple(sorted(rows, key=lambda s: -s.bytes_in_use))
 
 

@@ -29,10 +29,10 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
 
     batches = json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))
     for batch in batches:
-        for policy in policies:
-            if policy in ("auto", "virtual", "pytorch-expandable") and not batch["virtual"]:
+        for policy in (name.replace("auto", "virtual") for name in policies):
+            if policy in ("virtual", "pytorch-expandable") and not batch["virtual"]:
                 raise errors.InvalidArgumentError(
-                    f"{batch['name']} has no virtual memory management, which policy {policy.replace('auto', 'virtual')} requires; pass another policy"
+                    f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"
                 )
     return tuple(
         FleetGpus(batch["name"], batch["count"], batch["memory"], batch["leasable"], batch["context"]) for batch in batches

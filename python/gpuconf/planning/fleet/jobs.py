@@ -31,8 +31,8 @@ class Need(Table, namedtuple("Need", ["gpus", "limit", "policy", "settings", "cu
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     """Replay a trace: a file, a Trace or a Recording. ``phases`` adds the curve."""
-    taken = trace if isinstance(trace, (Trace, Recording)) else load_trace(trace)
-    of_pytorch = isinstance(taken, Trace) and bool(taken._recorded or taken._incomplete)
+    taken: Trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    of_pytorch = bool(taken._recorded or taken._incomplete)
     if policies == (AUTO,):
         policies = ("pytorch" if of_pytorch and not taken._settings.get("expandable_segments") else "virtual",)
     found = plan(taken, policy=policies)
@@ -66,10 +66,12 @@ def _below_run(need: Need, trace: Trace) -> Need:
 
 def _as_text(settings: dict[str, Any]) -> str:
     """Return what PYTORCH_CUDA_ALLOC_CONF had when a snapshot was recorded, as far as it is not PyTorch's default."""
-    sizes = ("max_split_size", "max_split_size_mb"), ("max_non_split_rounding_size", "max_non_split_rounding_mb")
-    parts = [
-        f"{name}:{settings[key] // _MIB}" for key, name in (*sizes, ("large_segment_size", "large_segment_size_mb")) if settings.get(key)
-    ]
+    sizes = {
+        "max_split_size": "max_split_size_mb",
+        "max_non_split_rounding_size": "max_non_split_rounding_mb",
+        "large_segment_size": "large_segment_size_mb",
+    }
+    parts = [f"{name}:{settings[key] // _MIB}" for key, name in sizes.items() if settings.get(key)]
     if settings.get("garbage_collection_threshold"):
         parts.append(f"garbage_collection_threshold:{settings['garbage_collection_threshold']:g}")
     divisions = settings.get("roundup_power2_divisions") or [0]

@@ -221,10 +221,10 @@ def plan_fleet(
     ``jobs`` is a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of names to files, traces or
     recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of :func:`gpuconf.simulate`.
 
-    The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it (by default under ``"pytorch"`` for a
-    snapshot that PyTorch recorded, and ``"virtual"`` for others, which is what ``gpuconf run`` gives them), plus ``reserve`` for the CUDA context
-    and for what libraries take outside of their allocators; at least what a lease takes for the context. With several policies,
-    the one that needs the least counts. A job
+    The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the CUDA context
+    and for what libraries take outside of their allocators; at least what a lease takes for the context. By default the policy is
+    what ``gpuconf run`` gives a job: ``"pytorch"`` for a snapshot that PyTorch recorded, and ``"virtual"`` for other traces. With
+    several policies, the one that needs the least counts. A job
     whose trace has several logical GPUs takes that many cards, and the same limit on each.
 
     Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
