@@ -37,7 +37,7 @@ class Peaks:
             found = {n: json.loads(core.pybind_StopPeak(n, number))[1] - before for n, number, before in self._open}
             self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, _, before in self._open]
         else:  # the pools are younger than the test
-            found = _of_pools()
+            found, self._before = _of_pools(), {}
         for number, size in found.items():
             self.above[number] = max(self.above.get(number, 0), size)
 
