@@ -58,7 +58,12 @@ _GPU = {
     "lightning": ("Lightning-AI/pytorch-lightning", ["tests/tests_fabric"], "tests", ["tests_fabric/accelerators"]),
     "cudf": ("rapidsai/cudf", ["python/cudf/cudf/tests"], "python/cudf", ["cudf/tests/groupby"]),
     "cupy": ("cupy/cupy", ["tests", "setup.cfg"], ".", ["tests/cupy_tests/testing_tests"]),
-    "kornia": ("kornia/kornia", ["conftest.py", "tests", "testing", "pyproject.toml"], ".", ["tests/core", "--device=cpu"]),
+    "kornia": (
+        "kornia/kornia",
+        ["conftest.py", "tests", "testing", "pyproject.toml"],
+        ".",
+        ["tests/core", "--device=cpu", "--ignore=tests/core/test_module.py"],
+    ),
     "monai": ("Project-MONAI/MONAI", ["tests", "setup.cfg"], ".", ["tests/losses/test_dice_loss.py", "tests/networks/utils"]),
     "deepspeed": ("deepspeedai/DeepSpeed", ["tests", "deepspeed", "version.txt"], ".", ["tests/unit/comm/test_dist.py"]),
     "scipy-arrays": ("scipy/scipy", ["pytest.ini"], ".", ["--pyargs", "scipy.fft.tests.test_helper"]),

@@ -143,8 +143,8 @@ def _by_function(sites: Iterable[Site]) -> dict[tuple[str, ...], list[Site]]:
     found: dict[tuple[str, ...], list[Site]] = defaultdict(list)
     for site in sorted(sites, key=str):
         library, tag, at = site
-        function = (os.path.basename(at[0]), at[2]) if at else ()
-        found[(library, tag, *function)].append(site)
+        key = (library, tag, *((os.path.basename(at[0]), at[2]) if at else ()))
+        found[key].append(site)
     for each in found.values():
         each.sort(key=lambda site: site[2][1] if site[2] else 0)
     return found

@@ -86,6 +86,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     chosen = settings(config)
     watch()
+    from ._baselines import check
+
+    check(config)
     if chosen.mode == "off":
         return
     given: Any = getattr(config, "workerinput", None)

@@ -13,7 +13,7 @@ from .._typing import Any
 from . import _ours
 from ._options import MARKS, is_plain
 
-NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
+NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak", "gpu_peak"))
 _FIXTURES = frozenset(("gpu", "gpus"))
 
 _COMPARISONS = {
@@ -40,6 +40,9 @@ class Need:
         self.capability: list[tuple[str, tuple[int, ...]]] = []
         self.exclusive = False
         self.allowed: int | None = None  # bytes that may stay; None: any
+        self.peak: int | None = None  # bytes that may be in use at once on a GPU; None: any
+        self.baseline = False  # whether the peak is compared with the one of the baseline's file
+        self.tolerance = 0.0  # the part by which it may be higher
 
     def fits(self, capability: tuple[int, int]) -> bool:
         """Whether a compute capability is good enough."""
@@ -88,7 +91,14 @@ def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
-    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",)}[mark.name]
+    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",), "gpu_peak": ("limit", "tolerance")}[mark.name]
+    if mark.name == "gpu_peak":
+        try:
+            _fill_peak(need, mark)
+        except MarkError:
+            if not foreign:
+                raise
+        return
     if mark.args and not foreign:
         takes = f"keywords only: {', '.join(known)}" if known else "no arguments"
         raise MarkError(f"{mark.name} takes {takes}; got {texts.shown(mark.args[0])}")
@@ -107,6 +117,36 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
             need.capability = _capability(value)
         else:
             need.allowed = _size("gpu_leak(allow=...)", value)
+
+
+def _fill_peak(need: Need, mark: pytest.Mark) -> None:
+    given = {**dict(zip(("limit",), mark.args, strict=False)), **mark.kwargs}
+    wrong = [texts.shown(value) for value in mark.args[1:]] + [repr(name) for name in given if name not in ("limit", "tolerance")]
+    if wrong or (mark.args and "limit" in mark.kwargs):
+        raise MarkError(f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}")
+    need.peak = _size("gpu_peak", given["limit"]) if given.get("limit") is not None else None
+    need.baseline = need.peak is None
+    if "tolerance" not in given:
+        return
+    if need.peak is not None:
+        raise MarkError("gpu_peak takes a limit or a tolerance for the baseline, not both")
+    need.tolerance = tolerance("gpu_peak(tolerance=...)", given["tolerance"])
+
+
+def tolerance(name: str, value: Any) -> float:
+    """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
+    try:
+        if isinstance(value, str):
+            found = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found = float(value)
+        else:
+            raise ValueError
+        if not 0 <= found < 100:
+            raise ValueError
+    except ValueError:
+        raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}") from None
+    return found
 
 
 _OWN = pytest.StashKey[frozenset[str]]()
