@@ -244,13 +244,22 @@ def test_properties_are_those_attributes() -> None:
 
 def test_visible_devices_and_their_order_are_as_gpuconf_takes_them() -> None:
     spec = "T4,2xH100:1GiB,GB10,K80"
-    for order in ({}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}):
-        for value in (None, "", "2,0", "0,-1,1", "1,1", " +3abc"):
-            environment = order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value})
-            program = "print(json.dumps([c[1] for c in cards()] if cu.cuInit(0) == 0 else []))"
-            theirs = driver(program, spec, **environment)
-            ours = json.loads(run(OURS, spec, **environment).stdout)
-            assert theirs == [card[1] for card in ours], environment
+    orders: list[dict[str, str]] = [{}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}]
+    values = (None, "", "2,0", "0,-1,1", "1,1", " +3abc")
+    environments = [order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value}) for order in orders for value in values]
+    program = f"""
+    import json, os, gpuconf
+    for environment in {environments!r}:
+        for name in ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
+            os.environ.pop(name, None)
+        os.environ.update(environment)
+        gpuconf.reset()
+        print(json.dumps([d.uuid.split("-", 1)[1].replace("-", "") for d in gpuconf.visible_devices()]))
+    """
+    ours = map(json.loads, run(program, spec).stdout.splitlines())
+    for environment, cards in zip(environments, ours, strict=True):
+        program = "print(json.dumps([c[1] for c in cards()] if cu.cuInit(0) == 0 else []))"
+        assert driver(program, spec, **environment) == cards, environment
 
 
 def test_wsl() -> None:
