@@ -53,7 +53,7 @@ LEFT_OUT = {
         frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py frameworks/test_numba_own.py
         frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py frameworks/test_readme.py
         frameworks/test_run_with_libraries.py frameworks/test_segments.py frameworks/test_standins.py
-        frameworks/test_tensorflow.py frameworks/test_torch.py frameworks/test_torch_simulated.py
+        frameworks/test_tensorflow.py frameworks/test_torch.py frameworks/test_torch_simulated.py frameworks/test_values.py
         frameworks/test_torch_simulated_libraries.py
         gpu/test_unattended.py guard test_allocator_benchmarks.py
         test_c_abi.py test_cuda_driver.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py

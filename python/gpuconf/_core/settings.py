@@ -37,7 +37,7 @@ SETTINGS = (
         "",
         "text",
         "",
-        "cpu (default): the CPU computes what PyTorch does on simulated GPUs; none: only small tensors",
+        "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors",
     ),
     Setting("GPUCONF_SIMULATE_STRICT", "", "text", "", "1: what has no value on simulated GPUs is an error"),
     Setting(

@@ -44,7 +44,9 @@ def add_to(commands: Any) -> None:
         help="what PyTorch computes on simulated GPUs: all of it, by the CPU (default), or only small tensors (needs --simulate)",
     )
     parser.add_argument(
-        "--strict-values", action="store_true", help="make it an error if something on simulated GPUs has no value (needs --simulate)"
+        "--strict-values",
+        action="store_true",
+        help="make it an error if something on simulated GPUs has no value (needs --simulate)",
     )
     parser.add_argument(
         "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"

@@ -146,11 +146,11 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The
     environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends. With
-    ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only operations on
-    tensors below 64 KiB are computed; other results read as zero. ``None`` is the choice of ``GPUCONF_SIMULATE_VALUES``, else "cpu".
-    What runs on the simulated GPUs without a value, such as a Triton kernel, is counted and named when the process ends. With
-    ``strict=True`` or ``GPUCONF_SIMULATE_STRICT=1`` it is an error.
+    PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
+    With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only
+    operations on tensors below 64 KiB are computed; other results read as zero. ``None`` is the choice of
+    ``GPUCONF_SIMULATE_VALUES``, else "cpu". What runs on the simulated GPUs without a value, such as a Triton kernel, is counted
+    and named when the process ends. With ``strict=True`` or ``GPUCONF_SIMULATE_STRICT=1`` it is an error.
 
     Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another choice
     of values. Raises RuntimeError while device memory is in use, if the process has started a simulated driver of another version,

@@ -10,6 +10,7 @@ import torch
 
 from .._typing import Any
 from . import generators
+from .thread import state
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
 _recorded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
@@ -48,7 +49,11 @@ def install() -> None:
     def replay_and_compute(self: Any) -> None:
         source = generators.default_of(torch.device("cuda"))
         seed = generators.seed_of(source.initial_seed(), source.get_offset())
-        replay(self)
+        state.mark.value += 1
+        try:
+            replay(self)
+        finally:
+            state.mark.value -= 1
         torch.cuda.current_stream().synchronize()
         _compute(self, seed)
 

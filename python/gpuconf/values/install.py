@@ -9,9 +9,10 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import graphs, kernels, notice, small, sparse, unmarked
+from . import graphs, kernels, moves, notice, numbers, small, sparse, unmarked
 from .formulas import formula_of, refusal_of
 
+_only_small = False
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
@@ -30,9 +31,9 @@ _ALONE_NAMES = {
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
 }
-# They have one kernel for all devices, which launches kernels on a GPU, or makes a number a tensor on it, which no Python kernel can
-# be called with.
-_MORE = {"aten::copy_", "aten::pow.Scalar", "aten::pow.Scalar_out"}
+# They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
+# can be called with, or checks values.
+_MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
 # They allocate, or change sizes and storages, and launch nothing.
 _PLAIN = {
     "aten::empty.memory_format",
@@ -55,6 +56,10 @@ _PLAIN = {
     "aten::_use_cudnn_ctc_loss",
     "aten::_use_cudnn_ctc_loss.Tensor",
 }
+# Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key that comes
+# before those of the devices, and operations on the CPU pass through them, too.
+_HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
+_AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
 _SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
 
 
@@ -63,7 +68,10 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     unmarked.install(library, strict=strict)
     notice.install(machine, values)
     graphs.install()
-    small.only = values == "none"
+    if values == "none":
+        global _only_small
+        _only_small = moves.only_small = True
+        small.install()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a kernel is overridden
         _register_all()
@@ -87,6 +95,27 @@ def _overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
 
 
+def _original(overload: Any) -> Any:
+    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments."""
+    if _HAS_GET_KERNEL:
+        return torch.library.get_kernel(overload, "CUDA").call_boxed
+    redispatch = overload._handle.redispatch_boxed
+    return lambda keys, *args, **named: redispatch(keys & _AFTER_SELECTION, *args, **named)
+
+
+def _on_gpus_only(kernel: Any, overload: Any) -> Any:
+    """Make a kernel for a key that comes before those of all devices."""
+    redispatch, places = overload._handle.redispatch_boxed, kernels.tensor_places(overload)
+
+    def select(keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, places)
+        if (keys & _AFTER_SELECTION).highestPriorityTypeId() == torch._C.DispatchKey.CUDA:
+            return kernel(keys, *args, **named)
+        return redispatch(keys & _AFTER_SELECTION, *args, **named)
+
+    return select
+
+
 def _is_view(schema: Any) -> bool:
     return any(one.alias_info is not None and not one.alias_info.is_write for one in schema.arguments)
 
@@ -94,7 +123,7 @@ def _is_view(schema: Any) -> bool:
 def _register(name: str, overload: Any) -> None:
     if _is_view(overload._schema):
         return
-    original, formula, refusal = torch.library.get_kernel(overload, "CUDA"), formula_of(name), refusal_of(name)
+    original, formula, refusal = _original(overload), formula_of(name), refusal_of(name)
     if not refusal and formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
         refusal = "The CPU has no kernel for it"
     if refusal:
@@ -102,11 +131,19 @@ def _register(name: str, overload: Any) -> None:
         return
     operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
-        kernel = kernels.copying(operator)
-    elif any(tag in overload.tags for tag in _ALONE) or name in _ALONE_NAMES or "_to_sparse" in name:
+        kernel = kernels.copying(operator, only_small=_only_small)
+    elif name == "aten::_linalg_check_errors":
+        kernel = kernels.unless_inside(operator)
+    elif (
+        (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor")
+        or name in _ALONE_NAMES
+        or "_to_sparse" in name
+    ):
         kernel = kernels.alone(operator)
     else:
-        kernel = kernels.computing(operator)
+        kernel = kernels.computing(operator, only_small=_only_small)
+        if _only_small and name == "aten::zero_":
+            kernel = kernels.zeroing(kernel)
     _put(name, kernel, "CUDA")
 
 
@@ -114,4 +151,6 @@ def _put(name: str, kernel: Any, key: str) -> None:
     space, _, rest = name.partition("::")
     if space not in _libraries:
         _libraries[space] = torch.library.Library(space, "IMPL")
+    if key == "CUDA" and not _HAS_GET_KERNEL:
+        kernel, key = _on_gpus_only(kernel, _overload(name)), "BackendSelect"
     _libraries[space].impl(rest, kernel, key, with_keyset=True)

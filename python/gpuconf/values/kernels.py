@@ -8,12 +8,15 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import errors, generators, graphs, moves, numbers
+from . import errors, generators, graphs, moves, numbers, small
 from .thread import state
 
 _CPU = torch.device("cpu")
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+# PyTorch's kernels for them give work to the driver, which does it.
+_FILLS = ("aten::zero_", "aten::fill_.Scalar", "aten::fill_.Tensor")
 
 Kernel = Callable[..., Any]
 
@@ -32,12 +35,13 @@ class Operator:
         "returns",
         "takes_generator",
         "tensors",
+        "written",
     )
 
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
         self.name = overload.name()
-        self.original = original.call_boxed
+        self.original = original
         self.compute = compute or overload._handle.redispatch_boxed
         # Of each result, whether it is an argument that the operator wrote to.
         self.aliased = [one.alias_info is not None for one in schema.returns]
@@ -46,10 +50,17 @@ class Operator:
         # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
         self.advances = self.takes_generator or "dropout" in self.name
         self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
-        self.tensors = tuple(
-            at for at, one in enumerate(schema.arguments) if "Tensor" in str(one.type) and "List" not in str(one.type)
-        )
+        self.written = [
+            (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
+        ]
+        self.tensors = tensor_places(overload)
         self.out_names = [one.name for one in schema.arguments if one.is_out]
+
+
+def tensor_places(overload: Any) -> tuple[int, ...]:
+    """Return the places of an operator's arguments that are tensors."""
+    arguments = overload._schema.arguments
+    return tuple(at for at, one in enumerate(arguments) if "Tensor" in str(one.type) and "List" not in str(one.type))
 
 
 def arguments_on_cpu(value: Any) -> Any:
@@ -123,9 +134,10 @@ def replay(operator: Operator, targets: Any, args: Any, named: dict[str, Any], s
     write(operator, targets, run_on_cpu(operator, args, named, seed if operator.random else None))
 
 
-def computing(operator: Operator) -> Kernel:
+def computing(operator: Operator, *, only_small: bool) -> Kernel:
     """Make the kernel of an operator whose results PyTorch's kernel for CUDA allocates."""
     original, is_random, tensors = operator.original, operator.random, operator.tensors
+    fills = operator.name in _FILLS
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, tensors)
@@ -135,20 +147,30 @@ def computing(operator: Operator) -> Kernel:
         state.mark.value += 1
         try:
             source = draw(args, named) if is_random else None
+            if fills and graphs.capturing():
+                # As a node of the graph it would run before the replay computes what reads the tensor.
+                targets = arguments_on_cpu(args)
+                graphs.record(lambda seed: replay(operator, None, targets, named, seed))
+                return args[0]
             try:
                 results = original(keys, *args, **named)
             except RuntimeError as error:
                 if not errors.is_library(error):
                     raise
-                return moves.to_gpu(run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), source and source.seed), args)
+                return moves.to_gpu(
+                    run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), None if source is None else source.seed), args
+                )
             if source is not None and operator.advances:
                 source.done()
+            if only_small and not small.computes(operator, results, args, named):
+                small.leave(operator, results, args)
+                return results
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
             if graphs.capturing():
                 targets = arguments_on_cpu(results)
                 graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
-                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, source and source.seed))
+                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed))
             return results
         finally:
             state.mark.value -= 1
@@ -167,11 +189,11 @@ def alone(operator: Operator) -> Kernel:
         state.mark.value += 1
         try:
             source = draw(args, named) if operator.random else None
-            outs = [named.get(name) for name in operator.out_names]
+            outs = [named[name] for name in operator.out_names]
             cpu_named = named_on_cpu(named)
             for name, out in zip(operator.out_names, outs, strict=True):
                 cpu_named[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
-            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, source and source.seed)
+            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, None if source is None else source.seed)
             if source is not None and operator.advances:
                 source.done()
             if not outs:
@@ -187,12 +209,17 @@ def alone(operator: Operator) -> Kernel:
     return kernel
 
 
-def copying(operator: Operator) -> Kernel:
+def copying(operator: Operator, *, only_small: bool) -> Kernel:
     """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
     original = operator.original
 
-    def kernel(keys: Any, to: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-        if state.inside or not (to.layout is source.layout is torch.strided):
+    def kernel(keys: Any, to: torch.Tensor, source: Any, non_blocking: bool = False) -> torch.Tensor:
+        (source,) = numbers.as_tensors((source,), (0,))
+        if not (to.layout is source.layout is torch.strided):
+            return original(keys, to, source, non_blocking)
+        if only_small and to.is_cuda and small.is_large(to):
+            return to
+        if state.inside:
             return original(keys, to, source, non_blocking)
         state.inside = True
         state.mark.value += 1
@@ -202,6 +229,8 @@ def copying(operator: Operator) -> Kernel:
                 graphs.record(lambda _seed: target.copy_(values))
                 return to
             original(keys, to, source, non_blocking)
+            if only_small and source.is_cuda and small.is_large(source):
+                small.read(operator.name)
             if to.numel() and not moves.is_bytewise(to, source):
                 arguments_on_cpu(to).copy_(arguments_on_cpu(source))
             return to
@@ -212,12 +241,33 @@ def copying(operator: Operator) -> Kernel:
     return kernel
 
 
+def zeroing(kernel: Kernel) -> Kernel:
+    """Make the kernel of ``zero_`` where only small tensors are computed: memory that is never written is zero."""
+
+    def kernel_of_small(keys: Any, target: torch.Tensor) -> torch.Tensor:
+        if target.layout is torch.strided and small.is_never_written(target):
+            return target
+        return kernel(keys, target)
+
+    return kernel_of_small
+
+
+def unless_inside(operator: Operator) -> Kernel:
+    """Make the kernel of a check of values, which inside an operator has none yet: the CPU's kernel makes the same check."""
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        return None if state.inside else operator.original(keys, *args, **named)
+
+    return kernel
+
+
 def refusing(overload: Any, original: Any, instead: str) -> Kernel:
     """Make the kernel of an operator that the CPU cannot compute. Inside another one, PyTorch's kernel allocates."""
+    places = tensor_places(overload)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside:
-            return original.call_boxed(keys, *args, **named)
+            return original(keys, *numbers.as_tensors(args, places), **named)
         raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
 
     return kernel

@@ -7,6 +7,9 @@ import torch
 
 from .._typing import Any
 from .memory import on_cpu
+from .small import LIMIT
+
+only_small = False  # see small.py
 
 _COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
@@ -41,6 +44,8 @@ def fill(result: Any, value: Any) -> None:
     if isinstance(result, torch.Tensor):
         if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
             return  # what only one of the devices keeps for the backward pass
+        if only_small and result.is_cuda and result.untyped_storage().nbytes() >= LIMIT:
+            return
         target = on_cpu(result) if result.is_cuda else result
         if not isinstance(value, torch.Tensor):
             value.fill(target)  # see formulas/results.py

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python numbers in the place of tensors.
 
-PyTorch makes a tensor of a number in ``x * 0.5`` that takes part in type promotion as a number, and gives it to a Python kernel as a
-number. A kernel that is called from there needs such a tensor again. Nothing makes one by itself, but a detached one is one, too.
+PyTorch makes a tensor of a number in ``x * 0.5`` that takes part in type promotion as a number, and gives it to a Python kernel as
+a number. A kernel that is called from there needs such a tensor again. Nothing makes one by itself, but a detached one is one, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _template(value: Any) -> torch.Tensor:
     """Return the tensor that autograd saves of a number."""
     with torch.inference_mode(False), torch.enable_grad():
         factor = torch.zeros((), dtype=torch.complex64, device="cpu", requires_grad=True)
-        saved: torch.Tensor = (factor * value).grad_fn._saved_other  # type: ignore[union-attr]
+        saved: torch.Tensor = (factor * value).grad_fn._saved_other
         return saved
 
 

@@ -12,10 +12,50 @@ import torch
 
 from .._typing import Any
 from . import moves, numbers
-from .kernels import Kernel, arguments_on_cpu, named_on_cpu
+from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
 from .thread import state
 
-_PACKETS = ["_coalesce", "_sparse_csr_prod", "_sparse_csr_sum", "_sparse_log_softmax", "_sparse_log_softmax_backward_data", "_sparse_mask_projection", "_sparse_softmax", "_sparse_softmax_backward_data", "_sparse_sparse_matmul", "_sparse_sum_backward", "_spsolve", "_to_dense", "_to_sparse", "_to_sparse_bsc", "_to_sparse_bsr", "_to_sparse_csc", "_to_sparse_csr", "add", "add_", "addmm", "addmm_", "addmv", "any", "baddbmm", "bmm", "cat", "hspmm", "index_select", "mm", "mul", "mul_", "mv", "sparse_mask", "sparse_sampled_addmm", "sspaddmm", "sub", "sub_", "sum", "triangular_solve"]
+_PACKETS = [
+    "_coalesce",
+    "_sparse_csr_prod",
+    "_sparse_csr_sum",
+    "_sparse_log_softmax",
+    "_sparse_log_softmax_backward_data",
+    "_sparse_mask_projection",
+    "_sparse_softmax",
+    "_sparse_softmax_backward_data",
+    "_sparse_sparse_matmul",
+    "_sparse_sum_backward",
+    "_spsolve",
+    "_to_dense",
+    "_to_sparse",
+    "_to_sparse_bsc",
+    "_to_sparse_bsr",
+    "_to_sparse_csc",
+    "_to_sparse_csr",
+    "add",
+    "add_",
+    "addmm",
+    "addmm_",
+    "addmv",
+    "any",
+    "baddbmm",
+    "bmm",
+    "cat",
+    "hspmm",
+    "index_select",
+    "mm",
+    "mul",
+    "mul_",
+    "mv",
+    "sparse_mask",
+    "sparse_sampled_addmm",
+    "sspaddmm",
+    "sub",
+    "sub_",
+    "sum",
+    "triangular_solve",
+]
 
 
 def names(key: str) -> Iterator[str]:
@@ -29,7 +69,7 @@ def names(key: str) -> Iterator[str]:
 def computing(overload: Any) -> Kernel:
     """Make the kernel of an operator on sparse tensors."""
     arguments = overload._schema.arguments
-    tensors = tuple(at for at, one in enumerate(arguments) if "Tensor" in str(one.type) and "List" not in str(one.type))
+    tensors = tensor_places(overload)
     written = [(at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
 
     def kernel(_keys: Any, *args: Any, **named: Any) -> Any:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ran on simulated GPUs without a value: launches and calls of CUDA's libraries outside the operations that are computed.
 
-The libraries that stand in for CUDA's count them by name. They are named once, when the process ends. In a strict simulation each is
-an error, which PyTorch raises.
+The libraries that stand in for CUDA's count them by name. They are named once, when the process ends. In a strict simulation each
+is an error, which PyTorch raises.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: flash, memory-efficient and cuDNN's, forward and backward.
 
-All have one formula. Scores are summed in float32, as the kernels for CUDA do. Without dropout the CPU's own flash attention computes
-it, where it can. What the dropout left out is drawn again for the backward pass, from the seed that the forward pass keeps where the
-kernels for CUDA keep theirs.
+All have one formula. Scores are summed in float32, as the kernels for CUDA do. Without dropout the CPU's own flash attention
+computes it, where it can. What the dropout left out is drawn again for the backward pass, from the seed that the forward pass keeps
+where the kernels for CUDA keep theirs.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..._typing import Any
 from ..generators import seeded
 from .results import Part, Seed, read_seed
 
-Tensor = torch.Tensor
 _fast = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _fast_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
 class _Call:
-    """An attention over (batch, heads, sequence, width). ``causal`` is "", "top" or "bottom", where the last query sees all keys."""
+    """An attention over (batch, heads, sequence, width).
+
+    ``causal`` is "", "top" or "bottom", where the last query sees all keys.
+    """
 
     def __init__(
         self,
@@ -129,7 +132,7 @@ def _forward(call: _Call) -> tuple[Tensor, Part, Any]:
 
 
 def _new_seed() -> int:
-    return torch.default_generator.initial_seed() & 0x7FFFFFFFFFFFFFFF
+    return int(torch.default_generator.initial_seed()) & 0x7FFFFFFFFFFFFFFF
 
 
 def _top(is_causal: bool) -> str:

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import torch
-
-Tensor = torch.Tensor
+from torch import Tensor
 
 
 def _sum(gates: Tensor, other: Tensor, first: Tensor | None, second: Tensor | None) -> Tensor:

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..._typing import Any
 
-Tensor = torch.Tensor
 _aten = torch.ops.aten
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..._typing import Any
 
-Tensor = torch.Tensor
 _aten = torch.ops.aten
 
 
@@ -32,6 +32,26 @@ def fused_dropout(x: Tensor, keep: float, generator: torch.Generator | None = No
 def masked_scale(x: Tensor, mask: Tensor, scale: float) -> Tensor:
     """``aten::_masked_scale``."""
     return x * mask * scale
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    by_frequency: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    weights: Tensor | None = None,
+    with_end: bool = False,
+    padding: int = -1,
+) -> tuple[Tensor, ...]:
+    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in; CUDA's kernels always tell it."""
+    arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
+    out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
+    if bags.numel() == 0 and indices.numel():
+        starts = offsets[:-1] if with_end else offsets
+        bags = torch.bucketize(torch.arange(indices.numel(), dtype=starts.dtype, device="cpu"), starts, right=True) - 1
+    return out, bags, sizes, largest
 
 
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:

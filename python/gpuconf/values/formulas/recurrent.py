@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ..._typing import Any
 from .. import generators
 from .results import Seed, read_seed
 
-Tensor = torch.Tensor
 _LSTM, _GRU = 2, 3
-_RUN = {0: torch._VF.rnn_relu, 1: torch._VF.rnn_tanh, _LSTM: torch._VF.lstm, _GRU: torch._VF.gru}  # type: ignore[attr-defined]
+_RUN = {0: torch._VF.rnn_relu, 1: torch._VF.rnn_tanh, _LSTM: torch._VF.lstm, _GRU: torch._VF.gru}
 _KEYS = torch._C.DispatchKey
 
 
@@ -81,7 +81,7 @@ def backward(
         leaves = [None if one is None else one.detach().requires_grad_() for one in (x, hx, cx, *weight)]
         rest = (per_layer, layers, batch_first, dropout, train, both, sizes)
         with generators.DefaultSeeded(read_seed(reserve)):
-            results = _run(leaves[0], leaves[3:], leaves[1], leaves[2], mode, rest)  # type: ignore[arg-type]
+            results = _run(leaves[0], leaves[3:], leaves[1], leaves[2], mode, rest)
         pairs = [(one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None]
         wanted = [one for one in leaves if one is not None]
         found = torch.autograd.grad([one for one, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True)

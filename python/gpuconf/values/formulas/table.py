@@ -52,6 +52,7 @@ _BY_NAME = {
     "_thnn_fused_gru_cell_backward": cells.gru_backward,
     "_cudnn_rnn": recurrent.forward,
     "_cudnn_rnn_backward": recurrent.backward,
+    "_embedding_bag": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
     "_masked_scale": products.masked_scale,
     "cudnn_grid_sampler": products.grid_sampler,
