@@ -41,10 +41,10 @@ def test_properties_have_the_layout_of_the_version(cuda: int, function: str, mul
 def test_what_is_not_written_is_refused_and_noted_once() -> None:
     program = """
     cuda.gpuconf_runtime_noted.restype = c_char_p
-    print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None), cuda.cuptiGetVersion(None))
+    print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None), cuda.cuptiEventGroupSetsCreate(None))
     print(*map(cuda.gpuconf_runtime_noted, range(4)))
     """
-    assert run(program) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiGetVersion' None"]
+    assert run(program) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiEventGroupSetsCreate' None"]
 
 
 def test_an_empty_library_is_the_one_of_its_name(tmp_path: Path) -> None:

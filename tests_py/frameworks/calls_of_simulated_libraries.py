@@ -29,7 +29,7 @@ def attempt(name: str, call: Callable[[], Any]) -> None:
 
 
 def attempt_solver(name: str, call: Callable[[], Any]) -> None:
-    """Some of PyTorch's solvers look at values, which are not there: only what a library says is a failure."""
+    """Some of PyTorch's solvers read values, which are unknown here: only a library's own error is a failure."""
     before = len(failed)
     attempt(name, call)
     failed[before:] = [text for text in failed[before:] if "cusolver" in text or "CUBLAS" in text or "CUDA error" in text]

@@ -24,7 +24,7 @@ RUNTIMES = (
     "nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-runtime-cu12==12.6.77", "nvidia-cuda-runtime-cu12==12.8.90",
     "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-runtime==13.2.86",
 )  # fmt: skip
-# The wheel, its header, and what the header calls the status of what is not supported.
+# The wheel, its header, and the header's name for the status that an unsupported call returns.
 LIBRARIES = {
     "cublas": ("nvidia-cublas==13.4.1.3", "cublas_api.h", "CUBLAS_STATUS_NOT_SUPPORTED"),
     "cufft": ("nvidia-cufft==12.2.0.57", "cufft.h", "CUFFT_NOT_SUPPORTED"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs, and who is told of their launches. */
+/* Graphs, and the function that is called at their launches. */
 #include "unmarked.h"
 
 #define IN_CONTEXT(call) \
@@ -14,7 +14,7 @@ EXPORT int cudaGraphInstantiate(void **out, void *graph, unsigned long long flag
 
 EXPORT int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) { return cudaGraphInstantiate(out, graph, flags); }
 
-/* What the graph copies and fills is done by the driver. Its kernels' results are whose that is told of the launch. */
+/* What the graph copies and fills is done by the driver. The function that is called at the launch computes what its kernels would. */
 static int replay(void *executable, void *stream) {
 	void (*call)(void *) = __atomic_load_n(&launched, __ATOMIC_ACQUIRE);
 	int result = call == NULL ? computes("cudaGraphLaunch") : SUCCESS;

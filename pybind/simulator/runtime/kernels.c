@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of kernels, which a library registers when it is loaded: about 30,000 in PyTorch's. Names are only made up when asked for. */
+/* The names of kernels, which a library registers when it is loaded: about 30,000 in PyTorch's. A name is made readable at its first use. */
 #include "kernels.h"
 
 #include "unmarked.h"

@@ -19,9 +19,3 @@ TRANSFER(cuFileWrite)
 	}
 NO_MEMORY(nvshmem_malloc)
 NO_MEMORY(nvshmem_ptr)
-
-EXPORT int cuptiGetResultString(int result, const char **text) {
-	(void)result;
-	*text = "not supported on a simulated GPU";
-	return SUCCESS;
-}
