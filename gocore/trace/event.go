@@ -47,7 +47,7 @@ type Event struct {
 // BlockUnit is what pools round sizes up to.
 const BlockUnit = 256
 
-// Hidden reports whether an event is none of the trace, but stands for a segment that there was before.
+// Hidden reports whether an event is not part of the trace, but stands for a segment that there was before.
 func (e Event) Hidden() bool { return e.Before && e.Action != Allocate }
 
 // Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools do.

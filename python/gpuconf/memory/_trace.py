@@ -229,7 +229,7 @@ def _is_open_ended(file: Any) -> bool:
 
 
 def _as_profile(name: str, file: Any) -> int | None:
-    """Return a descriptor of what a profiler's file contains as CSV, or None if the file is none, or a pipe."""
+    """Return a descriptor of what a profiler's file contains as CSV, or None for other files and for pipes."""
     try:
         start = os.pread(file.fileno(), 16, 0)
     except OSError:
