@@ -62,6 +62,10 @@ test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
 	$(BIN)/python -m pytest --ignore tests_py/integrations
 
+.PHONY: test-foreign
+test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
+	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
+
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
 
