@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _lock = module_lock(globals(), "_lock")
 _waiting: dict[str, Callable[[], None]] = {}
 _before: dict[str, Callable[[], None]] = {}
+_right_after: dict[str, Callable[[], None]] = {}  # before those that wait
 
 
 class _Finder:
@@ -63,6 +64,10 @@ def _wrap(name: str, loader: Any) -> None:
             first()
         execute(module)
         with _lock:
+            second = _right_after.pop(name, None)
+        if second is not None:
+            second()
+        with _lock:
             then = _waiting.pop(name, None)
         if then is not None:
             then()
@@ -76,6 +81,12 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
         _waiting[name] = then
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
+
+
+def right_after_import(name: str, do: Callable[[], None]) -> None:
+    """Like `when_imported`, before that callback. For one that is called while ``before_import``'s callback runs."""
+    with _lock:
+        _right_after[name] = do
 
 
 def before_import(name: str, do: Callable[[], None]) -> None:

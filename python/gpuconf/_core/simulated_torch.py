@@ -115,7 +115,7 @@ def _before() -> None:
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
         _load(folder)
         _started_on = machine
-        import_hook.when_imported("torch", _after)
+        import_hook.right_after_import("torch", _after)
     elif os.path.isdir(folder):
         from . import notices
 
