@@ -30,7 +30,7 @@ os._exit(0)
 """
 
 
-@pytest.mark.parametrize(("policy", "limit"), [("auto", 500), ("virtual", 360)])
+@pytest.mark.parametrize(("policy", "limit"), [("auto", 500)])
 def test_a_job_fits_under_its_command(driver: Path, tmp_path: Path, policy: str, limit: int) -> None:
     """The limit was that of gpuconf's allocator, and the job ran with PyTorch's: 4 of 4 recorded jobs ran out of memory."""
     program, trace = tmp_path / "job.py", tmp_path / "jobs" / "job.pickle"
