@@ -422,7 +422,7 @@ void give_to(const struct budget *budget, int place, uint64_t bytes)
 }
 
 /*
- * The sum without what another process tries to take and gives back at once: the least of some looks, unless nothing is undecided. With such
+ * The sum without what another process tries to take and returns at once: the least of some looks, unless nothing is undecided. With such
  * an attempt in it, the peak of a card was sometimes a few MiB above a limit that held.
  */
 static uint64_t taken(const struct budget *budget, int place)
