@@ -422,19 +422,20 @@ void give_to(const struct budget *budget, int place, uint64_t bytes)
 }
 
 /*
- * The sum without what another process tries to take and returns at once: the least of some looks, unless nothing is undecided. With such
- * an attempt in it, the peak of a card was sometimes a few MiB above a limit that held.
+ * What a card's peak may be raised to. While anything is undecided the sum may be too large: another process tries to take memory and is
+ * about to give it back, or memory that the driver has just reserved for a request is in the sum twice, as the request's and as the pool's.
+ * Such a sum counts up to the limit. A look is short, and so are most attempts: the least of a few looks is nearer.
  */
-static uint64_t taken(const struct budget *budget, int place)
+static uint64_t known_sum(const struct budget *budget, int place)
 {
 	int undecided = 1;
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, limit = budget->file->card[place].limit;
 
 	for (int look = 0; undecided && look < 64; look++) {
 		uint64_t total = sum(budget, place, &undecided);
 		least = !undecided || total < least ? total : least;
 	}
-	return least;
+	return undecided && least > limit ? limit : least;
 }
 
 void take_beyond(struct budget *budget, int place, uint64_t bytes)
@@ -443,7 +444,7 @@ void take_beyond(struct budget *budget, int place, uint64_t bytes)
 		return;
 	__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 	if ((bytes & BYTES_MASK) != 0) /* else it is a mark only */
-		raise_peak(&budget->file->card[place].peak, taken(budget, place));
+		raise_peak(&budget->file->card[place].peak, known_sum(budget, place));
 }
 
 void mark_pools_in(const struct budget *budget, int place, int64_t bytes)
