@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import struct
 import subprocess
 import sys
