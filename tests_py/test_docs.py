@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import os
 import re
 import shlex
@@ -163,3 +164,15 @@ share-a-card-between-two-services split-a-card test-gpu-code-in-ci
 
 def test_each_task_has_its_page() -> None:
     assert {path.stem for path in (ROOT / "docs" / "howto").glob("*.md")} == set(HOW_TO.split())
+
+
+def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    terms = [line for line, after in itertools.pairwise(page.splitlines()) if after.startswith(": ")]
+    messages = [message for line in terms for message in re.findall(r"\*\*(.*?)\*\*", line)]
+    sources = [
+        path for part in ("gocore", "pybind", "python") for path in (ROOT / part).rglob("*") if path.suffix in {".c", ".go", ".py"}
+    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert len(messages) > 10
+    assert [message for message in messages if message not in text] == []
