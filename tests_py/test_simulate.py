@@ -96,7 +96,7 @@ BAD_SPECS = {
     "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, Thor-128GB, Orin-64GB, RTX5090, H200-141GB',
+    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, Thor-128GB',
     "A100-64GB": 'unknown GPU model "A100-64GB"; did you mean ',
     "0xT4": "must be from 1 to 64",
     "65xT4": "must be from 1 to 64",

@@ -64,7 +64,7 @@ LEFT_OUT = {
         test_simulated_nccl.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
+        test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
         test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
