@@ -28,10 +28,6 @@ train, config = str, 1
 futures = client.map(train, [1, 2])
 """
 AROUND = {
-    ("README.md", "cluster = gpuconf.dask.LocalCluster(workers_per_gpu=4)"): (
-        "import gpuconf, gpuconf.dask, gpuconf.ray\ntrain, x = str, 1",
-        "client.close()\ncluster.close()",
-    ),
     ("docs/clusters.md", "import distributed"): ("configs = [1, 2]", ""),
     ("docs/clusters.md", "client.register_plugin("): (CLIENT, "client.shutdown()"),
     ("docs/clusters.md", "client.submit("): (
@@ -158,7 +154,7 @@ def test_each_error_class_has_cause_and_fix() -> None:
 
 HOW_TO = """
 find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy run-a-tensorflow-1-script
-share-a-card-between-two-services split-a-card test-gpu-code-in-ci
+share-a-card-between-two-services share-a-server split-a-card test-gpu-code-in-ci
 """
 
 
