@@ -10,10 +10,11 @@
 //	S0  no runtime                  no State exists yet; the caller handles this
 //	S1  runtime, not enumerated     New(nil): switches may be set; TakeSwitches carries them over to S2
 //	S2  enumerated                  New: everything may be set
-//	SB  built by sessions           Build: setters accept what is already built, and any number of threads
+//	SB  built by sessions           Build: everything may still be set, as in TensorFlow
 //	S3  initialized                 Initialize: only equal values may be set; this state is final
 //
-// SB differs from S3 because a session has its own layout, which need not match the configuration. A caller goes from S2 to S3
+// SB differs from S3 because a session has its own layout, which need not match the configuration. Changed says whether a setting
+// was made since; then Initialize builds anew what differs. A caller goes from S2 to S3
 // in three steps: Layout returns what to build, the caller builds it, and Initialize records the call that caused it. If Layout or
 // building fails, the State remains in S2, where it can be corrected and tried again.
 //
@@ -41,7 +42,7 @@
 //
 //	(*) TensorFlow accepts the value and fails or misbehaves later.
 //
-//	call               "same" is                                      same  different in S2  different in S3: FailedPrecondition (**)
+//	call               "same" is                                      same  different in S2  different in S3: FailedPrecondition
 //	SetVisible         order and duplicates count                     ok    stored           Visible devices cannot be modified ...
 //	SetGrowth          1 is True, 0 is False; None is neither         ok    stored           Physical devices cannot be modified ...
 //	SetLogicalConfigs  10 is 10.0; a list is no tuple; never set      ok    stored           Virtual devices cannot be modified ...
@@ -49,10 +50,6 @@
 //	SetIntraOpThreads  what is stored: None at first, not 0           ok    stored           Intra op parallelism cannot be modified ...
 //	SetInterOpThreads  likewise                                       ok    stored           Inter op parallelism cannot be modified ...
 //	other switches     -                                              ok    stored           stored
-//
-//	(**) Also in SB, unless the value matches what is built: the physical devices that have logical devices; the growth of the
-//	logical devices on the device; their limits and priorities (any value for a hidden device). Threads are stored: they are not
-//	part of what is built.
 //
 // # Evaluation
 //

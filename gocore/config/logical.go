@@ -3,9 +3,7 @@
 package config
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"gpuconf/gocore/status"
 )
@@ -45,36 +43,11 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	if stored := s.logical[index]; stored != nil && stored.equal(configs) {
 		return nil
 	}
-	hidden := !slices.Contains(s.visible, index)
-	if s.frozen(func(built []LayoutDevice) bool { return hidden || splitAs(built, index, configs.Items) }) {
+	if s.initialized {
 		return s.tooLate("Virtual devices cannot be modified after being initialized", "Set logical devices")
 	}
-	s.logical[index] = configs.clone()
+	s.logical[index], s.changed = configs.clone(), true
 	return nil
-}
-
-// splitAs reports whether the logical devices of a physical device match items.
-func splitAs(built []LayoutDevice, physical int, items []LogicalConfig) bool {
-	items = slices.Clone(items)
-	slices.SortStableFunc(items, func(a, b LogicalConfig) int { return cmp.Compare(valueOr(a.Ordinal, 0), valueOr(b.Ordinal, 0)) })
-	for _, d := range built {
-		if d.Physical != physical {
-			continue
-		}
-		if len(items) == 0 || !d.isAsked(items[0]) {
-			return false
-		}
-		items = items[1:]
-	}
-	return len(items) == 0
-}
-
-func (d LayoutDevice) isAsked(item LogicalConfig) bool {
-	if item.MemoryLimitMiB == nil { // a CPU
-		return !d.Limited
-	}
-	limit, _ := ExplicitLimit(*item.MemoryLimitMiB)
-	return d.Limited && d.LimitBytes == limit && d.Priority == int(valueOr(item.Priority, 0))
 }
 
 // validLogicalConfigs validates configs alone: first TensorFlow's checks, then numbers that TensorFlow accepts but misbehaves on

@@ -23,9 +23,10 @@ type State struct {
 	switches switches
 	imported Options // from Import; its lists are in visible and logical
 
-	built       []LayoutDevice // what sessions have built, in SB; never changes
-	initialized bool           // S3
-	origin      string         // the call that built the devices: "file:line (call)", or ""
+	built       bool   // SB: sessions have built devices
+	changed     bool   // in SB: a setter was called since, and what is built may differ from the configuration
+	initialized bool   // S3
+	origin      string // the call that built the devices: "file:line (call)", or ""
 }
 
 // New returns the state after enumeration: all devices visible, nothing configured.
@@ -66,31 +67,28 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. From now on setters accept only
-// values that match what is built. origin is the call that opened the session, as "file:line (call)", for the errors of later
-// setters. In S3 Build does nothing.
-func (s *State) Build(layout Layout, origin string) {
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. As in TensorFlow, the
+// configuration stays open. In S3 Build does nothing.
+func (s *State) Build() {
 	if !s.initialized {
-		s.built, s.origin = layout.Devices, origin
+		s.built, s.changed = true, false
 	}
 }
 
-// Initialize goes from S2 or SB to S3: from now on only equal values may be set. In S2 the caller has just built a Layout, and
-// origin is the call that caused it. A second call does nothing.
+// Changed reports whether, in SB, a setting was made after the last session built devices: they may have to be built again.
+func (s *State) Changed() bool { return s.built && s.changed }
+
+// Initialize goes from S2 or SB to S3: from now on only equal values may be set. origin is the call that caused it, as
+// "file:line (call)", for the errors of later setters. A second call does nothing.
 func (s *State) Initialize(origin string) {
-	if !s.Initialized() {
+	if !s.initialized {
 		s.origin = origin
 	}
-	s.initialized, s.built = true, nil
+	s.initialized, s.built, s.changed = true, false, false
 }
 
 // Initialized reports whether devices exist: state SB or S3.
-func (s *State) Initialized() bool { return s.initialized || s.built != nil }
-
-// frozen reports whether it is too late to set a new value: always in S3, and in SB unless the value matches what is built.
-func (s *State) frozen(asksFor func(built []LayoutDevice) bool) bool {
-	return s.initialized || s.built != nil && !asksFor(s.built)
-}
+func (s *State) Initialized() bool { return s.initialized || s.built }
 
 // gpuIndices are the GPUs among the physical devices.
 func (s *State) gpuIndices() (indices []int) {

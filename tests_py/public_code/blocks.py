@@ -260,6 +260,13 @@ def _git(directory: str, *arguments: str) -> bytes:
     return subprocess.run(["git", f"--git-dir={directory}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
 
 
+def _matching(directory: str) -> set[str]:
+    """The files that match: `git grep` is much faster than reading each file."""
+    command = ["git", f"--git-dir={directory}", "grep", "-l", "-z", "-E", HIT.pattern, "HEAD", "--", "*.py", "*.ipynb"]
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace")
+    return {name.removeprefix("HEAD:") for name in found.split("\0")}
+
+
 def blocks_of(directory: str) -> tuple[dict[str, str], int]:
     """Return the blocks of a repository that the rule takes, by path, and how many there were."""
     listed = _git(directory, "ls-tree", "-r", "-l", "-z", "HEAD").decode(errors="replace").split("\0")
@@ -272,7 +279,7 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
         if path.endswith((".py", ".ipynb")) and size.isdigit() and int(size) <= _LARGEST:
             paths.append(path)
     found: dict[str, str] = {}
-    for path in sorted(paths):
+    for path in sorted(set(paths) & _matching(directory)):
         try:
             data = _git(directory, "show", f"HEAD:{path}")
             if not HIT.search(data.decode(errors="replace")):

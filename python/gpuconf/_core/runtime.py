@@ -35,6 +35,7 @@ class _State:
 
     __slots__ = (
         "at_enumeration",
+        "encoded",
         "full_names",
         "generation",
         "host_visible",
@@ -55,6 +56,7 @@ class _State:
         self.positions: dict[Any, int] = {}
         self.simulated = ""
         self.logical: list[LogicalDevice] | None = None
+        self.encoded = ""  # the core's description of the logical devices
         self.origin = ""  # the call that initialized the runtime, as "file:line (function)"
         self.joined = False  # whether a session built the logical devices, and nothing else has used them yet
         self.full_names: dict[str, str] = {}
@@ -212,6 +214,8 @@ def initialize(function: str) -> None:
         finally:
             publish()
         current.origin = origin
+        if current.logical is not None and current.encoded != encoded:  # settings made after a session have replaced them
+            _drop_logical()
         if current.logical is None:
             _list_logical(encoded)
         current.joined = False
@@ -226,7 +230,16 @@ def _list_logical(encoded: str) -> None:
     current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
     current.host_visible = listed["host_visible"]
     current.published = identified(listed["published"])
+    current.encoded = encoded
     current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
+
+
+def _drop_logical() -> None:
+    """Forget the logical devices, which others replace. The caller holds the lock."""
+    current.logical = None
+    current.full_names.clear()
+    current.ordinals.clear()
+    current.generation += 1
 
 
 def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:
@@ -243,10 +256,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
         finally:
             publish()
         if receipt & 1 and current.logical is not None:  # the session replaced them
-            current.logical = None
-            current.full_names.clear()
-            current.ordinals.clear()
-            current.generation += 1
+            _drop_logical()
         if not cpus_only and current.logical is None:
             current.joined, current.origin = first, origin
             _list_logical(core.pybind_LogicalDevices())

@@ -26,7 +26,7 @@ def list_local_devices(session_config: ConfigProto | None = None) -> list[Device
     [('/device:GPU:0', 84011909120), ('/device:GPU:1', 84011909120)]
     """
     with runtime.unchanged():  # no reset comes between the session and the cards
-        session = Session(graph=Graph(), config=session_config)
+        session = Session(graph=Graph(), config=ConfigProto() if session_config is None else session_config)
         try:
             rows = session.list_devices()
         finally:
