@@ -118,7 +118,7 @@ func (s *State) evaluateLogical(e evaluation) error {
 }
 
 func someButNotAll(what, device string, given, of int) error {
-	return status.Errorf(status.InvalidArgument,
+	return status.Errorf(status.Value,
 		"%s must be specified for all virtual devices: on %s, %d of %d have one", what, device, given, of)
 }
 
@@ -144,7 +144,7 @@ func countOrdinals(items []LogicalConfig) (n int) {
 func (s *State) evaluateGrowth(e *evaluation) error {
 	for i, index := range e.visibleGPUs {
 		if i > 0 && !equalPointers(s.growth[index], s.growth[e.visibleGPUs[0]]) {
-			return status.Errorf(status.InvalidArgument, "Memory growth cannot differ between GPU devices: %s. "+
+			return status.Errorf(status.Value, "Memory growth cannot differ between GPU devices: %s. "+
 				"Set the same value for all of them, or hide some with set_visible_devices", s.growthValues(e.visibleGPUs))
 		}
 	}

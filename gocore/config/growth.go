@@ -31,11 +31,11 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	}
 	device := s.physical[index]
 	if s.logical[index] != nil {
-		return status.Errorf(status.InvalidArgument, "Cannot set memory growth on device when virtual devices configured: "+
+		return status.Errorf(status.Value, "Cannot set memory growth on device when virtual devices configured: "+
 			"%s has a logical device configuration", device.Name)
 	}
 	if device.Type != "GPU" {
-		return status.Errorf(status.InvalidArgument,
+		return status.Errorf(status.Value,
 			"Cannot set memory growth on non-GPU and non-Pluggable devices: %s is a %s", device.Name, device.Type)
 	}
 	if badType != "" {

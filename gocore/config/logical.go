@@ -59,7 +59,7 @@ func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 	case "GPU":
 		return validForGPU(configs.Items)
 	}
-	return status.Errorf(status.InvalidArgument, "Virtual devices are not supported for %s", deviceType)
+	return status.Errorf(status.Value, "Virtual devices are not supported for %s", deviceType)
 }
 
 func validForCPU(items []LogicalConfig) error {
@@ -67,13 +67,13 @@ func validForCPU(items []LogicalConfig) error {
 	for _, item := range items {
 		switch { // the double spaces are TensorFlow's
 		case item.MemoryLimitMiB != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting memory limit on CPU virtual devices is currently not supported"+remedy)
 		case item.Priority != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting experimental_priority on CPU virtual  devices is currently not supported"+remedy)
 		case item.Ordinal != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting experimental_device_ordinal on CPU virtual  devices is currently not supported"+remedy)
 		}
 	}
@@ -83,7 +83,7 @@ func validForCPU(items []LogicalConfig) error {
 func validForGPU(items []LogicalConfig) error {
 	for i, item := range items {
 		if item.MemoryLimitMiB == nil {
-			return status.Errorf(status.InvalidArgument, "Setting memory limit is required for GPU virtual devices: "+
+			return status.Errorf(status.Value, "Setting memory limit is required for GPU virtual devices: "+
 				"entry %d has no memory_limit. Set memory_limit, in MiB, in every LogicalDeviceConfiguration", i)
 		}
 	}
@@ -105,7 +105,7 @@ func validForGPU(items []LogicalConfig) error {
 // does so only when it evaluates the configuration.
 func validInt32(what string, value *int64) error {
 	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {
-		return status.Errorf(status.InvalidArgument, "Value out of range: %d: %s must fit in 32 bits", *value, what)
+		return status.Errorf(status.Value, "Value out of range: %d: %s must fit in 32 bits", *value, what)
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 	if i := slices.Index(s.physical, dev.Device); i >= 0 {
 		return i, nil
 	}
-	return 0, status.Errorf(status.InvalidArgument, "The PhysicalDevice must be one obtained from calling "+
+	return 0, status.Errorf(status.Value, "The PhysicalDevice must be one obtained from calling "+
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
@@ -121,7 +121,7 @@ func (s *State) unrecognized(dev Arg) error {
 	if len(names) == 0 {
 		known = "there are no physical devices"
 	}
-	return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: %s", dev.repr(), known)
+	return status.Errorf(status.Value, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 
 // tooLate is the error of a setter that is called after initialization: TensorFlow's text, the call that initialized the runtime,
@@ -135,6 +135,6 @@ func (s *State) tooLate(text, remedy string) error {
 	if !strings.HasSuffix(text, ".") {
 		separator, by = ": ", "t"+by[1:]
 	}
-	return status.Errorf(status.FailedPrecondition,
+	return status.Errorf(status.State,
 		"%s%s%s. %s before the first call that needs a device, or call gpuconf.reset() first.", text, separator, by, remedy)
 }

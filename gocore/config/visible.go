@@ -35,7 +35,7 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 			return err
 		}
 		if deviceType != nil && dev.Device.Type != *deviceType {
-			return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: its type is %s, and device_type is '%s'",
+			return status.Errorf(status.Value, "Unrecognized device: %s: its type is %s, and device_type is '%s'",
 				dev.repr(), dev.Device.Type, *deviceType)
 		}
 		visible = append(visible, index)

@@ -137,12 +137,12 @@ func TestAfterInitializationThePlanStays(t *testing.T) {
 		set := anySetter.Draw(r, "setter")
 		switch err := set.call(s.state); set.name {
 		case "visible", "growth", "logical", "intra", "inter":
-			if err != nil && status.CodeOf(err) == status.FailedPrecondition {
+			if err != nil && status.CodeOf(err) == status.State {
 				require.Contains(r, err.Error(), "he runtime was initialized by here")
 				require.Contains(r, err.Error(), "gpuconf.reset()")
 			}
 		default:
-			require.NotEqual(r, status.FailedPrecondition, status.CodeOf(err), "%s may be set at any time", set.name)
+			require.NotEqual(r, status.State, status.CodeOf(err), "%s may be set at any time", set.name)
 		}
 		after, afterError := s.state.Layout(s.facts)
 		require.Equal(r, before, after)

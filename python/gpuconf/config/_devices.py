@@ -89,9 +89,9 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """
     refuse_in_child()
     if not isinstance(device, PhysicalDevice):
-        raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
+        raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
     if not runtime.enumerated() or runtime.position(device)[0] < 0:
-        raise errors.InvalidArgumentError(
+        raise ValueError(
             f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device}"
         )
     import json

@@ -32,7 +32,7 @@ _NAMES = {
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 
 
-class NumberTooLargeError(errors.InvalidArgumentError, OverflowError):
+class NumberTooLargeError(ValueError, OverflowError):
     """An int that does not fit where Protocol Buffers raise OverflowError."""
 
 
@@ -90,7 +90,7 @@ class Scalar:
         number = self._index(value, where)
         if not low <= number <= high:
             shown = number if number.bit_length() <= 2000 else f"a number of {number.bit_length()} bits"
-            raise errors.InvalidArgumentError(f"Value out of range: {shown} ({where} takes {self._name()})")
+            raise ValueError(f"Value out of range: {shown} ({where} takes {self._name()})")
         return number
 
     def _bool(self, value: Any, where: str) -> bool:
@@ -118,7 +118,7 @@ class Scalar:
                 return value.decode()
             value.encode()
         except UnicodeError as error:
-            raise errors.InvalidArgumentError(f"{error} ({where} takes {self._name()})") from None
+            raise ValueError(f"{error} ({where} takes {self._name()})") from None
         return str(value)
 
     def _real(self, value: Any, where: str) -> float:
@@ -151,8 +151,8 @@ class Scalar:
         }
         return "a value of the enum" if self.enum is not None else names.get(self.kind, f"an {self.kind}")
 
-    def _wrong(self, text: str, where: str) -> errors.InvalidTypeError:
-        return errors.InvalidTypeError(f"{text} ({where} takes {self._name()})")
+    def _wrong(self, text: str, where: str) -> TypeError:
+        return TypeError(f"{text} ({where} takes {self._name()})")
 
 
 def _name_of(kind: type) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from ..._core.built_in_errors import raise_built_in
 from ... import config, debugging, errors
 from ..._core.device_spec import MutableDeviceSpec as DeviceSpec
 from ..._core.public import name_after
@@ -164,6 +165,8 @@ else:
 
 
 name_after(__name__, __all__)
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

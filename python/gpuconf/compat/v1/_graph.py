@@ -142,13 +142,13 @@ class Tensor(metaclass=Made):
         raise errors.OperatorNotAllowedInGraphError(f"Iterating over a symbolic `tf.Tensor` is not allowed. {_REMEDY}")
 
     def __len__(self) -> NoReturn:
-        raise errors.InvalidTypeError(
+        raise TypeError(
             f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape "
             "information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise errors.UnimplementedError(
+        raise NotImplementedError(
             f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying to "
             "pass a Tensor to a NumPy call, which is not supported."
         )
@@ -224,7 +224,7 @@ class Graph:
         Raises TypeError if the name is not a str, ValueError if it is a tensor's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
-            raise errors.InvalidTypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(found, Operation)
         return found
@@ -235,7 +235,7 @@ class Graph:
         Raises TypeError if the name is not a str, ValueError if it is an operation's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
-            raise errors.InvalidTypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_operation=False)
         assert isinstance(found, Tensor)
         return found
@@ -247,49 +247,49 @@ class Graph:
         other object.
         """
         if not allow_tensor and not allow_operation:
-            raise errors.InvalidArgumentError("allow_tensor and allow_operation can't both be False.")
+            raise ValueError("allow_tensor and allow_operation can't both be False.")
         kinds = [kind for kind, allowed in (("Tensor", allow_tensor), ("Operation", allow_operation)) if allowed]
         if isinstance(obj, (Tensor, Operation)):
             if type(obj).__name__ not in kinds:
-                raise errors.InvalidTypeError(f"Can not convert a {type(obj).__name__} into a {kinds[0]}.")
+                raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds[0]}.")
             if obj.graph is not self:
-                raise errors.InvalidArgumentError(f"{type(obj).__name__} {obj} is not an element of this graph.")
+                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph.")
             return obj
         if isinstance(obj, bytes):
             try:
                 obj = obj.decode()
             except UnicodeDecodeError as error:
-                raise errors.InvalidArgumentError(str(error)) from None
+                raise ValueError(str(error)) from None
         if not isinstance(obj, str):
-            raise errors.InvalidTypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kinds)}.")
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kinds)}.")
         return self._tensor_named(obj, allow_tensor) if ":" in obj else self._operation_named(obj, allow_operation)
 
     def _tensor_named(self, name: str, allowed: bool) -> Tensor:
         if not allowed:
-            raise errors.InvalidArgumentError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
+            raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
         try:
             operation, index = name.split(":")
             number = int(index)
         except ValueError:
             text = f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}"
-            raise errors.InvalidArgumentError(text) from None
+            raise ValueError(text) from None
         found = self._named.get(operation)
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
         if found is None:
-            raise errors.MissingKeyError(f"{missing} does not exist in the graph.")
+            raise KeyError(f"{missing} does not exist in the graph.")
         try:
             return found.outputs[number]
         except IndexError:
-            raise errors.MissingKeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
+            raise KeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
         if allowed:
             if found is None:
-                raise errors.MissingKeyError(f"The name {name!r} refers to an Operation not in the graph.")
+                raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
             return found
         looks = "refers to an Operation" if found is not None else "looks like an (invalid) Operation name"
-        raise errors.InvalidArgumentError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
+        raise ValueError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
@@ -348,7 +348,7 @@ class Graph:
         return operation
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
+        raise TypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
@@ -414,7 +414,7 @@ class _Default:
         """Raise AssertionError if something that was entered later has not been left."""
         entered = self._stack.entered
         if entered and entered[-1] is not self._what:
-            raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
+            raise AssertionError(f"Nesting violated for default stack of {type(self._what)} objects")
 
 
 def default_session(session: Any) -> _Default:
@@ -452,7 +452,7 @@ def reset_default_graph() -> None:
     Raises AssertionError inside ``Graph.as_default()`` and ``with`` blocks of sessions.
     """
     if _graphs.entered:
-        raise errors.NestingError(
+        raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
             "create a new graph."
         )
@@ -485,9 +485,9 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     """Return the session for ``eval()`` or ``run()``: ``session`` if given, otherwise the default session."""
     found = session if session is not None else get_default_session()
     if found is None:
-        raise errors.InvalidArgumentError(refusals[0])
+        raise ValueError(refusals[0])
     if found.graph is not graph:
-        raise errors.InvalidArgumentError(refusals[1 if session is None else 2])
+        raise ValueError(refusals[1 if session is None else 2])
     return found
 
 
@@ -497,7 +497,7 @@ def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
     graph = tensors[0].graph if tensors else get_default_graph()
     for tensor in tensors:
         if tensor.graph is not graph:
-            raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
+            raise ValueError(f"{tensor} must be from the same graph as {tensors[0]}.")
     like = tensors[0] if tensors else None
     return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name).outputs[0]
 

@@ -28,7 +28,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     array = arrays.array_of(value.numpy() if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
-        raise errors.InvalidTypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+        raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
     return get_default_graph().constant(array, sizes, name_of(name))
 
 
@@ -50,7 +50,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     """
     refuse_in_child()  # before NumPy is imported
     if dtype is None:
-        raise errors.InvalidTypeError("Expected DataType for argument 'dtype' not None.")
+        raise TypeError("Expected DataType for argument 'dtype' not None.")
     sizes = None if shape is None else arrays.partial_shape_of(shape)
     return get_default_graph().placeholder(arrays.dtype_of(dtype).name, sizes, name_of(name))
 
@@ -116,5 +116,5 @@ def name_of(name: Any) -> str:
         try:
             name = name.decode()
         except UnicodeDecodeError as error:
-            raise errors.InvalidArgumentError(str(error)) from None
+            raise ValueError(str(error)) from None
     return _text_of(name)

@@ -43,7 +43,7 @@ class Scopes(threading.local):
     def leave(self, scope: Scope) -> None:
         """Leave a scope."""
         if not self._stack or self._stack[-1][0] is not scope:
-            raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting.")
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
         self._stack.pop()
 
     def request(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> str:

@@ -26,4 +26,4 @@ def set_random_seed(seed: Any) -> None:
             arrays.check_readable(seed)  # NumPy would never finish reading a list that contains itself
             int(arrays.numpy().array(seed).item())
         except (TypeError, ValueError) as error:
-            raise errors.InvalidTypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
+            raise TypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None

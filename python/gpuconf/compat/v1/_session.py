@@ -41,15 +41,15 @@ class Session:
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
-            raise errors.InvalidTypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
+            raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
         if target is not None and not isinstance(target, (str, bytes, bytearray)):
             text = f'Argument `target` must be a string, but got "{type(target).__name__}"'
             remedy = (
                 '. Did you do "Session(config)" instead of "Session(config=config)"?' if isinstance(target, ConfigProto) else ""
             )
-            raise errors.InvalidTypeError(text + remedy)
+            raise TypeError(text + remedy)
         if config is not None and not isinstance(config, ConfigProto):
-            raise errors.InvalidTypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
+            raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:
             raise errors.UnimplementedError(f"target={target!r} is not supported: gpuconf runs sessions in this process only")
         self._graph = _graph.get_default_graph() if graph is None else graph
@@ -97,10 +97,10 @@ class Session:
         """
         refuse_in_child()
         if self._closed:
-            raise errors.FailedPreconditionError("Attempted to use a closed Session.")
+            raise RuntimeError("Attempted to use a closed Session.")
         _refuse_options(options, run_metadata)
         if not self._graph._operations:
-            raise errors.FailedPreconditionError("The Session graph is empty. Add operations to the graph before calling run().")
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         fed = _feeds.arrays(self._graph, feed_dict)
         parsed = Fetches(self._graph, fetches)
         wanted = [tensor for tensor in parsed.tensors if tensor not in fed]
@@ -130,7 +130,7 @@ class Session:
         def call() -> Any:
             self._check_open()
             if not parsed.tensors and not parsed.operations:
-                raise errors.InvalidArgumentError("Must specify at least one target to fetch or execute.")
+                raise ValueError("Must specify at least one target to fetch or execute.")
             return parsed.build(self._step(list(parsed.tensors), parsed.operations, {}))
 
         def call_with_options(options: Any = None, run_metadata: Any = None) -> Any:
@@ -141,7 +141,7 @@ class Session:
 
     def _with_feeds(self, fetches: Any, feed_list: Any) -> Callable[..., Any]:
         if not isinstance(feed_list, (list, tuple)):
-            raise errors.InvalidTypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
+            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
 
         def call(*feed_args: Any, **options: Any) -> Any:
             # As in TensorFlow, tensors without a value are not fed, and surplus values are ignored.
@@ -209,7 +209,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self._entered is not None:
-            raise errors.FailedPreconditionError(
+            raise RuntimeError(
                 "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple "
                 "times."
             )
@@ -222,7 +222,7 @@ class Session:
         if self._ending():
             return
         if self._entered is None:
-            raise errors.FailedPreconditionError("__exit__ without __enter__: this Session is not in a `with` block")
+            raise RuntimeError("__exit__ without __enter__: this Session is not in a `with` block")
         graph, default = self._entered
         default.__exit__(kind, error, trace)
         graph.__exit__(kind, error, trace)
@@ -231,7 +231,7 @@ class Session:
             self.close()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Session cannot be copied or pickled: create it in the process that uses it")
+        raise TypeError("a Session cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Session of {self._graph!r}{', closed' if self._closed else ''}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from ..._core.built_in_errors import raise_built_in
 from ... import errors
 from ..._core import texts
 from ..._missing import watch
@@ -119,11 +120,13 @@ def get_verbosity() -> int:
 def set_verbosity(v: int | str) -> None:
     """Set the level of the logger, such as ``ERROR``. Raises TypeError or ValueError for what is not a level."""
     if not isinstance(v, (int, str)):
-        raise errors.InvalidTypeError(f"Level not an integer or a valid string: {texts.bounded_repr(v)}")
+        raise TypeError(f"Level not an integer or a valid string: {texts.bounded_repr(v)}")
     try:
         get_logger().setLevel(v)
     except ValueError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
+        raise ValueError(str(error)) from None
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

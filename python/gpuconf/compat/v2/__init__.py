@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 
+from ..._core.built_in_errors import raise_built_in
 from ... import config, debugging, errors
 from ..._core.device_spec import DeviceSpec
 from ..._core.public import name_after
@@ -84,6 +85,8 @@ else:
         if name in arrays.DTYPES:
             return arrays.numpy().dtype(name)
         raise error_for(__name__, name, sys._getframe(1))
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

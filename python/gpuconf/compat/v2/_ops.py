@@ -21,7 +21,7 @@ class _TensorType(type):
         return issubclass(subclass, (EagerTensor, _graph.Tensor))
 
     def __call__(cls, *_: Any, **__: Any) -> Any:
-        raise errors.InvalidTypeError("Tensor objects cannot be created directly: use constant() or another operation")
+        raise TypeError("Tensor objects cannot be created directly: use constant() or another operation")
 
 
 class Tensor(metaclass=_TensorType):
@@ -67,7 +67,7 @@ def device(device_name: Any) -> Any:
     Raises RuntimeError for a function.
     """
     if callable(device_name):
-        raise errors.FailedPreconditionError("tf.device does not support functions.")
+        raise RuntimeError("tf.device does not support functions.")
     return scope.device(device_name) if executing_eagerly() else _graph.get_default_graph().device(device_name)
 
 

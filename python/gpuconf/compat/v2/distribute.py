@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
+from ..._core.built_in_errors import raise_built_in
 from ... import config, errors
 from ..._core import texts
 from ..._core.device_spec import name_of
@@ -46,7 +47,7 @@ class StrategyExtended:
 
     def _given(self, name: str) -> tuple[str, ...]:
         if not self.devices:
-            raise errors.FailedPreconditionError(f"{name}() method unsupported by default tf.distribute.Strategy.")
+            raise RuntimeError(f"{name}() method unsupported by default tf.distribute.Strategy.")
         return self.devices
 
 
@@ -108,7 +109,7 @@ class _DefaultStrategy(Strategy):
         if not isinstance(reduce_op, ReduceOp):
             name = reduce_op.upper() if isinstance(reduce_op, str) else texts.bounded_repr(reduce_op)
             if name not in ReduceOp.__members__:
-                raise errors.InvalidArgumentError(f"{name!r} is not a valid ReduceOp")
+                raise ValueError(f"{name!r} is not a valid ReduceOp")
         if axis is not None:
             raise errors.UnimplementedError("Strategy.reduce with an axis needs TensorFlow's operations")
         return value
@@ -136,12 +137,12 @@ class MirroredStrategy(Strategy):
         try:
             given = list(islice(devices or logical, _MOST + 1))  # an iterator may be endless
         except TypeError as error:
-            raise errors.InvalidTypeError(str(error)) from None
+            raise TypeError(str(error)) from None
         if len(given) > _MOST:
-            raise errors.InvalidArgumentError(f"`devices` has more than {_MOST} entries")
+            raise ValueError(f"`devices` has more than {_MOST} entries")
         names = tuple(map(_full_name, given))
         if len(set(names)) != len(names):
-            raise errors.NestingError(f"No duplicates allowed in `devices` argument: {names}")
+            raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
         super().__init__(StrategyExtended(names))
 
 
@@ -150,7 +151,7 @@ def _full_name(device: Any) -> str:
         device = device.name
     name = core.pybind_MergeScope("", texts.check_text("device", name_of(device)))
     if not name.startswith("/job:localhost/replica:0/task:0/"):
-        raise errors.InvalidArgumentError(f"{name} unknown device. gpuconf configures the devices of one process")
+        raise ValueError(f"{name} unknown device. gpuconf configures the devices of one process")
     return name
 
 
@@ -179,6 +180,8 @@ def in_cross_replica_context() -> bool:
 
 
 name_after(__name__, __all__)
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

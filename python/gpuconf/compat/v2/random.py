@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..._core.built_in_errors import raise_built_in
 from ..._missing import watch
 from ..._typing import Any
 from ..v1._seed import set_random_seed
@@ -18,6 +19,8 @@ def set_seed(seed: Any) -> None:
     >>> set_seed(42)
     """
     set_random_seed(seed)
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

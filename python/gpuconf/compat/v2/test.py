@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..._core.built_in_errors import raise_built_in
 from ... import errors
 from ..._core.fork import module_lock
 from ..._missing import watch
@@ -56,7 +57,7 @@ def _at_least(capability: tuple[int, ...], wanted: Any) -> bool:
     try:
         return bool(capability >= wanted)
     except TypeError as error:
-        raise errors.InvalidTypeError(f"{error}: pass (major, minor)") from None
+        raise TypeError(f"{error}: pass (major, minor)") from None
 
 
 def _warn() -> None:
@@ -99,6 +100,8 @@ def is_built_with_gpu_support() -> bool:
 def is_built_with_xla() -> bool:
     """Return False: gpuconf compiles nothing."""
     return False
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

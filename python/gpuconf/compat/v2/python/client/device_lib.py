@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ....._core.built_in_errors import raise_built_in
 from ....._core import runtime
 from ....._core.devices import VisibleDevice
 from .....machine.visible import visible_devices
@@ -66,6 +67,8 @@ def _numa_node(pci_bus_id: str) -> int:
             return max(int(file.read()), 0)
     except (OSError, ValueError):
         return 0
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:
