@@ -72,6 +72,12 @@ if TYPE_CHECKING:
     from ._core.devices import VisibleDevice
     from ._core.native import library_path
     from ._core.scope import current_scope, device
+    from .compat.v2 import distribute as distribute  # see _AS_TENSORFLOW
+    from .compat.v2 import executing_eagerly as executing_eagerly
+    from .compat.v2 import random as random
+    from .compat.v2 import sysconfig as sysconfig
+    from .compat.v2 import test as test
+    from .compat.v2 import version as version
     from .allocators._configure import Configuration, configure
     from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
@@ -126,6 +132,9 @@ _HOMES = {
     "visible_devices": "machine.visible",
 }
 
+# TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's own.
+_AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
+
 load_old_pickles()
 explain_imports()
 prepare_simulated_libraries()
@@ -148,6 +157,11 @@ if not TYPE_CHECKING:
         """Import a public name on first use: importing all of them takes longer than starting Python."""
         import sys
 
+        if name in _AS_TENSORFLOW:
+            with _locks["importing"]:
+                __import__(f"{__name__}.compat.v2")
+                value = globals()[name] = getattr(sys.modules[f"{__name__}.compat.v2"], name)
+            return value
         if name not in _HOMES and name not in _SUBMODULES:
             frame = sys._getframe(1)
             with _locks["importing"]:

@@ -18,16 +18,7 @@ _ARRAYS = "use gpuconf.constant with a NumPy array, such as numpy.{name}(...)"
 _HINTS = {
     "contrib": "TensorFlow 2 removed it",
     "estimator": "it needs TensorFlow, up to 2.15",
-    "keras": "it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session",
-    "eye": _ARRAYS,
     "linspace": _ARRAYS,
-    "ones": _ARRAYS,
-    "ones_like": _ARRAYS,
-    "zeros": _ARRAYS,
-    "zeros_like": _ARRAYS,
-    "convert_to_tensor": "use gpuconf.constant",
-    "random.normal": "use gpuconf.constant(numpy.random.normal(...))",
-    "random.uniform": "use gpuconf.constant(numpy.random.uniform(...))",
     "profiler": "it needs TensorFlow. gpuconf.memory.record() records memory events",
 }
 
@@ -71,6 +62,8 @@ def reason(module: str, name: str) -> str:
     found = next((root for root, mark in _ROOTS.items() if mark in (marks or "") and root != here), None)
     if found is not None:
         return f"use {found}.{full}"
+    if path == "keras" or path.startswith("keras."):
+        return f"gpuconf does not have tf.{full}: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
     return f"gpuconf does not have tf.{full}: it needs TensorFlow"
 
 

@@ -24,7 +24,9 @@ from ..._typing import Any
 from ...errors import OpError
 from .._aliases import alias
 from .._logger import get_logger
-from ..v2 import distribute, sysconfig, test, version
+from .._dtypes import NAMES, DType, as_dtype
+from .._shape import TensorShape
+from ..v2 import data, distribute, sysconfig, test, tpu, version
 from . import keras, logging, random
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
@@ -40,18 +42,39 @@ from ._mode import (
 from ._ops import (
     add,
     add_n,
+    cast,
     constant,
-    global_variables,
-    global_variables_initializer,
+    divide,
+    fill,
     identity,
     local_variables_initializer,
     matmul,
+    multiply,
     no_op,
+    ones,
     placeholder,
+    random_normal,
+    random_uniform,
+    reduce_mean,
+    reduce_sum,
+    subtract,
     tables_initializer,
+    truncated_normal,
+    zeros,
 )
 from ._seed import set_random_seed
+from ._resource_variables import disable_resource_variables, enable_resource_variables
 from ._session import InteractiveSession, Session
+from ._variables import (
+    Variable,
+    get_variable,
+    global_variables,
+    global_variables_initializer,
+    initialize_all_variables,
+    initialize_variables,
+    trainable_variables,
+    variables_initializer,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,10 +88,10 @@ __compiler_version__ = COMPILER_VERSION = version.COMPILER_VERSION
 
 __all__ = [
     "COMPILER_VERSION",
-    "GIT_VERSION",
-    "VERSION",
     "ConfigProto",
+    "DType",
     "DeviceSpec",
+    "GIT_VERSION",
     "GPUOptions",
     "Graph",
     "GraphOptions",
@@ -78,55 +101,82 @@ __all__ = [
     "OptimizerOptions",
     "Session",
     "Tensor",
+    "TensorShape",
+    "VERSION",
+    "Variable",
     "__compiler_version__",
     "__git_version__",
     "__version__",
     "add",
     "add_n",
+    "as_dtype",
+    "cast",
     "compat",
     "config",
     "constant",
     "control_dependencies",
+    "data",
     "debugging",
     "device",
     "disable_eager_execution",
+    "disable_resource_variables",
     "disable_v2_behavior",
     "distribute",
+    "divide",
     "enable_eager_execution",
+    "enable_resource_variables",
     "enable_v2_behavior",
     "errors",
     "executing_eagerly",
     "executing_eagerly_outside_functions",
+    "fill",
     "get_default_graph",
     "get_default_session",
     "get_logger",
+    "get_variable",
     "global_variables",
     "global_variables_initializer",
     "identity",
+    "initialize_all_variables",
+    "initialize_variables",
     "keras",
     "local_variables_initializer",
     "logging",
     "matmul",
+    "multiply",
     "no_op",
+    "ones",
     "placeholder",
     "random",
+    "random_normal",
+    "random_uniform",
+    "reduce_mean",
+    "reduce_sum",
     "reset_default_graph",
     "set_random_seed",
+    "subtract",
     "sysconfig",
     "tables_initializer",
     "test",
+    "tpu",
+    "trainable_variables",
+    "truncated_normal",
+    "variables_initializer",
     "version",
+    "zeros",
 ]
 
 # Makes "import gpuconf.compat.v1.config" work.
 alias(
     __name__,
     config=config,
+    data=data,
     debugging=debugging,
     distribute=distribute,
     errors=errors,
     sysconfig=sysconfig,
     test=test,
+    tpu=tpu,
     version=version,
 )
 
@@ -156,11 +206,13 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return ``float32``, ``float64`` or ``int32``, as in ``gpuconf``."""
-        from ...tensors import arrays
+        """Return a type of elements, such as ``float32``, or a module that needs another library: ``flags`` and ``app``."""
+        if name in NAMES:
+            return as_dtype(name)
+        if name in ("app", "flags"):
+            from importlib import import_module
 
-        if name in arrays.DTYPES:
-            return arrays.numpy().dtype(name)
+            return import_module(f"{__name__}.{name}")
         raise error_for(__name__, name, sys._getframe(1))
 
 

@@ -69,7 +69,7 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
             f"argument `feed_dict` with key {shown(key)}."
         )
     array = _array(value, tensor.dtype)
-    if not _fits(array.shape, tensor.shape):
+    if not _fits(array.shape, tensor._shape):
         raise ValueError(
             f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
         )

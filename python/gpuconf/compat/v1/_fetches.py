@@ -37,7 +37,7 @@ class Fetches:
             return self._sequence(fetch)
         if isinstance(fetch, Mapping):
             return self._mapping(fetch)
-        element = self._element(fetch)
+        element = self._element(getattr(fetch, "_value", fetch))  # of a variable
         if isinstance(element, Operation):
             self.operations[element] = None
             return lambda _: None

@@ -15,8 +15,11 @@ from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
+from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
 from .._proto.table import NODE_DEF
+from .. import _numpy_ops
+from .._shape import TensorShape
 from ._control import ControlDependencies, Controller
 from ._scopes import Scopes
 
@@ -67,25 +70,29 @@ class Operation(metaclass=Made):
         _session_for(self.graph, session, _CANT_RUN).run(self, feed_dict)
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}>"
+        return f"<tf.Operation '{self.name}' type={self.type}>"
 
 
 class Tensor(metaclass=Made):
     """The result of an operation of a graph. It has a value only inside a session's run.
 
-    ``shape`` has None for a size that is not known before a run, and is None if not even their number is: see
-    :func:`placeholder`.
+    ``shape`` has None for a size that is not known before a run: see :func:`placeholder`.
     """
 
-    __slots__ = ("_dtype", "op", "shape")
+    __slots__ = ("_dtype", "_shape", "op")
 
     __array_priority__ = 100.0  # makes NumPy's operators defer `array + tensor` to the tensor
     __array_ufunc__ = None
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
     op: Operation
-    shape: tuple[int | None, ...] | None
+    _shape: tuple[int | None, ...] | None
     _dtype: str
+
+    @property
+    def shape(self) -> TensorShape:
+        """The sizes."""
+        return TensorShape(self._shape)
 
     @property
     def graph(self) -> Graph:
@@ -98,9 +105,9 @@ class Tensor(metaclass=Made):
         return self.op.name + ":0"
 
     @property
-    def dtype(self) -> Any:
-        """The NumPy dtype of the elements."""
-        return arrays.numpy().dtype(self._dtype)
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return as_dtype(self._dtype)
 
     @property
     def device(self) -> str:
@@ -112,8 +119,8 @@ class Tensor(metaclass=Made):
         """The index among the results of its operation. Always 0."""
         return 0
 
-    def get_shape(self) -> tuple[int | None, ...] | None:
-        """The shape."""
+    def get_shape(self) -> TensorShape:
+        """The sizes."""
         return self.shape
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
@@ -135,6 +142,11 @@ class Tensor(metaclass=Made):
     def __rmatmul__(self, other: Any) -> Tensor:
         return _binary("MatMul", other, self)
 
+    def __neg__(self) -> Tensor:
+        from . import _python_ops
+
+        return _python_ops.of_one("Neg", self)
+
     def __bool__(self) -> bool:
         raise errors.OperatorNotAllowedInGraphError(f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}")
 
@@ -154,12 +166,11 @@ class Tensor(metaclass=Made):
         )
 
     def __str__(self) -> str:
-        shape = "" if self.shape is None else f"shape={self.shape}, "
+        shape = "" if self._shape is None else f"shape={self.shape}, "
         return f'Tensor("{self.name}", {shape}dtype={self._dtype})'
 
     def __repr__(self) -> str:
-        shape = "<unknown>" if self.shape is None else self.shape
-        return f"<gpuconf.compat.v1.Tensor '{self.name}' shape={shape} dtype={self._dtype}>"
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype}>"
 
 
 class Graph:
@@ -174,6 +185,8 @@ class Graph:
         self._scopes = Scopes()
         self._control = ControlDependencies()
         self.seed: Any = None  # see set_random_seed
+        self.computed: dict[Operation, Any] = {}  # what sessions compute in Python: see _python_ops
+        self.variables: list[Any] = []  # see _variables
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
@@ -340,7 +353,7 @@ class Graph:
         operation.outputs = []
         if "dtype" in node:
             tensor = make(Tensor)
-            tensor.op, tensor.shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
+            tensor.op, tensor._shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
             operation.outputs.append(tensor)
         self._operations.append(operation)
         self._named[operation.name] = operation
@@ -493,6 +506,7 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
 
 def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
     """Add an operation on tensors of one graph. Other values become constants in that graph."""
+    values = [getattr(value, "_value", value) for value in values]  # of variables
     tensors = [value for value in values if isinstance(value, Tensor)]
     graph = tensors[0].graph if tensors else get_default_graph()
     for tensor in tensors:
@@ -502,11 +516,18 @@ def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
     return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name).outputs[0]
 
 
+def as_tensor(value: Any, like: Any, graph: Graph) -> Tensor:
+    """Return a value as a tensor of a graph. Python numbers take the type of the other operand, ``like``."""
+    return _converted(value, like if isinstance(like, Tensor) else None, graph)
+
+
 def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
+    if hasattr(value, "_value"):  # a variable
+        value = value._value
     if isinstance(value, Tensor):
         return value
     if isinstance(value, EagerTensor):
-        value = value.numpy()
+        value = EagerTensor.numpy(value)
     dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
     array = arrays.array_of(value, dtype)
     return graph.constant(array, array.shape, "")
@@ -514,3 +535,23 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
 
 def _binary(kind: str, left: Any, right: Any) -> Tensor:
     return node(kind, (left, right), 0, "")
+
+
+def _operators() -> None:
+    for method, kind in _numpy_ops.OPERATORS.items():
+
+        def forward(self: Tensor, other: Any, kind: str = kind) -> Any:
+            from . import _python_ops
+
+            return _python_ops.elementwise(kind, self, other)
+
+        def reverse(self: Tensor, other: Any, kind: str = kind) -> Any:
+            from . import _python_ops
+
+            return _python_ops.elementwise(kind, other, self)
+
+        setattr(Tensor, f"__{method}__", forward)
+        setattr(Tensor, f"__r{method}__", reverse)
+
+
+_operators()

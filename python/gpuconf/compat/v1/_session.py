@@ -15,7 +15,7 @@ from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors import placement_log
 from .._logger import get_logger
-from . import _feeds, _graph
+from . import _feeds, _graph, _python_ops
 from ._config_proto import ConfigProto, GPUOptions
 from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
@@ -54,6 +54,7 @@ class Session:
             raise errors.UnimplementedError(f"target={target!r} is not supported: gpuconf runs sessions in this process only")
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
+        self.variables: dict[object, Any] = {}  # the values of variables in this session
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
         options = options_of(config, self._place_pruned)
         graph_number = self._graph._number
@@ -150,14 +151,23 @@ class Session:
         return call
 
     def _step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
-        """Run one step in the core: compute ``wanted`` and execute ``targets``."""
+        """Run one step: compute ``wanted`` and execute ``targets``."""
+        known = _python_ops.complete(self, self._graph, wanted, targets, fed, self._core_step)
+        np = _arrays.numpy()
+        here = {tensor: np.asarray(known[tensor]) for tensor in wanted if tensor in known}
+        left = [tensor for tensor in wanted if tensor not in here]
+        there = self._core_step(left, targets, known) if left or targets else {}
+        return {**{tensor: array if array.ndim else array[()] for tensor, array in here.items()}, **there}
+
+    def _core_step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
+        """Run one step in the core."""
         import json
 
         np = _arrays.numpy()
         sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}  # kept alive until the run ends
         step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
         try:
-            shapes: Any = [tensor.shape for tensor in wanted]
+            shapes: Any = [tensor._shape for tensor in wanted]
             if any(shape is None or None in shape for shape in shapes):
                 step["fetches"] = [[tensor.op._number, 0, 0] for tensor in wanted]
                 shapes = json.loads(core.pybind_SessionShapes(self._number, json.dumps(step)))
