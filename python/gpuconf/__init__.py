@@ -72,14 +72,14 @@ if TYPE_CHECKING:
     from ._core.devices import VisibleDevice
     from ._core.native import library_path
     from ._core.scope import current_scope, device
+    from .allocators._configure import Configuration, configure
+    from .compat._as_tensorflow import install_as_tensorflow
     from .compat.v2 import distribute as distribute  # see _AS_TENSORFLOW
     from .compat.v2 import executing_eagerly as executing_eagerly
     from .compat.v2 import random as random
     from .compat.v2 import sysconfig as sysconfig
     from .compat.v2 import test as test
     from .compat.v2 import version as version
-    from .allocators._configure import Configuration, configure
-    from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
     from .machine.visible import cuda_visible_devices, visible_devices
     from .memory._max_memory import max_memory

@@ -19,6 +19,7 @@ def set_log_device_placement(enabled: bool) -> None:
     """Enable or disable the placement log, at any time. Raises TypeError for a non-bool value."""
     _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
 
+
 raise_built_in(__name__, __all__)
 
 

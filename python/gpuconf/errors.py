@@ -433,7 +433,7 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
     try:
         return _BY_NUMBER[error_code]
     except (KeyError, TypeError):
-        raise MissingKeyError(error_code) from None
+        raise KeyError(error_code) from None
 
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Any:

@@ -71,9 +71,9 @@ func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
 	m := enumerated(t, d, nil)
 	require.NoError(t, setGrowth(m, 0))
 	_, _, err := m.Join(config.Options{}, nil, "", nil)
-	requireCode(t, status.InvalidArgument, err)
+	requireCode(t, status.Value, err)
 	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
-	requireCode(t, status.InvalidArgument, m.Initialize(nil, ""))
+	requireCode(t, status.Value, m.Initialize(nil, ""))
 }
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
@@ -228,7 +228,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 		{"more priorities than limits", config.Options{VirtualDevices: []config.VirtualDevices{
 			{MemoryLimitMiB: []float64{1}, Priority: []int64{0, 0}}, {MemoryLimitMiB: []float64{1}, Priority: []int64{0}},
 		}}, status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number of memory_limit_mb specified for GPU# 0"},
-		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.InvalidArgument, "memory_limit is +Inf"},
+		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.Value, "memory_limit is +Inf"},
 		{"more than there is, on an old GPU", config.Options{Sizing: config.Sizing{Fraction: 1.5}}, status.Internal,
 			"Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support oversubscription."},
 		{"unified memory on an old GPU", config.Options{UnifiedMemory: true}, status.Internal, "Unified memory on GPUs"},

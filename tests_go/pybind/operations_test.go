@@ -340,7 +340,7 @@ func TestOperationsThatCantBe(t *testing.T) {
 		"a session":           {func() error { _, err := pybind.RunSession(99, "{}"); return err }, status.InvalidArgument, "there is no session 99"},
 		"a session's graph":   {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err }, status.InvalidArgument, "there is no graph 99"},
 		"an infinite number":  {func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err }, status.Internal, "decoding a float"},
-		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.FailedPrecondition, "must be called at program startup"},
+		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State, "must be called at program startup"},
 		"a scope":             {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err }, status.InvalidArgument, "bogus"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.call()), row.text) })

@@ -34,7 +34,9 @@ _BESIDE = re.compile(
     r"|enable_resource_variables|reset_default_graph|get_build_info|set_jit|run_functions_eagerly"
 )
 # What reads something from outside, or never ends.
-_OUTSIDE = re.compile(r"\binput\(|\bopen\(|subprocess|os\.system|popen|argparse|parse_args|sys\.argv|sys\.exit|\bexit\(|\bquit\(|time\.sleep|socket")
+_OUTSIDE = re.compile(
+    r"\binput\(|\bopen\(|subprocess|os\.system|popen|argparse|parse_args|sys\.argv|sys\.exit|\bexit\(|\bquit\(|time\.sleep|socket"
+)
 _LIBRARIES = {"tensorflow", "numpy", *sys.stdlib_module_names}
 _BUILT_IN = {*dir(builtins), "__name__", "__file__"}
 _MOST = 4
@@ -87,9 +89,11 @@ def _has_hit(body: Iterable[ast.AST]) -> bool:
 def _parts(node: ast.AST) -> list[list[ast.stmt]]:
     """The bodies of a compound statement."""
     handlers = [handler.body for handler in getattr(node, "handlers", [])]
-    return [getattr(node, "body", None) or [], *handlers, getattr(node, "orelse", None) or [], getattr(node, "finalbody", None) or []] if isinstance(
-        node, (ast.If, ast.For, ast.With, ast.Try, ast.While)
-    ) else []
+    return (
+        [getattr(node, "body", None) or [], *handlers, getattr(node, "orelse", None) or [], getattr(node, "finalbody", None) or []]
+        if isinstance(node, (ast.If, ast.For, ast.With, ast.Try, ast.While))
+        else []
+    )
 
 
 def _header(node: ast.AST) -> str:
@@ -144,7 +148,11 @@ class Cutter:
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> ast.stmt | None:
         module = node.names[0].name if isinstance(node, ast.Import) else node.module or ""
-        if module.partition(".")[0] not in _LIBRARIES or (isinstance(node, ast.ImportFrom) and node.level) or _OUTSIDE.search(module):
+        if (
+            module.partition(".")[0] not in _LIBRARIES
+            or (isinstance(node, ast.ImportFrom) and node.level)
+            or _OUTSIDE.search(module)
+        ):
             return None
         if module.startswith("tensorflow"):
             _tensorflow_names.update(bound(node))
@@ -162,7 +170,9 @@ class Cutter:
             binds = bound(node.target)
         if isinstance(node, ast.With):
             binds = set().union(*(bound(item.optional_vars) for item in node.items if item.optional_vars))
-        mine = bool(HIT.search(_header(node)) or _BESIDE.search(_header(node)) or reads & self.ours) and not isinstance(node, ast.Try)
+        mine = bool(HIT.search(_header(node)) or _BESIDE.search(_header(node)) or reads & self.ours) and not isinstance(
+            node, ast.Try
+        )
         self.known |= binds
         if mine:
             self.ours |= binds
@@ -177,7 +187,11 @@ class Cutter:
                 self.known.add(handler.name)
                 self.ours.add(handler.name)
             handler.body = self.cut(handler.body) or [ast.Pass()]
-        worth = any(not isinstance(each, (ast.Pass, ast.Return, ast.Raise, ast.Break, ast.Continue)) for part in _parts(node) for each in part)
+        worth = any(
+            not isinstance(each, (ast.Pass, ast.Return, ast.Raise, ast.Break, ast.Continue))
+            for part in _parts(node)
+            for each in part
+        )
         return node if mine or (found and worth) else None
 
 
@@ -220,7 +234,9 @@ def block_of(source: str) -> str | None:
         kept = _pruned(kept, cutter.definitions, set())
     else:
         for node in tree.body:  # what the function may need of the module
-            if isinstance(node, (ast.Import, ast.ImportFrom)) or (isinstance(node, ast.Assign) and not HIT.search(ast.unparse(node))):
+            if isinstance(node, (ast.Import, ast.ImportFrom)) or (
+                isinstance(node, ast.Assign) and not HIT.search(ast.unparse(node))
+            ):
                 cutter._kept(node)
         outer = [node for node in tree.body if id(node) in cutter.definitions]
         defaults = dict(zip([each.arg for each in arguments.args][::-1], arguments.defaults[::-1], strict=False))
@@ -257,7 +273,9 @@ def source_of(path: str, data: bytes) -> str:
 
 
 def _git(directory: str, *arguments: str) -> bytes:
-    return subprocess.run(["git", f"--git-dir={directory}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+    return subprocess.run(
+        ["git", f"--git-dir={directory}", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    ).stdout
 
 
 def _matching(directory: str) -> set[str]:
@@ -313,7 +331,11 @@ def main(out: str, *repositories: str) -> None:
                 everything.add(text)
                 taken[repository] = taken.get(repository, 0) + 1
                 (part / f"{re.sub(r'[^A-Za-z0-9]', '_', repository)}__{number}.py").write_text(text + "\n")
-    print(json.dumps({"blocks": sum(taken.values()), "seen": sum(n for name, n in taken.items() if seen(name)), "repositories": taken}))
+    print(
+        json.dumps(
+            {"blocks": sum(taken.values()), "seen": sum(n for name, n in taken.items() if seen(name)), "repositories": taken}
+        )
+    )
 
 
 if __name__ == "__main__":

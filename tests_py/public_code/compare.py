@@ -123,7 +123,13 @@ def compare(python: str, folder: Path, show: bool) -> dict[str, Any]:
         if show and (not good or (their.code == 0 and their.said != our.said)):
             print(f"{'differs' if not good else 'prints'} {name}: TensorFlow {their.end or 'ends'}, gpuconf {our.end or 'ends'}")
             print("   ", "\n    ".join(our.err.strip().splitlines()[-3:] if our.code else [their.said[:300], our.said[:300]]))
-    return {"blocks": len(alike), "left out": len(slow), "as TensorFlow": sum(alike.values()), "end in both without a GPU": both, "print the same": same}
+    return {
+        "blocks": len(alike),
+        "left out": len(slow),
+        "as TensorFlow": sum(alike.values()),
+        "end in both without a GPU": both,
+        "print the same": same,
+    }
 
 
 if __name__ == "__main__":

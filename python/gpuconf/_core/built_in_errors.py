@@ -28,6 +28,9 @@ _ALWAYS: dict[type, type[Exception]] = {
 }
 _IN_PYTHON: dict[type, type[Exception]] = {errors.InvalidArgumentError: ValueError, errors.FailedPreconditionError: RuntimeError}
 
+# What gpuconf reports when a graph is built, and TensorFlow's native code when it runs.
+_WHEN_RUN = "Malformed device specification "
+
 
 def built_in(error: BaseException, everything: bool = False) -> Exception | None:
     """Return the error that TensorFlow raises instead, or None if that is ``error``.
@@ -37,7 +40,7 @@ def built_in(error: BaseException, everything: bool = False) -> Exception | None
     """
     kind = type(error)
     found = _ALWAYS.get(kind)
-    if found is None and kind in _IN_PYTHON and (everything or error.in_python):  # type: ignore[attr-defined]
+    if found is None and kind in _IN_PYTHON and (error.in_python or (everything and not str(error).startswith(_WHEN_RUN))):  # type: ignore[attr-defined]
         found = _IN_PYTHON[kind]
     return None if found is None else found(*error.args)
 
@@ -47,7 +50,6 @@ _made: dict[Any, Any] = {}  # a function is the same object in all modules that 
 
 def raising_built_in(function: F, everything: bool = False) -> F:
     """Return a function that calls another one, and raises its errors as TensorFlow does."""
-
     if hasattr(function, "__wrapped__"):
         return function
     if function in _made:
@@ -76,7 +78,8 @@ def raise_built_in(module: str, names: Iterable[str], everything: bool = False) 
         if not getattr(found, "__module__", "").startswith("gpuconf"):
             continue
         if isinstance(found, type):
-            raise_built_in_class(found, everything)
+            if found.__module__.startswith("gpuconf.compat."):
+                raise_built_in_class(found, everything)
         elif callable(found):
             namespace[name] = raising_built_in(found, everything)
 

@@ -238,13 +238,13 @@ def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
-    from ..config import _growth, _logical  # whose errors are gpuconf's own classes
+    from ..config import LogicalDeviceConfiguration, _growth, _logical  # whose errors are gpuconf's own classes
 
     for gpu, wanted in zip(gpus, limits, strict=True):
         if growth is not None and _logical.get_logical_device_configuration(gpu) is None:
             _growth.set_memory_growth(gpu, growth)
         if wanted:
-            one = _logical.LogicalDeviceConfiguration(memory_limit=wanted >> 20)
+            one = LogicalDeviceConfiguration(memory_limit=wanted >> 20)
             _logical.set_logical_device_configuration(gpu, [one])
     if growth is None:
         return

@@ -167,7 +167,9 @@ def as_dtype(type_value: Any) -> DType:
         try:
             type_value = arrays.numpy().dtype(type_value).name
         except TypeError:
-            raise TypeError(f"Cannot convert the argument `type_value`: {arrays.shown(type_value)} to a TensorFlow DType.") from None
+            raise TypeError(
+                f"Cannot convert the argument `type_value`: {arrays.shown(type_value)} to a TensorFlow DType."
+            ) from None
     name = ALIASES.get(type_value, type_value)
     if name not in _made:
         _made[name] = DType(name)

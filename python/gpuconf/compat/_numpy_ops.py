@@ -40,7 +40,7 @@ def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     return result if kind == "RealDiv" and integers else np.asarray(result).astype(inputs[0].dtype, copy=False)
 
 
-def shape_of_result(kind: str, *shapes: Any, **options: Any) -> tuple[int | None, ...] | None:
+def shape_of_result(*shapes: Any, **options: Any) -> tuple[int | None, ...] | None:
     """Return the shape of a result, None if it is not known. Raises ValueError for shapes that do not fit."""
     if any(shape is None for shape in shapes):
         return None
@@ -64,8 +64,8 @@ class Seeds:
         self._generator: Any = None
 
     def set(self, seed: Any) -> None:
-        """Start over with a seed. Anything that is not an integer counts by its hash."""
-        self.seed = seed if isinstance(seed, int) else hash(seed)
+        """Start over with a seed. Anything that is not an integer counts by its text; None draws a seed."""
+        self.seed = seed if isinstance(seed, int) else hash(repr(seed)) if seed is not None else None
         self._generator = None
 
     def generator(self, seed: Any) -> Any:
@@ -76,7 +76,7 @@ class Seeds:
         if seed is None:
             return self._generator
         own = abs(int(seed))
-        return np.random.default_rng([own, self.seed and abs(self.seed) or 0, int(self._generator.integers(1 << 31))])
+        return np.random.default_rng([own, (self.seed and abs(self.seed)) or 0, int(self._generator.integers(1 << 31))])
 
 
 seeds = Seeds()

@@ -16,7 +16,7 @@ class TensorShape:
 
     def __init__(self, dims: Any = None) -> None:
         if dims is None or isinstance(dims, TensorShape):
-            self._sizes: tuple[int | None, ...] | None = dims and dims._sizes
+            self._sizes: tuple[int | None, ...] | None = None if dims is None else dims._sizes
             return
         try:
             self._sizes = (operator.index(dims),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 
-from .. import errors
 from .._core import texts
 from .._typing import Any
 

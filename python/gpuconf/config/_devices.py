@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import errors
 from .._core import runtime, texts
 from .._core.devices import LogicalDevice, PhysicalDevice
 from .._core.native import core, refuse_in_child

@@ -7,7 +7,6 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from .. import errors
 from .._core import notices, runtime, texts
 from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
 from .._core.native import core
@@ -123,9 +122,7 @@ def _canonical(configurations: Any) -> str:
 
     if not hasattr(configurations, "__len__"):
         iter(configurations)
-        raise TypeError(
-            f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}"
-        )
+        raise TypeError(f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}")
     items = [
         [
             _number("memory_limit", limit),

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from .._core.built_in_errors import raise_built_in
-from .. import errors
 from .._core import texts
+from .._core.built_in_errors import raise_built_in
 from .._missing import watch
 from .._typing import Any
 from . import _arguments, _switch
@@ -49,6 +48,7 @@ def _value(name: str, value: Any) -> int | None:
         return _arguments.integer(_COUNT, value)
     flag = _arguments.switch(name, value) if name in _FLAGS else value
     return None if flag is None else int(bool(flag))
+
 
 raise_built_in(__name__, __all__)
 

@@ -34,6 +34,7 @@ def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
     """Set the number of concurrent operations. Raises RuntimeError if the runtime is initialized and it would change."""
     _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
+
 raise_built_in(__name__, __all__)
 
 

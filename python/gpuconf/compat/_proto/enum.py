@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._typing import Any
 
 

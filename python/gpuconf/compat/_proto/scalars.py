@@ -7,7 +7,6 @@ import math
 import operator
 import struct
 
-from ... import errors
 from ..._typing import Any
 from .enum import Enum
 

@@ -15,16 +15,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
-from ..._core.built_in_errors import raise_built_in
 from ... import config, debugging, errors
+from ..._core.built_in_errors import raise_built_in
 from ..._core.device_spec import MutableDeviceSpec as DeviceSpec
 from ..._core.public import name_after
 from ..._missing import error_for
 from ..._typing import Any
 from ...errors import OpError
 from .._aliases import alias
-from .._logger import get_logger
 from .._dtypes import NAMES, DType, as_dtype
+from .._logger import get_logger
 from .._shape import TensorShape
 from ..v2 import data, distribute, sysconfig, test, tpu, version
 from . import keras, logging, random
@@ -62,8 +62,8 @@ from ._ops import (
     truncated_normal,
     zeros,
 )
-from ._seed import set_random_seed
 from ._resource_variables import disable_resource_variables, enable_resource_variables
+from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
 from ._variables import (
     Variable,
@@ -88,10 +88,11 @@ __compiler_version__ = COMPILER_VERSION = version.COMPILER_VERSION
 
 __all__ = [
     "COMPILER_VERSION",
+    "GIT_VERSION",
+    "VERSION",
     "ConfigProto",
     "DType",
     "DeviceSpec",
-    "GIT_VERSION",
     "GPUOptions",
     "Graph",
     "GraphOptions",
@@ -102,7 +103,6 @@ __all__ = [
     "Session",
     "Tensor",
     "TensorShape",
-    "VERSION",
     "Variable",
     "__compiler_version__",
     "__git_version__",

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Collection
 from types import TracebackType
 
-from ... import errors
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._graph import Operation

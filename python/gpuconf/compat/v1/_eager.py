@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core

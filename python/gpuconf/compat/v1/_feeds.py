@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import errors
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import Tensor as EagerTensor
@@ -68,11 +67,9 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
             f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed to the "
             f"argument `feed_dict` with key {shown(key)}."
         )
-    array = _array(value, tensor.dtype)
+    array = _array(value, tensor.dtype.dtype)
     if not _fits(array.shape, tensor._shape):
-        raise ValueError(
-            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
-        )
+        raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}")
     return tensor, array
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ... import errors
 from ..._typing import Any
 from ._graph import Graph, Operation, Tensor
 

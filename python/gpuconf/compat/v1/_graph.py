@@ -9,16 +9,17 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from ... import errors
+from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
 from ..._core.made import Made, make
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
+from .. import _numpy_ops
 from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
 from .._proto.table import NODE_DEF
-from .. import _numpy_ops
 from .._shape import TensorShape
 from ._control import ControlDependencies, Controller
 from ._scopes import Scopes
@@ -555,3 +556,7 @@ def _operators() -> None:
 
 
 _operators()
+
+raise_built_in_class(Graph, everything=True)
+raise_built_in_class(Tensor)
+raise_built_in_class(Operation)

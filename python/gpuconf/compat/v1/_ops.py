@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays
@@ -165,7 +164,11 @@ def truncated_normal(
     """Add normally distributed numbers within two standard deviations, which each run draws anew."""
     sizes = arrays.shape_of(shape)
     return _python_ops.drawn(
-        "TruncatedNormal", lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed, True), dtype, sizes, name or "truncated_normal"
+        "TruncatedNormal",
+        lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed, True),
+        dtype,
+        sizes,
+        name or "truncated_normal",
     )
 
 

@@ -44,7 +44,7 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Te
     if x._dtype != y._dtype:
         raise TypeError(f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'.")
     try:
-        shape = numpy_ops.shape_of_result(kind, x._shape, y._shape)
+        shape = numpy_ops.shape_of_result(x._shape, y._shape)
     except ValueError:
         text = f"Dimensions must be equal, but are {list(x._shape or ())} and {list(y._shape or ())} for '{{{{node {kind}}}}}'"
         raise ValueError(f"{text} (op: '{kind}')") from None
@@ -55,7 +55,7 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Te
 def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Tensor:
     """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
     x = as_tensor(value, None, get_default_graph())
-    shape = numpy_ops.shape_of_result(kind, x._shape, **options)
+    shape = numpy_ops.shape_of_result(x._shape, **options)
     return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), x._dtype, shape, name)
 
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ... import errors
 from ..._core import texts
+from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
 from ..._core.native import core
 from ..._typing import Any
@@ -119,3 +119,6 @@ class _Scope:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self._ending():
             self._scopes.leave(self._argument)
+
+
+raise_built_in_class(_Scope, everything=True)

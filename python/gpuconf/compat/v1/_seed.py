@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._typing import Any
 from ._graph import get_default_graph
 from ._mode import executing_eagerly

@@ -131,7 +131,7 @@ class Session:
         def call() -> Any:
             self._check_open()
             if not parsed.tensors and not parsed.operations:
-                raise ValueError("Must specify at least one target to fetch or execute.")
+                raise errors.InvalidArgumentError("Must specify at least one target to fetch or execute.")
             return parsed.build(self._step(list(parsed.tensors), parsed.operations, {}))
 
         def call_with_options(options: Any = None, run_metadata: Any = None) -> Any:

@@ -16,9 +16,13 @@ from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
 class Variable:
     """A value of a graph that each session keeps from run to run. There is no training: nothing else changes it than ``assign``."""
 
-    def __init__(self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any) -> None:
+    def __init__(
+        self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any
+    ) -> None:
         if initial_value is None:
-            raise ValueError("The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape.")
+            raise ValueError(
+                "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape."
+            )
         graph = get_default_graph()
         value = initial_value() if callable(initial_value) else initial_value
         first = _python_ops.cast(value, arrays.dtype_of(dtype).name) if dtype is not None else as_tensor(value, None, graph)
@@ -121,12 +125,16 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     variable scopes. Raises ValueError if there is one already.
     """
     if any(each.op.name == name for each in get_default_graph().variables):
-        raise ValueError(f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?")
+        raise ValueError(
+            f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+        )
     wanted = arrays.dtype_of("float32" if dtype is None else dtype).name
     if initializer is None:
         sizes = arrays.shape_of(shape)
         bound = (6 / max(sum(sizes[-2:]), 1)) ** 0.5
-        initializer = _python_ops.drawn("RandomUniform", lambda: numpy_ops.uniform(sizes, -bound, bound, wanted, None), wanted, sizes, None)
+        initializer = _python_ops.drawn(
+            "RandomUniform", lambda: numpy_ops.uniform(sizes, -bound, bound, wanted, None), wanted, sizes, None
+        )
     elif callable(initializer):
         initializer = initializer(shape)
     return Variable(initializer, trainable, name, wanted)

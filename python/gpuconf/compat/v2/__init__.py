@@ -16,23 +16,22 @@ from __future__ import annotations
 
 import sys
 
-from ..._core.built_in_errors import raise_built_in
 from ... import config, debugging, errors
+from ..._core.built_in_errors import raise_built_in
 from ..._core.device_spec import DeviceSpec
 from ..._core.public import name_after
 from ..._missing import error_for
 from ..._typing import Any
 from .._aliases import alias
+from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
+from .._shape import TensorShape
 from ..v1._graph import Graph, Operation
 from ..v1._mode import executing_eagerly
-from .._dtypes import NAMES, DType, as_dtype
-from .._shape import TensorShape
 from . import data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
 from ._function import function
 from ._ops import (
     Tensor,
-    Variable,
     add,
     add_n,
     cast,
@@ -61,6 +60,7 @@ from ._ops import (
     zeros_like,
 )
 from ._ops import print_ as print  # noqa: A004
+from ._variable import Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,6 +147,9 @@ else:
         if name in NAMES:
             return as_dtype(name)
         raise error_for(__name__, name, sys._getframe(1))
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from ..._typing import Any
 from ...tensors import arrays, operations
 from ...tensors.tensor import Tensor as Plain
+from .. import _numpy_ops as numpy_ops
 from .._dtypes import DType, as_dtype
 from .._shape import TensorShape
-from .. import _numpy_ops as numpy_ops
 
 TYPE_CHECKING = False
 
@@ -36,7 +36,7 @@ class EagerTensor(Plain):
 
     def get_shape(self) -> TensorShape:
         """The sizes."""
-        return self.shape
+        return TensorShape(super().shape)
 
     def numpy(self) -> Any:
         """Copy the tensor into a new NumPy array; a scalar into a NumPy scalar."""
@@ -62,7 +62,7 @@ class EagerTensor(Plain):
         return f"tf.Tensor({start}{text}, shape={self.shape}, dtype={array.dtype.name})"
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec) if spec else str(self)
+        return str(format(self.numpy(), spec)) if spec else str(self)
 
     def __bool__(self) -> bool:
         return bool(super().numpy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ... import errors
 from ..._core import scope
+from ..._core.built_in_errors import raise_built_in_class
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors import operations as eager
@@ -15,7 +16,7 @@ from ..v1 import _ops as graph
 from ..v1._mode import executing_eagerly
 from . import _eager_tensor
 from ._eager_tensor import shown
-from ._variable import Variable, tensor_of
+from ._variable import tensor_of
 
 
 class _TensorType(type):
@@ -159,7 +160,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     """Return a value as a tensor; a tensor as it is."""
     del dtype_hint
     value = tensor_of(value)
-    if isinstance(value, Tensor) and (dtype is None or value.dtype == arrays.dtype_of(dtype).name):
+    if isinstance(value, (EagerTensor, _graph.Tensor)) and (dtype is None or value.dtype == arrays.dtype_of(dtype).name):
         return value
     return constant(value, dtype, None, name or "Const")
 
@@ -224,7 +225,11 @@ def print_(*inputs: Any, output_stream: Any = None, sep: str = " ", end: str = "
     """Print values to ``output_stream``, by default ``sys.stderr``, as TensorFlow does. Named ``tf.print``."""
     import sys
 
-    stream = {"": sys.stderr, None: sys.stderr}.get(output_stream, output_stream) if not hasattr(output_stream, "write") else output_stream
+    stream = (
+        {"": sys.stderr, None: sys.stderr}.get(output_stream, output_stream)
+        if not hasattr(output_stream, "write")
+        else output_stream
+    )
     stream.write(sep.join(map(_printed, inputs)) + end)
 
 
@@ -244,7 +249,23 @@ def device(device_name: Any) -> Any:
     """
     if callable(device_name):
         raise RuntimeError("tf.device does not support functions.")
-    return scope.device(device_name) if executing_eagerly() else _graph.get_default_graph().device(device_name)
+    return _Device(scope.device(device_name)) if executing_eagerly() else _graph.get_default_graph().device(device_name)
+
+
+class _Device:
+    """A scope of gpuconf's, which reports a malformed string as TensorFlow does."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __enter__(self) -> None:
+        self._inner.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._inner.__exit__(*error)
+
+
+raise_built_in_class(_Device, everything=True)
 
 
 def control_dependencies(control_inputs: Any) -> Any:

@@ -23,9 +23,13 @@ class _VariableType(type):
 class Variable(metaclass=_VariableType):
     """A tensor that ``assign`` replaces. Where operations build graphs, ``compat.v1.Variable``."""
 
-    def __init__(self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any) -> None:
+    def __init__(
+        self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any
+    ) -> None:
         if initial_value is None:
-            raise ValueError("The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape.")
+            raise ValueError(
+                "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape."
+            )
         value = initial_value() if callable(initial_value) else initial_value
         self.trainable = trainable
         self.name = f"{name or 'Variable'}:0"
@@ -73,8 +77,8 @@ class Variable(metaclass=_VariableType):
         array = _eager_tensor.of(value, self._tensor)
         if tuple(array.shape) != tuple(self.shape):
             raise ValueError(
-                f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and the assigned value "
-                f"shape {tuple(array.shape)} are incompatible."
+                f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and the assigned "
+                f"value shape {tuple(array.shape)} are incompatible."
             )
         self._tensor = self._placed(array)
         return self

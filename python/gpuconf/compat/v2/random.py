@@ -24,6 +24,7 @@ def set_seed(seed: Any) -> None:
     """
     set_random_seed(seed)
 
+
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
 ) -> Any:

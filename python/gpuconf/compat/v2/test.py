@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from ..._core.built_in_errors import raise_built_in
-from ... import errors
 from ..._core.fork import module_lock
 from ..._missing import watch
 from ..._typing import Any
@@ -100,6 +99,7 @@ def is_built_with_gpu_support() -> bool:
 def is_built_with_xla() -> bool:
     """Return False: gpuconf compiles nothing."""
     return False
+
 
 raise_built_in(__name__, __all__)
 

@@ -61,6 +61,7 @@ def clear_session() -> None:
     reset_default_graph()
     _kept.session = None
 
+
 raise_built_in(__name__, __all__)
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
-from ...._core.built_in_errors import raise_built_in
 from .... import config, errors
 from ...._core import texts
+from ...._core.built_in_errors import raise_built_in
 from ...._core.device_spec import name_of
 from ...._core.devices import LogicalDevice
 from ...._core.native import core

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import enum
 
+from .... import config
 from ...._core.built_in_errors import raise_built_in
 from ...._core.public import name_after
 from ...._missing import watch
 from ...._typing import Any
-from . import MultiWorkerMirroredStrategy, Strategy, StrategyExtended, TPUStrategy, config, full_name
+from . import MultiWorkerMirroredStrategy, Strategy, StrategyExtended, TPUStrategy, full_name
 
 __all__ = [
     "CentralStorageStrategy",

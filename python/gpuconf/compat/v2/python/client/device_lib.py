@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from ....._core.built_in_errors import raise_built_in
 from ....._core import runtime
+from ....._core.built_in_errors import raise_built_in
 from ....._core.devices import VisibleDevice
 from .....machine.visible import visible_devices
 from ....v1._config_proto import ConfigProto
@@ -68,7 +68,8 @@ def _numa_node(pci_bus_id: str) -> int:
     except (OSError, ValueError):
         return 0
 
-raise_built_in(__name__, __all__)
+
+raise_built_in(__name__, __all__, everything=True)
 
 
 def __dir__() -> list[str]:

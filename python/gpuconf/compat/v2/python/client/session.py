@@ -9,7 +9,6 @@ from ....v1._session import InteractiveSession, Session
 __all__ = ["InteractiveSession", "Session"]
 
 
-
 def __dir__() -> list[str]:
     return __all__
 

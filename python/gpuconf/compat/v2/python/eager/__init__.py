@@ -9,7 +9,6 @@ from . import context
 __all__ = ["context"]
 
 
-
 def __dir__() -> list[str]:
     return __all__
 

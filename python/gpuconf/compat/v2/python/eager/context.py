@@ -11,7 +11,7 @@ from ....v1._mode import executing_eagerly
 
 __all__ = ["context", "eager_mode", "executing_eagerly", "get_log_device_placement", "graph_mode", "num_gpus"]
 
-from .....debugging import get_log_device_placement  # noqa: E402
+from .....debugging import get_log_device_placement
 
 
 class Context:
@@ -65,7 +65,6 @@ def eager_mode() -> Any:
     from contextlib import nullcontext
 
     return nullcontext()
-
 
 
 def __dir__() -> list[str]:

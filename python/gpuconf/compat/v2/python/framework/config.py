@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ....._missing import watch
 from .....config import (
     functions_run_eagerly,
     get_logical_device_configuration,
@@ -36,7 +37,6 @@ from .....config.threading import (
     set_inter_op_parallelism_threads,
     set_intra_op_parallelism_threads,
 )
-from ....._missing import watch
 
 __all__ = [
     "enable_op_determinism",
@@ -67,7 +67,6 @@ __all__ = [
     "set_visible_devices",
     "tensor_float_32_execution_enabled",
 ]
-
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,22 @@
 from __future__ import annotations
 
 from ....._missing import watch
-from ....v1.logging import DEBUG, ERROR, FATAL, INFO, WARN, debug, error, fatal, get_verbosity, info, log, set_verbosity, warn, warning
+from ....v1.logging import (
+    DEBUG,
+    ERROR,
+    FATAL,
+    INFO,
+    WARN,
+    debug,
+    error,
+    fatal,
+    get_verbosity,
+    info,
+    log,
+    set_verbosity,
+    warn,
+    warning,
+)
 
 __all__ = [
     "DEBUG",
@@ -22,7 +37,6 @@ __all__ = [
     "warn",
     "warning",
 ]
-
 
 
 def __dir__() -> list[str]:

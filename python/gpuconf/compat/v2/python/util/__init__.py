@@ -9,7 +9,6 @@ from . import deprecation
 __all__ = ["deprecation"]
 
 
-
 def __dir__() -> list[str]:
     return __all__
 

@@ -10,7 +10,6 @@ __all__ = ["_PRINT_DEPRECATION_WARNINGS"]
 _PRINT_DEPRECATION_WARNINGS = True
 
 
-
 def __dir__() -> list[str]:
     return __all__
 
