@@ -39,7 +39,7 @@ _OUTSIDE = re.compile(
 )
 _LIBRARIES = {"tensorflow", "numpy", *sys.stdlib_module_names}
 _BUILT_IN = {*dir(builtins), "__name__", "__file__"}
-_MOST = 4
+_MOST, _ONE_IN = 4, 5
 _LARGEST = 500_000
 
 
@@ -308,7 +308,8 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
         if text is not None and text not in found.values():
             found[path] = text
     names = list(found)
-    taken = names if len(names) <= _MOST else [names[i * len(names) // _MOST] for i in range(_MOST)]
+    most = max(_MOST, len(names) // _ONE_IN)
+    taken = names if len(names) <= most else [names[i * len(names) // most] for i in range(most)]
     return {name: found[name] for name in taken}, len(found)
 
 
