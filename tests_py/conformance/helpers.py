@@ -34,11 +34,12 @@ PD = tf.config.PhysicalDevice
 
 @contextmanager
 def refused(kind: type[Exception], text: str) -> Iterator[None]:
-    """Expect one of gpuconf's errors that is also ``kind`` and whose text starts with TensorFlow's."""
+    """Expect an error whose text starts with TensorFlow's: exactly ``kind``, or, of gpuconf's own API, an error that is also ``kind``."""
     with pytest.raises(kind) as caught:
         yield
-    assert isinstance(caught.value, tf.errors.GpuconfError), f"{type(caught.value).__name__} is none of gpuconf's errors"
-    assert str(caught.value).startswith(text)
+    error = caught.value
+    assert type(error) is kind or isinstance(error, tf.errors.GpuconfError), f"{type(error).__name__} is not {kind.__name__}"
+    assert (error.args[0] if type(error) is KeyError else str(error)).startswith(text)  # type: ignore[union-attr]
 
 
 def cpu() -> PhysicalDevice:

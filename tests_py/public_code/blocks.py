@@ -39,7 +39,7 @@ _OUTSIDE = re.compile(
 )
 _LIBRARIES = {"tensorflow", "numpy", *sys.stdlib_module_names}
 _BUILT_IN = {*dir(builtins), "__name__", "__file__"}
-_MOST, _ONE_IN = 4, 5
+_MOST, _ONE_IN = 4, 4
 _LARGEST = 500_000
 
 
