@@ -294,7 +294,7 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
         size = about.split()[3]
         if path == "tensorflow/python/eager/context.py":
             return {}, 0
-        if path.endswith((".py", ".ipynb")) and size.isdigit() and int(size) <= _LARGEST:
+        if path.endswith((".py", ".ipynb")) and "site-packages/" not in path and size.isdigit() and int(size) <= _LARGEST:
             paths.append(path)
     found: dict[str, str] = {}
     for path in sorted(set(paths) & _matching(directory)):

@@ -138,7 +138,8 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Ea
 
 
 def _word(array: Any) -> str:
-    return {"float32": "float", "float64": "double"}.get(array.dtype.name, array.dtype.name)
+    name = str(array.dtype.name)
+    return {"float32": "float", "float64": "double"}.get(name, name)
 
 
 def _operators() -> None:
