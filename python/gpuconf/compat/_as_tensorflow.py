@@ -80,6 +80,8 @@ def _module(name: str, version: int = 2) -> ModuleType:
             if error.name != f"{parent.__name__}.{own}":
                 raise
     why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
+    if "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
+        why += ". Keras runs with another backend: set KERAS_BACKEND=torch or jax before it is imported"
     raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
 
 

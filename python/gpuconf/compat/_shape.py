@@ -7,6 +7,7 @@ import operator
 from collections.abc import Iterator
 
 from .._typing import Any
+from ._behavior import v2_shapes
 
 
 class TensorShape:
@@ -96,8 +97,6 @@ class TensorShape:
     def __str__(self) -> str:
         if self._sizes is None:
             return "<unknown>"
-        from .v1 import _mode
-
-        unknown = "None" if _mode.v2_behavior() else "?"
+        unknown = "None" if v2_shapes() else "?"
         text = ", ".join(unknown if size is None else str(size) for size in self._sizes)
         return f"({text},)" if len(self._sizes) == 1 else f"({text})"

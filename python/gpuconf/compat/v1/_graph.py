@@ -16,7 +16,6 @@ from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
-from .. import _numpy_ops
 from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
 from .._proto.table import NODE_DEF
@@ -142,11 +141,6 @@ class Tensor(metaclass=Made):
 
     def __rmatmul__(self, other: Any) -> Tensor:
         return _binary("MatMul", other, self)
-
-    def __neg__(self) -> Tensor:
-        from . import _python_ops
-
-        return _python_ops.of_one("Neg", self)
 
     def __bool__(self) -> bool:
         raise errors.OperatorNotAllowedInGraphError(f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}")
@@ -537,25 +531,6 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
 def _binary(kind: str, left: Any, right: Any) -> Tensor:
     return node(kind, (left, right), 0, "")
 
-
-def _operators() -> None:
-    for method, kind in _numpy_ops.OPERATORS.items():
-
-        def forward(self: Tensor, other: Any, kind: str = kind) -> Any:
-            from . import _python_ops
-
-            return _python_ops.elementwise(kind, self, other)
-
-        def reverse(self: Tensor, other: Any, kind: str = kind) -> Any:
-            from . import _python_ops
-
-            return _python_ops.elementwise(kind, other, self)
-
-        setattr(Tensor, f"__{method}__", forward)
-        setattr(Tensor, f"__r{method}__", reverse)
-
-
-_operators()
 
 raise_built_in_class(Graph, everything=True)
 raise_built_in_class(Tensor)

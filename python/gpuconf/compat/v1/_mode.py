@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 from ..._typing import Any
+from .._behavior import set_v2_shapes
 from . import _graph
 from ._config_proto import ConfigProto
 from ._eager import take_over
 
 _eager = True
-_v2 = True
-
-
-def v2_behavior() -> bool:
-    """Whether shapes print as in TensorFlow 2."""
-    return _v2
 
 
 def executing_eagerly() -> bool:
@@ -69,8 +64,7 @@ def disable_v2_behavior() -> None:
     >>> tf.reset_default_graph()
     >>> tf.enable_v2_behavior()
     """
-    global _v2
-    _v2 = False
+    set_v2_shapes(False)
     disable_eager_execution()
 
 
@@ -79,6 +73,5 @@ def enable_v2_behavior() -> None:
 
     Raises ValueError if eager execution is disabled and the default graph has been used; see :func:`reset_default_graph`.
     """
-    global _v2
     enable_eager_execution()
-    _v2 = True
+    set_v2_shapes(True)

@@ -182,6 +182,14 @@ def random_uniform(
     )
 
 
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """Add an operation that does nothing, and runs after others."""
+    flat = [each for one in inputs for each in (one if isinstance(one, (list, tuple)) else [one])]
+    graph = get_default_graph()
+    with graph.control_dependencies([getattr(each, "_value", each) for each in flat]):
+        return graph.operation("NoOp", (), 0, name or "group_deps")
+
+
 def name_of(name: Any) -> str:
     """Return a name argument (a str, bytes in UTF-8, or None) as text."""
     if isinstance(name, bytes):

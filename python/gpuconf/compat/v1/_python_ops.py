@@ -101,3 +101,20 @@ def complete(
         if operation.outputs:
             known[operation.outputs[0]] = np.asarray(result, operation.outputs[0]._dtype)
     return known
+
+
+def _operators() -> None:
+    for method, kind in numpy_ops.OPERATORS.items():
+
+        def forward(self: Tensor, other: Any, kind: str = kind) -> Any:
+            return elementwise(kind, self, other)
+
+        def reverse(self: Tensor, other: Any, kind: str = kind) -> Any:
+            return elementwise(kind, other, self)
+
+        setattr(Tensor, f"__{method}__", forward)
+        setattr(Tensor, f"__r{method}__", reverse)
+    setattr(Tensor, "__neg__", lambda self: of_one("Neg", self))  # noqa: B010 - mypy does not know the attribute
+
+
+_operators()

@@ -10,7 +10,7 @@ from ...._core.built_in_errors import raise_built_in
 from ...._core.public import name_after
 from ...._missing import watch
 from ...._typing import Any
-from . import MultiWorkerMirroredStrategy, Strategy, StrategyExtended, TPUStrategy, full_name
+from ._strategies import MultiWorkerMirroredStrategy, Strategy, StrategyExtended, TPUStrategy, full_name
 
 __all__ = [
     "CentralStorageStrategy",

@@ -20,7 +20,7 @@ __all__ = [
 _FLOATS = ("float16", "float64", "bfloat16", "float32")
 _FORMATS = ("channels_first", "channels_last")
 
-_settings: dict[str, object] = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
+settings: dict[str, object] = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
 
 
 def backend() -> str:
@@ -30,9 +30,7 @@ def backend() -> str:
 
 def clear_session(free_memory: bool = True) -> None:
     """Replace the default graph, and collect what Python no longer uses."""
-    from .mixed_precision import reset
-
-    reset()
+    settings.pop("policy", None)
     reset_default_graph()
     if free_memory:
         import gc
@@ -42,7 +40,7 @@ def clear_session(free_memory: bool = True) -> None:
 
 def floatx() -> str:
     """Return the default type of floats, by default ``"float32"``."""
-    return str(_settings["floatx"])
+    return str(settings["floatx"])
 
 
 def set_floatx(value: str) -> None:
@@ -52,22 +50,22 @@ def set_floatx(value: str) -> None:
     """
     if value not in _FLOATS:
         raise ValueError(f"Unknown `floatx` value: {value}. Expected one of {set(_FLOATS)}")
-    _settings["floatx"] = str(value)
+    settings["floatx"] = str(value)
 
 
 def epsilon() -> float:
     """Return the small number of Keras, by default 1e-7."""
-    return float(_settings["epsilon"])  # type: ignore[arg-type]
+    return float(settings["epsilon"])  # type: ignore[arg-type]
 
 
 def set_epsilon(value: float) -> None:
     """Set the small number of Keras. Stored but has no effect."""
-    _settings["epsilon"] = value
+    settings["epsilon"] = value
 
 
 def image_data_format() -> str:
     """Return the order of an image's dimensions, by default ``"channels_last"``."""
-    return str(_settings["image_data_format"])
+    return str(settings["image_data_format"])
 
 
 def set_image_data_format(data_format: str) -> None:
@@ -75,7 +73,7 @@ def set_image_data_format(data_format: str) -> None:
     word = str(data_format).lower()
     if word not in _FORMATS:
         raise ValueError(f"The `data_format` argument must be one of {set(_FORMATS)}. Received: data_format={data_format}")
-    _settings["image_data_format"] = word
+    settings["image_data_format"] = word
 
 
 def __dir__() -> list[str]:

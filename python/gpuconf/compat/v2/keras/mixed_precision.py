@@ -60,22 +60,17 @@ class DTypePolicy:
 
 
 Policy = DTypePolicy
-_kept: list[DTypePolicy] = []
-
-
-def reset() -> None:
-    """Forget the policy."""
-    _kept.clear()
 
 
 def dtype_policy() -> DTypePolicy:
     """Return the policy that was set, else that of ``backend.floatx()``."""
-    return _kept[-1] if _kept else DTypePolicy(backend.floatx())
+    found = backend.settings.get("policy")
+    return found if isinstance(found, DTypePolicy) else DTypePolicy(backend.floatx())
 
 
 def set_dtype_policy(policy: Any) -> None:
     """Set the policy, or that of a name. Stored but has no effect. Raises ValueError for an unknown name."""
-    _kept[:] = [policy if isinstance(policy, DTypePolicy) else DTypePolicy(policy)]
+    backend.settings["policy"] = policy if isinstance(policy, DTypePolicy) else DTypePolicy(policy)
 
 
 global_policy, set_global_policy = dtype_policy, set_dtype_policy
