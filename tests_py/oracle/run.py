@@ -142,8 +142,8 @@ def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
 _PAGE = """# Conformance: gpuconf compared with TensorFlow
 
 Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf
-in one process. It compares the result of each call: the value, or the class of the exception and
-the beginning of its message.
+in one process. It compares the result of each call: the value, or the class of the exception (the class
+itself, not a subclass of it) and the beginning of its message.
 
 TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
@@ -195,6 +195,15 @@ that it must not cover (`tests_py/conformance/test_excuses.py`).
 
 A part of the results is recorded in `tests_py/conformance/recorded.json`, and `make test` replays
 it without TensorFlow.
+
+## Public code
+
+The 99 programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about
+other programs. [`tests_py/public_code/rule.md`](../tests_py/public_code/rule.md) is a rule by which blocks of GPU configuration are
+drawn from public repositories; it was committed first. The blocks are run, not committed. Of 214 blocks that nobody had
+read, 146 (68 %) behaved as in TensorFlow, on a machine without GPUs and on one with two; of 131 that ended in both without a GPU,
+130 printed the same. 53 of the other 68 needed one name, `tf.compat.as_bytes`, which has been added since; 170 of the 214 blocks are
+from one collection of models. `drawn.json` has the repositories and all counts. The goal is 97 % of blocks drawn anew.
 """
 
 
