@@ -88,7 +88,10 @@ def test_what_needs_tensorflow(two_gpus: None, call: Any, needs: str) -> None:
 
 
 def test_a_scope_makes_its_strategy_the_current_one(two_gpus: None) -> None:
-    one, two = tf.distribute.OneDeviceStrategy("/gpu:1"), tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.NcclAllReduce())
+    one, two = (
+        tf.distribute.OneDeviceStrategy("/gpu:1"),
+        tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.NcclAllReduce()),
+    )
     with one.scope() as entered:
         assert entered is one is tf.distribute.get_strategy()
         assert tf.distribute.has_strategy()

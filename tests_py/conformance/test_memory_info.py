@@ -92,7 +92,7 @@ def test_case_115_another_job_has_no_devices(one_gpu: None) -> None:
 def test_case_116_a_bad_name_initializes_all_the_same(two_gpus: None, function: Any, name: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         function(name)
-    assert isinstance(caught.value, tf.errors.GpuconfError)
+    assert type(caught.value).__module__ in ("builtins", "gpuconf.errors")
     with refused(RuntimeError, TOO_LATE_VISIBLE):
         tf.config.set_visible_devices(gpus()[0], "GPU")
 

@@ -209,7 +209,7 @@ class Graph:
         ...     with graph.control_dependencies([first]):
         ...         second = tf.constant(2.0, name="second")
         >>> second.op.control_inputs
-        [<gpuconf.compat.v1.Operation 'first' type=Const>]
+        [<tf.Operation 'first' type=Const>]
         """
         if control_inputs is None:
             return self._control.block(None)

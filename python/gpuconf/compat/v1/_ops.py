@@ -24,7 +24,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     elements or numbers out of range.
 
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
-    <gpuconf.compat.v1.Tensor 'a:0' shape=(2, 3) dtype=float32>
+    <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
     array = arrays.array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
@@ -45,7 +45,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     >>> import gpuconf.compat.v1 as tf
     >>> x = tf.placeholder(tf.float32, [None, 2])
     >>> tf.matmul(x, [[1.0], [1.0]], name="sums")
-    <gpuconf.compat.v1.Tensor 'sums:0' shape=(None, 1) dtype=float32>
+    <tf.Tensor 'sums:0' shape=(None, 1) dtype=float32>
     >>> tf.Session().run(x + 1.0, feed_dict={x: [[1.0, 2.0]]})
     array([[2., 3.]], dtype=float32)
     """
@@ -77,7 +77,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     Raises ValueError for operands that are not matrices or whose shapes do not match, and TypeError for different types.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]])
-    <gpuconf.compat.v1.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
+    <tf.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
     """
     return node("MatMul", (a, b), (1 if transpose_a else 0) | (2 if transpose_b else 0), name_of(name))
 

@@ -75,7 +75,7 @@ class _NewOperation:
         self.device = ""
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, under construction>"
+        return f"<tf.Operation '{self.name}' type={self.type}, under construction>"
 
 
 def _answer(function: Any, operation: _NewOperation) -> str:
