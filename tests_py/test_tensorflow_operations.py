@@ -176,7 +176,7 @@ def test_settings_of_keras() -> None:
         keras.utils.set_random_seed("x")
     keras.utils.set_random_seed(1)
     assert issubclass(type("Mine", (keras.callbacks.Callback,), {}), keras.callbacks.Callback)
-    with pytest.raises(AttributeError, match="needs TensorFlow. Keras 3 runs without it"):
+    with pytest.raises(AttributeError, match=r"needs TensorFlow\. Keras 3 runs without it"):
         keras.layers  # noqa: B018
 
 
@@ -189,7 +189,7 @@ def test_there_is_no_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
         tf.distribute.experimental.TPUStrategy,
         tf.tpu.experimental.initialize_tpu_system,
     ):
-        with pytest.raises(ValueError, match="^Please provide a TPU Name to connect to.$") as caught:
+        with pytest.raises(ValueError, match=r"^Please provide a TPU Name to connect to\.$") as caught:
             find()
         assert type(caught.value) is ValueError
 

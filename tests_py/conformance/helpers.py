@@ -34,7 +34,7 @@ PD = tf.config.PhysicalDevice
 
 @contextmanager
 def refused(kind: type[Exception], text: str) -> Iterator[None]:
-    """Expect an error whose text starts with TensorFlow's: exactly ``kind``, or, of gpuconf's own API, an error that is also ``kind``."""
+    """Expect an error whose text starts with TensorFlow's: exactly ``kind``, or, of gpuconf's own API, a class that is also one."""
     with pytest.raises(kind) as caught:
         yield
     error = caught.value

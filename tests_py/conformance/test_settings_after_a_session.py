@@ -11,7 +11,6 @@ from typing import Any
 import gpuconf as tf
 import gpuconf.compat.v1 as tf1
 import pytest
-
 from gpuconf.compat.v2.python.client import device_lib
 
 from .helpers import (
@@ -48,9 +47,10 @@ CHECKS = {
 }
 
 
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("check", CHECKS.values(), ids=list(CHECKS))
 class TestAfterACheck:
-    def test_growth_is_in_effect(self, two_gpus: None, check: Any) -> None:
+    def test_growth_is_in_effect(self, check: Any) -> None:
         check()
         for gpu in gpus():
             growth(gpu, True)
@@ -58,31 +58,31 @@ class TestAfterACheck:
         assert logical_names("GPU") == ["/device:GPU:0", "/device:GPU:1"]
         assert reserved_by_first_allocation() == FIRST_REGION
 
-    def test_hidden_gpus_stay_hidden(self, two_gpus: None, check: Any) -> None:
+    def test_hidden_gpus_stay_hidden(self, check: Any) -> None:
         check()
         tf.config.set_visible_devices(gpus()[0], "GPU")
         assert tf.config.get_visible_devices("GPU") == gpus()[:1]
         assert logical_names("GPU") == ["/device:GPU:0"]
 
-    def test_all_gpus_can_be_hidden(self, two_gpus: None, check: Any) -> None:
+    def test_all_gpus_can_be_hidden(self, check: Any) -> None:
         check()
         tf.config.set_visible_devices([], "GPU")
         assert logical_names() == ["/device:CPU:0"]
 
-    def test_limits_are_in_effect(self, two_gpus: None, check: Any) -> None:
+    def test_limits_are_in_effect(self, check: Any) -> None:
         check()
         tf.config.set_logical_device_configuration(gpus()[0], [L(10), L(20)])
         tf.config.set_logical_device_configuration(gpus()[1], [L(30)])
         assert limits() == [10 << 20, 20 << 20, 30 << 20]
 
-    def test_threads_and_cpus_are_in_effect(self, two_gpus: None, check: Any) -> None:
+    def test_threads_and_cpus_are_in_effect(self, check: Any) -> None:
         check()
         tf.config.threading.set_intra_op_parallelism_threads(3)
         tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [L(), L()])
         assert logical_names("CPU") == ["/device:CPU:0", "/device:CPU:1"]
         assert tf.config.threading.get_intra_op_parallelism_threads() == 3
 
-    def test_without_settings_the_devices_stay(self, two_gpus: None, check: Any) -> None:
+    def test_without_settings_the_devices_stay(self, check: Any) -> None:
         check()
         before = tf.memory.allocate(1)
         assert logical_names("GPU")
