@@ -40,7 +40,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 # What tests and checks need in addition, in exact versions, and Go if there is none.
 $(VENV)/dev: $(VENV)/installed pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: install
@@ -61,6 +61,10 @@ test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
 	$(BIN)/python -m pytest --ignore tests_py/integrations
+
+.PHONY: test-foreign
+test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
+	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
 
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
@@ -127,19 +131,51 @@ record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packag
 	$(BIN)/python tests_py/driver_answers/record.py
 	$(BIN)/python tests_py/driver_answers/functions.py
 
+# What the libraries that stand in for CUDA's say, against NVIDIA's headers and PyTorch's wheels.
+.PHONY: check-cuda-headers
+check-cuda-headers: $(VENV)/dev ## compare the simulated CUDA runtime's layouts and statuses with NVIDIA's headers (downloads wheels, 2 GB)
+	$(BIN)/python tests_py/wheel/cuda_headers.py
+
+.PHONY: check-torch-imports
+check-torch-imports: $(VENV)/dev ## name the functions of CUDA's libraries that PyTorch TORCH=version imports and the simulator lacks (downloads it, 1 GB)
+	@test -n "$(TORCH)" || { echo "say which PyTorch: make check-torch-imports TORCH=2.15.0" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/torch-$(TORCH) torch==$(TORCH)
+	$(BIN)/python tests_py/wheel/torch_imports.py build/torch-$(TORCH)/torch/lib
+	rm -rf build/torch-$(TORCH)
+
 .PHONY: test-real-driver
 test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
 	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)
 
+# Sphinx and its theme, in an environment of their own (about 60 MB).
+DOCS_VENV ?= .venv-docs
+
+$(DOCS_VENV)/docs-ready: $(SOURCES) pyproject.toml
+	@$(MAKE) --no-print-directory VENV=$(DOCS_VENV) install
+	@echo "installing Sphinx into $(DOCS_VENV)"
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check '.[docs]'
+	@touch $@
+
 .PHONY: docs
-docs: $(VENV)/dev ## build the documentation site in build/docs
-	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs
+docs: $(DOCS_VENV)/docs-ready ## build the documentation site in build/docs
+	$(DOCS_VENV)/bin/python -m sphinx -b html -q -W --keep-going docs build/docs
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
+
+.PHONY: test-reproducible
+test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
+	$(BIN)/python tests_py/wheel/reproducible.py
+
+# Its checks of workflow files; go run downloads it, and go.sum of the module proxy has its hash.
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
+.PHONY: lint-workflows
+lint-workflows: $(VENV)/dev ## check .github/workflows
+	go run $(ACTIONLINT)
 
 # zig's C compiler, of 100 MB, knows the C libraries of all machines.
 ZIG := ziglang==0.17.1
@@ -160,6 +196,10 @@ test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython
 .PHONY: test-versions
 test-versions: $(VENV)/dev ## share a ledger with older versions of gpuconf, which it builds from the repository's history
 	$(BIN)/python tests_py/wheel/previous.py
+
+.PHONY: count-simulator
+count-simulator: ## count the lines of the simulator, and of its tables apart
+	@$(PYTHON) tests_py/simulator_sources.py
 
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
@@ -254,6 +294,13 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
 
+# Programs that know nothing of gpuconf, on the simulated driver and NVML that are shipped. HAMI_CORE=DIR is a checkout of HAMi-core, and
+# CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.
+.PHONY: test-clients
+test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's and others' own programs on the simulated driver (downloads them)
+	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
+		tests_py/test_simulated_clients.py tests_py/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
+
 # Real programs around gpuconf. They need Debian's packages chromium and chromium-driver, and their own environment.
 INTEGRATIONS_VENV ?= .venv-integrations
 
@@ -274,4 +321,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

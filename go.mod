@@ -2,6 +2,8 @@ module gpuconf
 
 go 1.26.0
 
+toolchain go1.26.6
+
 require (
 	github.com/NVIDIA/go-nvml v0.13.4-0
 	github.com/stretchr/testify v1.12.1

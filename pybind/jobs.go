@@ -14,16 +14,19 @@ import (
 
 // OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
 // {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot, "out_of_memory": [rewind.OutOfMemory] of a snapshot that ends
-// with failed allocations}; its pages are the events.
+// with failed allocations, "recorded": [rewind.Recorded] of a snapshot of PyTorch, "incomplete": why a snapshot has nothing of that; "", "hidden": how many
+// of the events stand for segments that there were before}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
 		return 0, err
 	}
 	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
-		read, failed, err := load(ctx, file)
-		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": read.Settings, "out_of_memory": failed}
-		return process.Outcome{Head: head, Events: read.Events, Large: isLarge(read.Events)}, err
+		l, err := load(ctx, file)
+		events := l.Events
+		head := map[string]any{"events": len(events), "names": namesOf(l.Names), "settings": l.Settings, "out_of_memory": l.failed, "recorded": l.recorded,
+			"incomplete": l.incomplete, "hidden": trace.CountHidden(events)}
+		return process.Outcome{Head: head, Events: events, Large: isLarge(events)}, err
 	})
 }
 
@@ -36,8 +39,16 @@ func openFileJob(descriptor int64, work func(context.Context, *process.File) (pr
 	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) { return work(ctx, file) }, file.Close), nil
 }
 
+// loaded is what a file contains.
+type loaded struct {
+	trace.Recording
+	failed     []*rewind.OutOfMemory
+	recorded   []*rewind.Recorded
+	incomplete string
+}
+
 // load reads a file. The first byte determines whether it is a pickle.
-func load(ctx context.Context, file *process.File) (read trace.Recording, failed []*rewind.OutOfMemory, err error) {
+func load(ctx context.Context, file *process.File) (l loaded, err error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
@@ -46,29 +57,33 @@ func load(ctx context.Context, file *process.File) (read trace.Recording, failed
 	})
 	switch {
 	case err != nil:
-		return read, nil, err
+		return l, err
 	case isPickle(data):
-		if read, err = trace.ReadSnapshot(ctx, data); err == nil {
-			failed, err = outOfMemories(ctx, data, &read)
-		}
-		return read, failed, err
+		return loadSnapshot(ctx, data)
 	case !process.IsText(data):
-		return read, nil, errNoTrace()
+		return l, errNoTrace()
 	}
-	read, err = trace.ParseCSV(ctx, string(data))
-	return read, nil, err
+	l.Recording, err = trace.ParseCSV(ctx, string(data))
+	return l, err
 }
 
-// outOfMemories returns the state at the failed allocations with which a snapshot ends.
-func outOfMemories(ctx context.Context, data []byte, read *trace.Recording) ([]*rewind.OutOfMemory, error) {
-	if len(trace.FinalFailures(read.Events)) == 0 {
-		return nil, nil
+func loadSnapshot(ctx context.Context, data []byte) (l loaded, err error) {
+	recording, history, incomplete, err := trace.ReadBoth(ctx, data)
+	l.Recording = recording
+	switch {
+	case err != nil || history.OfGpuconf: // what gpuconf writes is a trace, but not a whole record
+		return l, err
+	case incomplete != nil:
+		l.incomplete = incomplete.Error()
+		return l, nil
 	}
-	history, err := trace.ReadHistory(ctx, data)
-	if err != nil {
-		return nil, ctx.Err() // what gpuconf writes is a trace, but not a whole record
+	if l.recorded, err = rewind.Complete(ctx, history, &l.Recording); err != nil {
+		return l, err
 	}
-	return rewind.OutOfMemories(ctx, history, read)
+	if len(trace.FinalFailures(l.Events)) > 0 {
+		l.failed, err = rewind.OutOfMemories(ctx, history, &l.Recording)
+	}
+	return l, err
 }
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"gpuconf/gocore/caching"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
@@ -23,14 +24,16 @@ type planRequest struct {
 	Policies []string   `json:"policies"` // empty: all that the GPU supports
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 
-	Settings trace.HistorySettings `json:"settings"` // of PyTorch, when the trace was recorded
-	Wanted   bool                  `json:"wanted"`   // a failed allocation that ends the trace is replayed, too
+	Settings trace.HistorySettings     `json:"settings"` // of PyTorch, when the trace was recorded
+	Starts   map[int][]caching.Segment `json:"starts"`   // by GPU: what PyTorch's allocator had then, as rewind.Recorded has it
+	Wanted   bool                      `json:"wanted"`   // a failed allocation that ends the trace is replayed, too
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
 func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, err error) {
 	wanted.LimitBytes = r.Limit
 	wanted.Recorded, wanted.TiesByAge, wanted.Wanted = rewind.SettingsOf(r.Settings), r.Settings.TiesByAge, r.Wanted
+	wanted.Starts = r.Starts
 	if r.GPU != "" {
 		card, err := cardOf(r.GPU)
 		if err != nil {

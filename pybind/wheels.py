@@ -51,6 +51,7 @@ def build(machine: str, dist: Path, option: str) -> Path:
         "CC": shlex.join(compiler),
         "CGO_CFLAGS": f"{os.environ.get('CGO_CFLAGS', '-O2')} {option}",
         "GOARCH": MACHINES[machine],
+        "GPUCONF_PINNED_GO": "1",
         "GPUCONF_WHEEL_PLATFORM": f"manylinux_{version.replace('.', '_')}_{machine}",
     }
     before = set(dist.glob("*.whl"))

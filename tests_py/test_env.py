@@ -38,6 +38,8 @@ def test_every_framework_has_its_variables() -> None:
     found = json.loads(env("--memory", "25%", "--no-growth", "--simulate", "2xA100-40GB", "--json"))["environment"]
     path = found.pop("PYTHONPATH")
     assert path.endswith("gpuconf/_startup")
+    assert found.pop("LD_LIBRARY_PATH") == path.replace("_startup", "_simulator")
+    assert found.pop("JAX_SKIP_CUDA_CONSTRAINTS_CHECK") == "1"
     assert found == {
         "CUPY_GPU_MEMORY_LIMIT": str(10 * GIB),
         "GPUCONF_ALLOW_GROWTH": "false",

@@ -17,7 +17,7 @@ FLOORS = (
     ("_missing",),
     ("errors",),
     ("_core",),
-    ("config",),
+    ("config", "values"),
     ("debugging", "memory"),
     ("tensors",),
     ("allocators", "machine", "planning"),
@@ -32,6 +32,7 @@ LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
 LAZY = {
+    ("_core", "values"),  # what needs PyTorch, once PyTorch is imported
     ("gpuconf", "compat"),
     ("gpuconf", "dask"),
     ("gpuconf", "metrics"),

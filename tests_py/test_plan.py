@@ -52,7 +52,8 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert found.policies == ALL
     assert found.fitting == ("virtual",)
     (usage,) = found.usages
-    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1, (("", "", (), 6 * MIB, 3),), (("", "", None, 6 * MIB, 3),))
+    held = (("", "", (), 6 * MIB, 3, False),), (("", "", None, 6 * MIB, 3, False, 1),)
+    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1, 6 * MIB, 0, 0, None, *held)
     assert usage.peak_bytes_in_use == 6 * MIB
     *_, tensorflow, regions, virtual = found.results
     assert virtual == (0, "virtual", "", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
@@ -94,12 +95,18 @@ def test_the_table(holes: Path) -> None:
         "GPU:0  regions       no        8.00MiB      6.00MiB        8.00MiB        0.0%\n"
         "GPU:0  virtual       yes       6.00MiB      6.00MiB        6.00MiB        0.0%\n"
         "\n"
-        "GPU:0 pytorch: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
-        "GPU:0 pytorch-expandable: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
-        "GPU:0 pytorch-max-split: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
-        "GPU:0 pytorch-roundup: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
-        "GPU:0 tensorflow: event 6 requests 4.00MiB: fragmented (in use 2.00MiB, reserved 6.00MiB, largest free block 2.00MiB)\n"
-        "GPU:0 regions: event 6 requests 4.00MiB: fragmented (in use 2.00MiB, reserved 7.00MiB, largest free block 3.00MiB)\n"
+        "GPU:0 pytorch: event 1 requests 2.00MiB: limit reached\n"
+        "  in use 0B, reserved 0B, largest free block 0B\n"
+        "GPU:0 pytorch-expandable: event 1 requests 2.00MiB: limit reached\n"
+        "  in use 0B, reserved 0B, largest free block 0B\n"
+        "GPU:0 pytorch-max-split: event 1 requests 2.00MiB: limit reached\n"
+        "  in use 0B, reserved 0B, largest free block 0B\n"
+        "GPU:0 pytorch-roundup: event 1 requests 2.00MiB: limit reached\n"
+        "  in use 0B, reserved 0B, largest free block 0B\n"
+        "GPU:0 tensorflow: event 6 requests 4.00MiB: fragmented\n"
+        "  in use 2.00MiB, reserved 6.00MiB, largest free block 2.00MiB\n"
+        "GPU:0 regions: event 6 requests 4.00MiB: fragmented\n"
+        "  in use 2.00MiB, reserved 7.00MiB, largest free block 3.00MiB\n"
         "advice: gpuconf.configure(limit=7340032, growth=True)\n"
         "fits with virtual; does not fit with pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions"
     )
@@ -290,6 +297,7 @@ def test_bars_of_text(holes: Path) -> None:
 def test_the_dictionary_is_stable(holes: Path) -> None:
     told = gpuconf.plan(holes, limit="7MiB", gpu="A10", policy="regions").to_dict()
     assert json.loads(json.dumps(told)) == told
+    held = {"library": "", "tag": "", "bytes_in_use": 6 * MIB, "live_blocks": 3}
     assert told == {
         "schema": 1,
         "events": 6,
@@ -309,8 +317,12 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
                 "failures": 0,
                 "unfreed": 0,
                 "streams": 1,
-                "holders_at_peak": [{"library": "", "tag": "", "stack": [], "bytes_in_use": 6 * MIB, "live_blocks": 3}],
-                "sites_at_peak": [{"library": "", "tag": "", "call_site": None, "bytes_in_use": 6 * MIB, "live_blocks": 3}],
+                "peak_bytes_requested": 6 * MIB,
+                "needed_bytes": 0,
+                "bytes_before": 0,
+                "recorded_bytes_reserved": None,
+                "holders_at_peak": [{"stack": [], **held, "before": False}],
+                "sites_at_peak": [{"call_site": None, **held, "before": False, "lines": 1}],
             }
         ],
         "results": [

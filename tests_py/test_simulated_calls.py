@@ -101,7 +101,7 @@ for at, bytes in ((a, 1000), (h, 4096), (v, 5000)):
     assert (base.value, size.value) == (at, bytes)
 ok(cu.cuMemGetAddressRange_v2(byref(base), NULL, u64(a)))
 assert cu.cuMemGetAddressRange_v2(byref(base), byref(size), u64(4096)) == 500
-assert cu.cuMemGetAddressRange_v2(NULL, NULL, u64(a)) == 1
+ok(cu.cuMemGetAddressRange_v2(NULL, NULL, u64(a)))  # as NVIDIA's driver answers even before cuInit
 ok(cu.cuMemFree_v2(u64(a)))
 assert attribute(2, a) == "error 1"
 """,

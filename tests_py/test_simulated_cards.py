@@ -244,13 +244,22 @@ def test_properties_are_those_attributes() -> None:
 
 def test_visible_devices_and_their_order_are_as_gpuconf_takes_them() -> None:
     spec = "T4,2xH100:1GiB,GB10,K80"
-    for order in ({}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}):
-        for value in (None, "", "2,0", "0,-1,1", "1,1", " +3abc"):
-            environment = order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value})
-            program = "print(json.dumps([c[1] for c in cards()] if cu.cuInit(0) == 0 else []))"
-            theirs = driver(program, spec, **environment)
-            ours = json.loads(run(OURS, spec, **environment).stdout)
-            assert theirs == [card[1] for card in ours], environment
+    orders: list[dict[str, str]] = [{}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}]
+    values = (None, "", "2,0", "0,-1,1", "1,1", " +3abc")
+    environments = [order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value}) for order in orders for value in values]
+    program = f"""
+    import json, os, gpuconf
+    for environment in {environments!r}:
+        for name in ("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"):
+            os.environ.pop(name, None)
+        os.environ.update(environment)
+        gpuconf.reset()
+        print(json.dumps([d.uuid.split("-", 1)[1].replace("-", "") for d in gpuconf.visible_devices()]))
+    """
+    ours = map(json.loads, run(program, spec).stdout.splitlines())
+    for environment, cards in zip(environments, ours, strict=True):
+        program = "print(json.dumps([c[1] for c in cards()] if cu.cuInit(0) == 0 else []))"
+        assert driver(program, spec, **environment) == cards, environment
 
 
 def test_wsl() -> None:
@@ -455,3 +464,69 @@ def test_a_simulated_driver_is_chosen_by_the_call_too() -> None:
     print(json.dumps([version.value, gpuconf.simulated()]))
     """
     assert answer(program, "") == [11080, "T4:driver=11.8"]
+
+
+def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
+    """NVIDIA's driver takes host memory that is not page-locked in a stream, and a free waits for the work on its memory."""
+    program = """
+    context, stream, address = c_void_p(), c_void_p(), c_uint64()
+    ok(cu.cuInit(0))
+    ok(cu.cuDevicePrimaryCtxRetain(byref(context), 0))
+    ok(cu.cuCtxSetCurrent(context))
+    ok(cu.cuStreamCreate(byref(stream), 1))
+    for _ in range(20):
+        ok(cu.cuMemAlloc_v2(byref(address), c_size_t(1 << 20)))
+        there, back = create_string_buffer(b"x" * 4096), create_string_buffer(4096)
+        ok(cu.cuMemcpyHtoDAsync_v2(address, there, c_size_t(4096), stream))
+        ok(cu.cuMemcpyDtoHAsync_v2(back, address, c_size_t(4096), stream))
+        ok(cu.cuMemsetD8Async(address, 1, c_size_t(1 << 20), stream))
+        ok(cu.cuMemFree_v2(address))
+        ok(cu.cuStreamSynchronize(stream))
+        assert back.raw == there.raw[:4096]
+    print("done")
+    """
+    assert run(DRIVER + textwrap.dedent(program), "T4").stdout == "done\n"
+
+
+@pytest.mark.parametrize(
+    ("profile", "noted"),
+    [
+        ("wsl", []),
+        ("mig-container", ["the driver refuses queries of the whole card here", "MIG instances: the GPU enforces them"]),
+        ("unified", ["shares the host's memory"]),
+        ("no-peers", []),
+        ("mps", []),
+        ("driver=11.8", []),
+    ],
+)
+def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp_path: Path) -> None:
+    """``run`` leases and limits, ``ps`` lists the program, and ``doctor`` finds no problem and names what differs."""
+    spec = f"A100-40GB:{profile}"
+    program = """
+    import json, os, subprocess, sys
+    import gpuconf
+    limits = gpuconf.configure().limits
+    block = gpuconf.memory.allocate("512MiB", "GPU:0")
+    try:
+        gpuconf.memory.allocate("600MiB", "GPU:0")
+    except gpuconf.errors.ResourceExhaustedError:
+        gpuconf_command = [sys.executable, "-m", "gpuconf"]
+        told = subprocess.run([*gpuconf_command, "doctor"], capture_output=True, text=True, check=True).stdout
+        rows = json.loads(subprocess.run([*gpuconf_command, "ps", "--json"], capture_output=True, text=True, check=True).stdout)
+        print(json.dumps([list(limits.values()), " ".join(told.split()), str(os.getpid()) in json.dumps(rows)]))
+    """
+    command = ["-m", "gpuconf", "run", "--simulate", spec, "--memory", "1GiB", "--", sys.executable, "-c", textwrap.dedent(program)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=clean | {"GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    limits, told, listed = json.loads(done.stdout)
+    assert (limits, listed) == ([GIB], True)
+    assert "no problems" in told
+    assert [text for text in noted if text not in told] == []

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
-import gpuconf
 import pytest
 from gpuconf._core import elf
-
-SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
-BEGIN = """
-import ctypes, os, sys
-from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p, create_string_buffer
-for name in ("libcuda.so.1", "libgpuconf-runtime.so"):
-    cuda = ctypes.CDLL(os.path.join(sys.argv[1], name), ctypes.RTLD_GLOBAL)
-"""
-
-
-def run(program: str, **environment: str) -> list[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
-    words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(SHIPPED)]
-    kept |= {"GPUCONF_SIMULATE": "2xA100-40GB", **environment}
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=kept)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+from simulated_libraries import SHIPPED, run
 
 
 def test_memory_is_the_drivers_and_runs_out() -> None:
@@ -48,7 +28,7 @@ def test_memory_is_the_drivers_and_runs_out() -> None:
 def test_properties_have_the_layout_of_the_version(cuda: int, function: str, multiprocessors: int) -> None:
     program = f"""
     room = create_string_buffer(1032)
-    cuda.gpuconf_runtime_versions({cuda}, 0, 0)
+    cuda.gpuconf_runtime_versions({cuda}, 0, 0, 0)
     print(cuda.cudaGetDeviceProperties{function}(room, 1), room.value.decode())
     print(*(c_int.from_buffer(room, offset).value for offset in (308, 360, 364, {multiprocessors})))
     print(c_uint64.from_buffer(room, 288).value >> 30)
@@ -61,10 +41,10 @@ def test_properties_have_the_layout_of_the_version(cuda: int, function: str, mul
 def test_what_is_not_written_is_refused_and_noted_once() -> None:
     program = """
     cuda.gpuconf_runtime_noted.restype = c_char_p
-    print(cuda.cudnnCreate(None), cuda.cudnnCreate(None), cuda.ncclAllReduce(None), cuda.cublasSgemm_v2(None))
-    print(*map(cuda.gpuconf_runtime_noted, range(3)))
+    print(cuda.nvshmem_init(None), cuda.nvshmem_init(None), cuda.ncclPutSignal(None), cuda.cuptiEventGroupSetsCreate(None))
+    print(*map(cuda.gpuconf_runtime_noted, range(4)))
     """
-    assert run(program) == ["3000 3000 3 0", "b'cudnnCreate' b'ncclAllReduce' None"]
+    assert run(program) == ["3 3 3 27", "b'nvshmem_init' b'ncclPutSignal' b'cuptiEventGroupSetsCreate' None"]
 
 
 def test_an_empty_library_is_the_one_of_its_name(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ Go's race detector sees nothing in C, so this covers for the simulator what `mak
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,21 +13,14 @@ from pathlib import Path
 import pytest
 import simulator_sources
 
-ROOT = Path(__file__).resolve().parent.parent
 STRESS = Path(__file__).with_name("simulator_stress.c")
-FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=thread"]
+SANITIZER = ["-fsanitize=thread"]
 
 
-def compiled(folder: Path, sources: list[Path]) -> Path:
-    program = folder / "stress"
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
-    if subprocess.run(
-        [*compiler, "-fsanitize=thread", "-o", program, folder / "empty.c"], capture_output=True, check=False
-    ).returncode:
+def compiled(folder: Path, broken: str = "", text: str = "") -> Path:
+    if not simulator_sources.compiles(folder, SANITIZER):
         pytest.skip("the C compiler has no ThreadSanitizer")
-    subprocess.run([*compiler, *FLAGS, "-o", program, *sources, "-lpthread", "-ldl"], check=True)
-    return program
+    return simulator_sources.program(folder / "stress", STRESS, SANITIZER, broken, text)
 
 
 def run(program: Path, seed: int) -> tuple[int, str]:
@@ -43,25 +35,16 @@ def run(program: Path, seed: int) -> tuple[int, str]:
 
 
 def test_no_data_race(tmp_path: Path) -> None:
-    program = compiled(tmp_path, [STRESS, *simulator_sources.sources("cuda", ROOT)])
+    program = compiled(tmp_path)
     for seed in (1, 2):
         assert run(program, seed) == (0, "done\n")
 
 
 def test_a_missing_lock_is_found(tmp_path: Path) -> None:
     """The same test over a driver whose allocation takes no lock: it must see the race."""
-    for folder in simulator_sources.COPIED:
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    broken = tmp_path / "pybind/simulator/cuda/memory.c"
-    text = broken.read_text()
-    broken.write_text(
-        text.replace(
-            '#include "driver.h"',
-            '#include "driver.h"\n#undef LOCK\n#define LOCK (void)0\n#undef UNLOCK\n#define UNLOCK (void)0',
-            1,
-        )
-    )
-    program = compiled(tmp_path, [STRESS, *simulator_sources.sources("cuda", tmp_path)])
+    text = (simulator_sources.ROOT / "pybind/simulator/cuda/memory.c").read_text()
+    lockless = '#include "driver.h"\n#undef LOCK\n#define LOCK (void)0\n#undef UNLOCK\n#define UNLOCK (void)0'
+    program = compiled(tmp_path, "memory.c", text.replace('#include "driver.h"', lockless, 1))
     code, text = run(program, 1)
     assert code == 66, text
     assert "ThreadSanitizer: data race" in text

@@ -59,6 +59,18 @@ def test_one_altered_address_fails(action: str, training: dict[str, Any], tmp_pa
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("what", ["alloc", "free_completed", "segment_alloc", "the segment at the end"])
+def test_an_altered_stream_fails(what: str, training: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    """Of an allocation that follows the event of its own segment, it was not compared, nor at the end."""
+    altered = copy.deepcopy(training)
+    events = altered["device_traces"][0]
+    at = next(i for i, event in enumerate(events) if event["action"] == "segment_alloc")
+    changed = next((event for event in events[at:] if event["action"] == what), altered["segments"][0])
+    changed["stream"] += 7
+    status, out, _ = run("plan", recorded_runs.write(tmp_path / "run.pickle", altered), "--verify")
+    assert (status, "stream" in out or what == "the segment at the end") == (3, True), out
+
+
 def test_an_altered_block_at_the_end_fails(training: dict[str, Any], tmp_path: pathlib.Path) -> None:
     altered = copy.deepcopy(training)
     blocks = max((s["blocks"] for s in altered["segments"]), key=len)

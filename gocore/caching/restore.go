@@ -166,6 +166,9 @@ func (a *Allocator) ReleaseAt(addr uint64) bool {
 	return false
 }
 
+// Stream returns the stream that a block is for.
+func (b *Block) Stream() uint64 { return b.shelf.stream }
+
 // Before returns the allocated block before b in its segment, or nil.
 func (b *Block) Before() *Block {
 	if b.prev == nil || b.prev.state == free || b.prev.state == unmapped {

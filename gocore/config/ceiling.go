@@ -18,7 +18,7 @@ type Ceiling struct {
 	why   string // who has the rest, for the notice; "" if the process has all
 }
 
-// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_MEMORY_LIMIT bytes.
+// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_MEMORY_LIMIT.
 //
 // The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its rank, modulo the
 // number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a rank is shared by all. So the parts
@@ -28,9 +28,12 @@ func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
 	if !set || text == "" {
 		return Ceiling{}, nil
 	}
-	bytes, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || bytes == 0 {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_MEMORY_LIMIT is %q: it must be a positive number of bytes", text)
+	bytes, err := human.ParseSize(text)
+	if err != nil {
+		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_MEMORY_LIMIT=%q %w", text, err)
+	}
+	if bytes == 0 {
+		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_MEMORY_LIMIT=%q must be more than 0 bytes", text)
 	}
 	c := Ceiling{Bytes: bytes, Set: true}
 	rank, errRank := strconv.Atoi(e["LOCAL_RANK"])

@@ -20,5 +20,8 @@ func OpenSimulator(string, []SimulatedCard, SimulatedOptions) (gpu.Driver, error
 	return nil, status.Errorf(status.Unavailable, "GPUs cannot be simulated: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }
 
+// HasNoDevice returns false: no driver can be asked.
+func HasNoDevice(string, string, *string) bool { return false }
+
 // ShippedSimulator returns "": there is no library of gpuconf's.
 func ShippedSimulator() string { return "" }

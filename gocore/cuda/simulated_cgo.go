@@ -47,7 +47,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		card.describe(&described[i])
 	}
 	var complaint [5120]C.char
-	how := C.struct_simulator_options{to_the_byte: 1, version: version}
+	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess)}
 	if options.SharedCards != "" {
 		how.shared_cards = C.CString(options.SharedCards)
 		defer C.free(unsafe.Pointer(how.shared_cards))
@@ -108,8 +108,12 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 		return 0, err
 	}
 	if other := otherDriver(path); other != "" {
-		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s, and a process has one driver: simulate GPUs "+
-			"before anything loads it, or in another process", other)
+		why := ""
+		if library.version != 0 && library.simulator == "" {
+			why = " (to list the GPUs of this machine)"
+		}
+		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one driver: simulate GPUs "+
+			"before anything loads it, or in another process", other, why)
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))

@@ -417,7 +417,11 @@ long gpuconf_read_entry(struct gpuconf_reader *reader, struct gpuconf_card *card
 	reader->begun = 1;
 	int more = cut(left, ',', &entry, &rest);
 	reader->at = more ? rest.at : NULL;
-	return read_one(entry, reader->most, card, complaint, room);
+	long count = read_one(entry, reader->most, card, complaint, room);
+	size_t used = count < 0 ? strlen(complaint) : 0;
+	if (count < 0 && strstr(complaint, "such as ") == NULL && strstr(complaint, "an example is ") == NULL && used < room)
+		snprintf(complaint + used, room - used, "; an example is 2xT4:8GiB");
+	return count;
 }
 
 static int refuse(struct part text, const char *reason, char *complaint, size_t room)

@@ -6,8 +6,8 @@
 // # How the library is found
 //
 // No NVIDIA software is needed to build, import or start. Open loads the library when it is called, from one of the
-// candidates; if there is none, the error lists what it tried. Once loaded, the library is never unloaded: other code in the process may
-// use it.
+// candidates; if there is none, the error lists what it tried. It is unloaded when the last Monitor closes, because
+// a process that has it cannot simulate GPUs. Other code in the process may keep it.
 //
 // # Trampolines
 //
@@ -21,7 +21,7 @@
 //  1. No nvml symbol of ours is undefined, and none is visible outside the library or executable that we are linked into.
 //  2. Before the library is loaded, every call returns NVML_ERROR_UNINITIALIZED. Afterwards, a call to a function that the library
 //     lacks returns NVML_ERROR_FUNCTION_NOT_FOUND.
-//  3. The table is filled once per process, and the library that it points into is never unloaded.
+//  3. The table is filled when the first Monitor opens, and emptied when the last one closes.
 //  4. go-nvml's own symbol lookups find only the driver's library: they use its handle, and our definitions are hidden.
 //
 // generate_trampolines.py generates symbols.h, the list of functions, from go-nvml's source; a test checks it against

@@ -17,6 +17,7 @@ import (
 type monitor struct {
 	lib  nvml.Interface
 	host Host
+	done func() // called after Close
 
 	mu     sync.RWMutex // held for reading by every call, for writing by Close
 	closed bool         // guarded by mu
@@ -25,11 +26,13 @@ type monitor struct {
 var _ gpu.Monitor = (*monitor)(nil)
 
 // Over initializes NVML through lib and returns a Monitor. NVML counts its users, so any number of Monitors may be open at once.
-func Over(lib nvml.Interface, host Host) (gpu.Monitor, error) {
+func Over(lib nvml.Interface, host Host) (gpu.Monitor, error) { return over(lib, host, func() {}) }
+
+func over(lib nvml.Interface, host Host, done func()) (gpu.Monitor, error) {
 	if err := failure(lib.Init(), "nvmlInit"); err != nil {
 		return nil, err
 	}
-	return &monitor{lib: lib, host: host}, nil
+	return &monitor{lib: lib, host: host, done: done}, nil
 }
 
 // enter begins a call; leave ends it, unless there is an error.
@@ -42,7 +45,7 @@ func (m *monitor) enter() (leave func(), err error) {
 	return m.mu.RUnlock, nil
 }
 
-// Close shuts down NVML for this Monitor. The library stays loaded.
+// Close shuts down NVML for this Monitor. The library is unloaded after the last one, unless other code has loaded it.
 func (m *monitor) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,6 +53,7 @@ func (m *monitor) Close() error {
 		return nil
 	}
 	m.closed = true
+	defer m.done()
 	return failure(m.lib.Shutdown(), "nvmlShutdown")
 }
 

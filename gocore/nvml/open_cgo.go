@@ -33,31 +33,55 @@ var candidates = []string{
 // share one instance, and go-nvml counts its users.
 var library struct {
 	sync.Mutex
-	instance nvml.Interface // nil until the table is filled
+	instance nvml.Interface // nil while the table is empty
+	users    int            // open Monitors of the instance, and those that are being opened
 }
 
 // Open loads and initializes NVML and returns a Monitor, which the caller must close. Unless it returns an error of kind Unavailable,
 // an NVIDIA driver is present.
 func Open() (gpu.Monitor, error) {
-	instance, err := load()
+	instance, err := enter()
 	if err != nil {
 		return nil, err
 	}
-	return Over(instance, thisHost())
+	m, err := over(instance, thisHost(), func() { leave(true) })
+	if err != nil {
+		leave(false)
+		return nil, err
+	}
+	return m, nil
 }
 
-// load fills the table from the first candidate that can be loaded. After a failure a later call tries again.
-func load() (nvml.Interface, error) {
+// leave unloads the library after its last user: a process that has it cannot simulate GPUs. go-nvml has it loaded, too, and counts NVMLs
+// that did not start, which it forgets after a shutdown that succeeds.
+func leave(started bool) {
+	library.Lock()
+	defer library.Unlock()
+	if library.users--; library.users > 0 {
+		return
+	}
+	if !started {
+		C.trampolines_forget_shutdown()
+		library.instance.Shutdown()
+	}
+	library.instance = nil
+	C.trampolines_unload()
+}
+
+// enter fills the table from the first candidate that can be loaded, unless it is filled, and counts a user. After a failure a later call
+// tries again.
+func enter() (nvml.Interface, error) {
 	library.Lock()
 	defer library.Unlock()
 	if library.instance != nil {
+		library.users++
 		return library.instance, nil
 	}
 	var complaints []string
 	for _, path := range candidates {
 		complaint := fillTable(path)
 		if complaint == "" {
-			library.instance = nvml.New(nvml.WithLibraryPath(path))
+			library.instance, library.users = nvml.New(nvml.WithLibraryPath(path)), 1
 			return library.instance, nil
 		}
 		complaints = append(complaints, complaint)

@@ -14,9 +14,13 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * Points every entry into the library at path, which is never unloaded. Returns 1, or 0 and the loader's message.
- * Must not be called from two threads at once, nor again after it returned 1.
+ * Points every entry into the library at path. Returns 1, or 0 and the loader's message. Must not be called again before
+ * trampolines_unload, which may be called when no thread uses an entry. None of these may be called from two threads at once.
  */
 int trampolines_load(const char *path, char *complaint, size_t complaint_size);
+void trampolines_unload(void);
+
+/* Makes nvmlShutdown succeed without a call, for an NVML that did not start: go-nvml closes its library only after that. */
+void trampolines_forget_shutdown(void);
 
 #pragma GCC visibility pop

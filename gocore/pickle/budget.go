@@ -9,10 +9,11 @@ type Budget struct {
 	all, left int
 }
 
-// A snapshot takes about four times its size. The base is for small snapshots that refer to the same event many times.
+// A snapshot takes about four times its size, and up to sixteen times if its stacks are long: a reference to a frame takes two bytes of the
+// file and sixteen here. The base is for small snapshots that refer to the same event many times.
 const (
 	baseBytes    = 4 << 20
-	bytesPerByte = 16
+	bytesPerByte = 32
 )
 
 // NewBudget returns the budget for a file of the given size.

@@ -12,27 +12,32 @@ import (
 type Holding struct {
 	Holder uint32 `json:"holder"`
 	Stack  uint32 `json:"stack"`
-	Bytes  uint64 `json:"bytes_in_use"` // blocks rounded up to 256
+	Before bool   `json:"before"`       // nothing else is known of them but that they were live when the trace began
+	Bytes  uint64 `json:"bytes_in_use"` // as trace.Event.Size counts them
 	Blocks int    `json:"live_blocks"`
 }
 
 // atPeak returns who holds the memory at the peak, the largest first.
 func (w *workload) atPeak() []Holding {
 	live := make([]op, w.blocks) // by block number
-	for _, o := range w.ops[:w.peakOps] {
+	for _, o := range w.ops[:w.peak.ops] {
 		live[o.block] = o
 	}
-	sums := map[[2]uint32]*Holding{}
+	type key struct {
+		holder, stack uint32
+		before        bool
+	}
+	sums := map[key]*Holding{}
 	for _, o := range live {
 		if o.bytes == 0 {
 			continue
 		}
-		key := [2]uint32{o.holder, o.stack}
-		if sums[key] == nil {
-			sums[key] = &Holding{Holder: o.holder, Stack: o.stack}
+		k := key{o.holder, o.stack, o.old && o.stack == 0}
+		if sums[k] == nil {
+			sums[k] = &Holding{Holder: k.holder, Stack: k.stack, Before: k.before}
 		}
-		sums[key].Bytes += rounded(o.bytes)
-		sums[key].Blocks++
+		sums[k].Bytes += o.size
+		sums[k].Blocks++
 	}
 	list := make([]Holding, 0, len(sums))
 	for _, h := range sums {

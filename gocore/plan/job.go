@@ -17,9 +17,10 @@ type Request struct {
 	LimitBytes uint64 // 0: find only the least limits
 	Card       Card
 	Policies   []Policy
-	Recorded   caching.Settings // of PyTorch, when the trace was recorded
-	TiesByAge  bool             // as caching.Options has it, of that PyTorch
-	Wanted     bool             // a failed allocation that ends the trace is replayed, too
+	Recorded   caching.Settings          // of PyTorch, when the trace was recorded
+	TiesByAge  bool                      // as caching.Options has it, of that PyTorch
+	Starts     map[int][]caching.Segment // by GPU: what PyTorch's allocator had before the first event, if that is known
+	Wanted     bool                      // a failed allocation that ends the trace is replayed, too
 }
 
 // Job answers a Request. Its results do not depend on each other.
@@ -51,14 +52,17 @@ type Result struct {
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
-	GPU      int    `json:"gpu"`
-	Allocs   int    `json:"num_allocs"`
-	PeakLive uint64 `json:"peak_bytes_in_use"` // blocks rounded up to 256
-	Before   int    `json:"live_blocks_before"`
-	Live     int    `json:"live_blocks_after"`
-	Failures int    `json:"failures"`
-	Unfreed  int    `json:"unfreed"`
-	Streams  int    `json:"streams"`
+	GPU         int    `json:"gpu"`
+	Allocs      int    `json:"num_allocs"`
+	PeakLive    uint64 `json:"peak_bytes_in_use"` // as trace.Event.Size counts blocks
+	PeakAsk     uint64 `json:"peak_bytes_requested"`
+	Needed      uint64 `json:"needed_bytes"` // with the allocation that failed at the end; 0: there is none
+	BytesBefore uint64 `json:"bytes_before"` // live when the trace began
+	Before      int    `json:"live_blocks_before"`
+	Live        int    `json:"live_blocks_after"`
+	Failures    int    `json:"failures"`
+	Unfreed     int    `json:"unfreed"`
+	Streams     int    `json:"streams"`
 
 	Holdings []Holding `json:"holders_at_peak"`
 }
@@ -74,6 +78,9 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	list, err := workloads(ctx, events, request.Wanted)
 	if err != nil {
 		return nil, err
+	}
+	for _, w := range list {
+		w.startFrom(request.Starts[w.gpu])
 	}
 	j := &Job{request: request, workloads: list}
 	for _, w := range list {
@@ -206,10 +213,13 @@ func (j *Job) Results() []*Result { return j.results }
 // Usages summarizes the trace, by GPU.
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
-		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
+		u := Usage{GPU: w.gpu, PeakLive: w.peak.bytes, PeakAsk: w.peak.requested, Needed: w.needed, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
 		for _, o := range w.ops {
-			if o.bytes > 0 && o.event > 0 {
+			switch {
+			case o.bytes > 0 && !o.old:
 				u.Allocs++
+			case o.bytes > 0:
+				u.BytesBefore += o.size
 			}
 		}
 		usages = append(usages, u)

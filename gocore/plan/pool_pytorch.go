@@ -17,15 +17,22 @@ type pytorchPool struct {
 	blocks   []*caching.Block // by block number
 	live     uint64
 	peak     uint64 // of reserved bytes
+	start    *recordedStart
 }
 
 func newPyTorchPool(v variant, limitBytes uint64, card Card, w *workload) *pytorchPool {
 	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes, streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
 	p.model = caching.New(p.device, caching.Options{Settings: v.settings, TiesByAge: v.byAge, LimitBytes: limitBytes})
+	if w.start != nil && v.policy == PyTorch {
+		p.start = p.restore(w)
+	}
 	return p
 }
 
 func (p *pytorchPool) allocate(o op) error {
+	if p.start != nil && o.old {
+		return p.adopt(o)
+	}
 	block, err := p.model.Allocate(caching.Request{Bytes: o.bytes, Stream: p.streams[o.stream]})
 	if err != nil {
 		return err
@@ -66,7 +73,13 @@ func (p *pytorchPool) failure(_ error, o op) *Failure {
 	return f
 }
 
-func (p *pytorchPool) alike() (low, high uint64) { return p.model.Alike() }
+func (p *pytorchPool) alike() (low, high uint64) {
+	low, high = p.model.Alike()
+	if p.start != nil {
+		low, high = max(low, p.start.low), min(high, p.start.high)
+	}
+	return low, high
+}
 
 func (p *pytorchPool) guess(uint64) uint64 { return 0 }
 

@@ -41,7 +41,9 @@ func (s *search) next() (limitMiB uint64, done bool) {
 		return s.first, false
 	case s.fits == s.fails+1:
 		return s.fits, true
-	case s.guess > s.fails && (s.fits == 0 || s.guess < s.fits) && s.guesses < mostGuesses:
+	case s.fits == 0 && s.guess > s.fails:
+		return max(s.guess, s.fails+s.step), false
+	case s.guess > s.fails && s.guess < s.fits && s.guesses < mostGuesses:
 		return s.guess, false
 	case s.fits == 0 || s.early == 0:
 		return s.fails + s.step, false
@@ -80,9 +82,7 @@ func (s *search) record(o outcome, done float64) {
 	if s.fits > 0 {
 		s.fails = min(s.fails, s.fits-1)
 	}
-	if s.guess <= s.fails {
-		s.step *= 2
-	}
+	s.step *= 2 // also after a guess: each may be only a little larger than the last one
 	s.early = max(done, 1e-3)
 	s.guesses += done
 }

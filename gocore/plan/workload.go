@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"gpuconf/gocore/caching"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -20,11 +21,20 @@ const failedAddr = 1<<64 - 1
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
 	block  int32
-	event  int32 // its number in the trace, from 1; 0: before the trace began
+	event  int32 // its number in the trace, from 1; 0: it has none
+	old    bool  // it allocates what was live when the trace began
 	stream int32 // in the workload's list
 	bytes  uint64
+	size   uint64 // of an allocation: as trace.Event.Size has it
 
 	holder, stack uint32 // of an allocation: the trace's numbers
+}
+
+// peak is the first moment with the most bytes.
+type peak struct {
+	bytes     uint64
+	requested uint64
+	ops       int // the first ops, which lead to it
 }
 
 // workload is the part of a trace that concerns one logical GPU.
@@ -35,18 +45,23 @@ type workload struct {
 	began    int64    // time of the first event, which may be of a segment, as in gocore/timeline
 	blocks   int      // block numbers are below this
 	largest  uint64   // request
-	peakLive uint64   // most bytes live at one time, each block rounded up to 256
-	peakOps  int      // the first ops, which lead to that peak
+	peakLive uint64   // most bytes live at one time, each request rounded up to 256: what any pool needs
+	peak     peak     // when most was live, as trace.Event.Size counts blocks
+	needed   uint64   // the same, with the allocation that ended the trace by failing; 0: there is none
 	failures int      // allocations that failed when the trace was recorded; how the job would have continued is unknown
 	unfreed  int      // blocks whose address was allocated again without a free in the trace
 	before   int      // blocks that were live when the trace began
 	streams  []uint64 // on which memory was allocated
 	live     int      // blocks that are live at the end
+
+	start []caching.Segment // what PyTorch's allocator had before the first event; nil: a replay starts without segments
+	addrs []uint64          // of the first ops, which allocate what is in start
 }
 
 // workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that the job needs.
 func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workload, error) {
 	complete, added := trace.Complete(events)
+	numbers := 0 // events so far that users see
 	final := map[int]int{}
 	if wanted {
 		final = trace.FinalFailures(events)
@@ -61,16 +76,22 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]int32{}}
 			builders[e.GPU] = b
 		}
-		number := max(i+1-added, 0)
-		if number > 0 && !b.begun {
+		number := 0
+		if i >= added && !e.Hidden() {
+			numbers++
+			number = numbers
+		}
+		if number > 0 && !e.Before && !b.begun {
 			b.began, b.begun = e.Micros, true
 		}
 		if err := b.add(e, number); err != nil {
 			return nil, err
 		}
-		if number > 0 && final[e.GPU] == number && e.Bytes > 0 && e.Bytes <= mostBytes-b.now {
+		if number > 0 && final[e.GPU] == i+1-added && e.Bytes > 0 && e.Bytes <= mostBytes-b.now {
 			e.Addr = failedAddr
+			peak := b.peak
 			b.allocate(e, number)
+			b.needed, b.peak = b.peak.bytes, peak
 		}
 	}
 	var list []*workload
@@ -84,13 +105,39 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 	return list, nil
 }
 
+// startFrom sets the start, if the ops that allocate what was live before are just its blocks.
+func (w *workload) startFrom(start []caching.Segment) {
+	held := map[uint64]bool{}
+	for _, s := range start {
+		if s.Pool != (caching.PoolID{}) {
+			return // a replay has one pool: it could not reuse the memory of another
+		}
+		for _, p := range s.Pieces {
+			if p.Allocated {
+				held[p.Addr] = true
+			}
+		}
+	}
+	if len(held) != len(w.addrs) || start == nil {
+		return
+	}
+	for _, addr := range w.addrs {
+		if !held[addr] {
+			return
+		}
+	}
+	w.start = start
+}
+
 // builder makes a workload.
 type builder struct {
 	*workload
 	begun   bool             // began is set
 	live    map[uint64]op    // by address
 	unused  []int32          // block numbers
-	now     uint64           // bytes live
+	now     uint64           // bytes live, each request rounded up to 256
+	sized   uint64           // as trace.Event.Size counts
+	asked   uint64           // as requested
 	streams map[uint64]int32 // places in the workload's list
 }
 
@@ -107,8 +154,9 @@ func (b *builder) add(e trace.Event, number int) error {
 			b.unfreed++
 			b.free(e, number)
 		}
-		if number == 0 {
+		if e.Before {
 			b.before++
+			b.addrs = append(b.addrs, e.Addr)
 		}
 		b.allocate(e, number)
 	case trace.Free:
@@ -132,13 +180,16 @@ func (b *builder) allocate(e trace.Event, number int) {
 		b.streams[e.Stream] = stream
 		b.workload.streams = append(b.workload.streams, e.Stream)
 	}
-	o := op{block: block, event: int32(number), stream: stream, bytes: e.Bytes, holder: e.Holder, stack: e.Stack}
+	o := op{block: block, event: int32(number), old: e.Before, stream: stream, bytes: e.Bytes, size: e.Size(), holder: e.Holder, stack: e.Stack}
 	b.live[e.Addr] = o
 	b.largest = max(b.largest, e.Bytes)
 	b.do(o, e.Micros)
 	b.now += rounded(e.Bytes)
-	if b.now > b.peakLive {
-		b.peakLive, b.peakOps = b.now, len(b.ops)
+	b.sized += o.size
+	b.asked += o.bytes
+	b.peakLive = max(b.peakLive, b.now)
+	if b.sized > b.peak.bytes {
+		b.peak = peak{b.sized, b.asked, len(b.ops)}
 	}
 }
 
@@ -152,6 +203,8 @@ func (b *builder) free(e trace.Event, number int) {
 	b.unused = append(b.unused, was.block)
 	b.do(op{block: was.block, event: int32(number)}, e.Micros)
 	b.now -= rounded(was.bytes)
+	b.sized -= was.size
+	b.asked -= was.bytes
 }
 
 func (b *builder) do(o op, micros int64) {

@@ -10,6 +10,7 @@ import (
 // device answers as the recorded device did: from the segment events between one allocation and the next.
 type device struct {
 	verdict *Verdict
+	stream  uint64            // of the allocation that the model serves
 	pending []numbered        // segment events since the last time that the model had requested all
 	done    int               // how many of them the model has requested
 	first   int               // the first that it has not
@@ -67,6 +68,9 @@ func (d *device) MemAlloc(bytes uint64) (addr uint64, ok bool) {
 		d.verdict.differs("event %d: PyTorch took a segment of %d bytes, and the model takes one of %d", next.number, next.Bytes, bytes)
 		return 0, false
 	}
+	if !d.sameStream(next) {
+		return 0, false
+	}
 	d.take(d.first)
 	return next.Addr, true
 }
@@ -105,6 +109,17 @@ func (d *device) MemMap(addr, bytes uint64) (ok bool) {
 		d.verdict.differs("event %d: PyTorch mapped %d bytes at %#x, and the model maps %d at %#x", next.number, next.Bytes, next.Addr, bytes, addr)
 		return false
 	}
+	if !d.sameStream(next) {
+		return false
+	}
 	d.take(d.first)
 	return true
+}
+
+// sameStream compares the stream of memory that PyTorch took with that of the allocation that needs it.
+func (d *device) sameStream(e numbered) bool {
+	if e.Stream != d.stream {
+		d.verdict.differs("event %d: PyTorch took memory for stream %#x, and the allocation that needs it is on stream %#x", e.number, e.Stream, d.stream)
+	}
+	return e.Stream == d.stream
 }

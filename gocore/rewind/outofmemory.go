@@ -41,6 +41,7 @@ type RewoundBlock struct {
 	Waiting   bool   `json:"waiting"`   // freed, but another stream may still use it
 	Holder    uint32 `json:"holder"`    // in the recording's Names, as Stack
 	Stack     uint32 `json:"stack"`
+	Before    bool   `json:"before"` // allocated before the record began, and nothing else is known
 }
 
 // OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same snapshot. It fails
@@ -54,7 +55,7 @@ func OutOfMemories(ctx context.Context, history *trace.History, recording *trace
 			continue
 		}
 		failed := recording.Events[event-1]
-		found := &OutOfMemory{GPU: number, Event: event, Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
+		found := &OutOfMemory{GPU: number, Event: event - trace.CountHidden(recording.Events[:event]), Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
 			Segment: settings.SegmentFor(failed.Bytes)}
 		switch segments, err := segmentsAt(ctx, gpu, &settings, recording.Events[:event]); {
 		case ctx.Err() != nil:
@@ -100,7 +101,9 @@ func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Set
 			}
 			b := RewoundBlock{Addr: piece.Addr, Bytes: piece.Bytes, Waiting: piece.Waiting}
 			if piece.Allocated {
-				b.Requested, b.Holder, b.Stack = requested[piece.Addr], held[piece.Addr].Holder, held[piece.Addr].Stack
+				by, known := held[piece.Addr]
+				b.Requested, b.Holder, b.Stack = requested[piece.Addr], by.Holder, by.Stack
+				b.Before = (!known || by.Before) && by.Stack == 0
 			}
 			s.Bytes += piece.Bytes
 			s.Blocks = append(s.Blocks, b)

@@ -64,6 +64,9 @@ type replay struct {
 	device *device
 	live   map[uint64]*caching.Block
 	unsure map[uint64]uint64 // by how much live blocks may be larger
+
+	begin *start
+	sizes []uint64 // of the blocks that events allocate or free, by event; nil: not wanted
 }
 
 func (r *replay) run(ctx context.Context) error {
@@ -75,6 +78,7 @@ func (r *replay) run(ctx context.Context) error {
 	if r.unsure, err = begin.measure(&r.settings, r.gpu.Events); err != nil {
 		return err
 	}
+	r.begin = begin
 	r.restore(begin)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -83,8 +87,14 @@ func (r *replay) run(ctx context.Context) error {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if r.sizes != nil && e.Action == trace.Free && r.live[e.Addr] != nil {
+			r.sizes[i] = r.live[e.Addr].Bytes
+		}
 		if err := r.step(i+1, e); err != nil {
 			return err
+		}
+		if r.sizes != nil && e.Action == trace.Allocate && r.live[e.Addr] != nil {
+			r.sizes[i] = r.live[e.Addr].Bytes
 		}
 		if r.verdict.Difference != "" {
 			return nil
@@ -111,12 +121,15 @@ func (r *replay) restore(begin *start) {
 	r.model = caching.New(r.device, caching.Options{Settings: r.settings, TiesByAge: r.tiesByAge})
 	r.live = map[uint64]*caching.Block{}
 	for _, a := range begin.segments {
-		segment := caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small, Expandable: a.Expandable, Pieces: a.pieces()}
-		for _, block := range r.model.Restore(segment) {
+		for _, block := range r.model.Restore(a.segment()) {
 			r.live[block.Addr] = block
 		}
 	}
 	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+}
+
+func (a *area) segment() caching.Segment {
+	return caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small, Expandable: a.Expandable, Pieces: a.pieces()}
 }
 
 // pieces divides an area into blocks and what lies between them.
@@ -162,6 +175,13 @@ func (r *replay) step(number int, e trace.Event) error {
 		return nil
 	}
 	switch e.Action {
+	case trace.FreeRequested, trace.Free:
+		if b := r.live[e.Addr]; b != nil && b.Stream() != e.Stream {
+			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number, e.Addr, e.Stream, b.Stream())
+			return nil
+		}
+	}
+	switch e.Action {
 	case trace.FreeRequested:
 		r.model.FreeLater(r.live[e.Addr])
 	case trace.Free:
@@ -178,6 +198,7 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	}
 	released := r.release()
 	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.pool(number, e)}
+	r.device.stream = e.Stream
 	_, changed := r.device.next()
 	if number == 1 && !changed && r.model.Fit(request) != e.Addr && r.first(e) {
 		return nil
@@ -330,7 +351,15 @@ func (r *replay) end() error {
 	if r.left() {
 		return nil
 	}
+	segments := r.model.Segments()
 	for _, s := range r.gpu.Segments {
+		i, found := slices.BinarySearchFunc(segments, s.Addr, func(m caching.Segment, addr uint64) int { return cmp.Compare(m.Addr, addr) })
+		if !found {
+			i--
+		}
+		if i >= 0 && segments[i].Stream != s.Stream {
+			r.verdict.differs("at the end, the segment at %#x is of stream %#x, and of stream %#x in the model", s.Addr, s.Stream, segments[i].Stream)
+		}
 		for _, b := range s.Blocks {
 			if !b.Held {
 				continue

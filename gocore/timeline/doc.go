@@ -9,8 +9,9 @@
 // moments of its least and of its greatest memory in use and its last one, with what every holder has then. So all extremes are exact,
 // however long the trace is.
 //
-// Blocks count with their size rounded up to 256 bytes, as the pool counts them. As in a plan, a block whose free is missing ends when
-// its address is allocated again, and a free of an unknown block is ignored.
+// Blocks count with their size rounded up to 256 bytes, as the pool counts them, or with the size that PyTorch used, if that is known. As in a
+// plan, a block whose free is missing ends when its address is allocated again, and a block that is freed without having been
+// allocated was live when the trace began. What was live then is one moment.
 //
 // # Invariants
 //

@@ -15,7 +15,6 @@ const (
 	// MostFailures is the most failed allocations of a Timeline.
 	MostFailures = 200
 
-	blockUnit    = 256
 	stepsBetween = 1 << 14 // events between two checks of the context
 )
 
@@ -42,16 +41,14 @@ type Moment struct {
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"`
+	Event  int    `json:"event"` // -1: the block was live when the trace began
 	Micros int64  `json:"micros"`
 	Addr   uint64 `json:"address"`
 	Bytes  uint64 `json:"nbytes"` // requested
+	Size   uint64 `json:"size"`   // of the block, as trace.Event.Size has it
 	Holder int    `json:"holder"` // in Holders
 	Stack  uint32 `json:"stack"`  // the trace's number
 }
-
-// Size returns the bytes of the block as the pool counts them.
-func (e Event) Size() uint64 { return (e.Bytes + blockUnit - 1) / blockUnit * blockUnit }
 
 // Site is a call stack that allocates.
 type Site struct {
@@ -63,7 +60,8 @@ type Site struct {
 // Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's error.
 func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, error) {
 	builders := map[int]*builder{}
-	for i, e := range events {
+	complete, added := trace.Complete(events)
+	for i, e := range complete {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -71,6 +69,9 @@ func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, 
 		if b == nil {
 			b = newBuilder(e)
 			builders[e.GPU] = b
+		}
+		if i < added {
+			b.added++
 		}
 		b.add(e)
 	}
@@ -88,7 +89,8 @@ func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, 
 
 // change is one event's change of the memory in use. An event that reuses an address has two.
 type change struct {
-	event  int32 // in builder.events
+	event  int32 // in builder.events; all blocks that were live before share the last one of them, so that they are one moment
+	begun  int32 // in builder.events: the allocation
 	holder int32
 	addr   uint64
 	bytes  int64 // negative for a free
@@ -97,6 +99,9 @@ type change struct {
 type builder struct {
 	*Timeline
 	events  []trace.Event // of this GPU
+	added   int           // those of them that trace.Complete added; they come first
+	peakAt  int32         // in events
+	initial int32         // the last of the events that stand for what there was before; -1: there are none
 	changes []change
 	live    map[uint64]change // the allocations of the live blocks
 	holders map[uint32]int32
@@ -108,13 +113,16 @@ func newBuilder(first trace.Event) *builder {
 		Timeline: &Timeline{
 			GPU: first.GPU, Holders: []uint32{}, Moments: []Moment{}, Blocks: []Event{}, Segments: [][2]uint64{}, Sites: []Site{}, Failures: []Event{},
 		},
-		live: map[uint64]change{}, holders: map[uint32]int32{}, sites: map[uint32]int{},
+		initial: -1, live: map[uint64]change{}, holders: map[uint32]int32{}, sites: map[uint32]int{},
 	}
 }
 
 func (b *builder) add(e trace.Event) {
 	number := int32(len(b.events))
 	b.events = append(b.events, e)
+	if e.Before && number == b.initial+1 {
+		b.initial = number
+	}
 	holder, known := b.holders[e.Holder]
 	if !known {
 		holder = int32(len(b.Holders))
@@ -126,7 +134,7 @@ func (b *builder) add(e trace.Event) {
 		b.count(e)
 		b.end(number, e.Addr)
 		if e.Bytes > 0 {
-			c := change{number, holder, e.Addr, int64(b.event(int(number)).Size())}
+			c := change{number, number, holder, e.Addr, int64(e.Size())}
 			b.live[e.Addr] = c
 			b.changes = append(b.changes, c)
 		}
@@ -141,7 +149,7 @@ func (b *builder) add(e trace.Event) {
 func (b *builder) end(event int32, addr uint64) {
 	if c, ok := b.live[addr]; ok {
 		delete(b.live, addr)
-		b.changes = append(b.changes, change{event, c.holder, addr, -c.bytes})
+		b.changes = append(b.changes, change{event, c.begun, c.holder, addr, -c.bytes})
 	}
 }
 
@@ -158,12 +166,23 @@ func (b *builder) count(e trace.Event) {
 
 func (b *builder) event(number int) Event {
 	e := b.events[number]
-	return Event{number, b.micros(number), e.Addr, e.Bytes, int(b.holders[e.Holder]), e.Stack}
+	return Event{b.number(number), b.micros(number), e.Addr, e.Bytes, e.Size(), int(b.holders[e.Holder]), e.Stack}
 }
 
-func (b *builder) micros(event int) int64 { return b.events[event].Micros - b.events[0].Micros }
+// number returns an event's number as users see it.
+func (b *builder) number(event int) int { return max(event-b.added, -1) }
+
+func (b *builder) micros(event int) int64 {
+	if event < b.added {
+		return 0
+	}
+	return b.events[event].Micros - b.events[b.added].Micros
+}
 
 func (b *builder) sumUp(intervals int) {
+	for i := range b.changes {
+		b.changes[i].event = max(b.changes[i].event, b.initial)
+	}
 	b.findMoments(intervals)
 	b.findBlocks()
 	b.findSegments()
@@ -183,9 +202,9 @@ func (b *builder) findMoments(intervals int) {
 			continue
 		}
 		wanted = wanted[1:]
-		b.Moments = append(b.Moments, Moment{b.micros(int(c.event)), int(c.event), slices.Clone(inUse)})
+		b.Moments = append(b.Moments, Moment{b.micros(int(c.event)), b.number(int(c.event)), slices.Clone(inUse)})
 		if now > most {
-			most, b.Peak = now, b.Moments[len(b.Moments)-1]
+			most, b.Peak, b.peakAt = now, b.Moments[len(b.Moments)-1], c.event
 		}
 	}
 }
@@ -235,13 +254,13 @@ func (b *builder) extremes(intervals int) (wanted []int32) {
 func (b *builder) findBlocks() {
 	live := map[uint64]int32{}
 	for _, c := range b.changes {
-		if int(c.event) > b.Peak.Event {
+		if c.event > b.peakAt {
 			break
 		}
 		if c.bytes < 0 {
 			delete(live, c.addr)
 		} else {
-			live[c.addr] = c.event
+			live[c.addr] = c.begun
 		}
 	}
 	for _, event := range live {
@@ -252,7 +271,7 @@ func (b *builder) findBlocks() {
 
 func (b *builder) findSegments() {
 	mapped := map[uint64]uint64{} // address: end. Adjacent ranges are joined at the end
-	for _, e := range b.events[:min(b.Peak.Event+1, len(b.events))] {
+	for _, e := range b.events[:min(int(b.peakAt)+1, len(b.events))] {
 		switch e.Action {
 		case trace.SegmentAlloc, trace.SegmentMap:
 			mapped[e.Addr] = e.Addr + e.Bytes

@@ -26,7 +26,11 @@ func liveBefore(gpu int, events, liveAtEnd []Event, time int64) (before []Event)
 		}
 	}
 	for addr, e := range live {
-		before = append(before, Event{Micros: time, Action: Allocate, GPU: gpu, Addr: addr, Bytes: e.Bytes, Holder: e.Holder, Stack: e.Stack})
+		b := Event{Micros: time, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: e.Bytes, Block: e.Block, Holder: e.Holder, Stack: e.Stack}
+		if e.Block > 0 {
+			b.Stream = e.Stream // PyTorch frees a block on its own stream; others may use any
+		}
+		before = append(before, b)
 	}
 	slices.SortFunc(before, func(a, b Event) int { return cmp.Compare(a.Addr, b.Addr) })
 	return before
@@ -46,7 +50,17 @@ func Complete(events []Event) (complete []Event, added int) {
 	return append(complete, events...), added
 }
 
-// FinalFailures returns the failed allocations that end a GPU's part of a trace, after which only memory is freed: their numbers, from
+// CountHidden returns how many events are hidden. They come first.
+func CountHidden(events []Event) (count int) {
+	for _, e := range events {
+		if e.Hidden() {
+			count++
+		}
+	}
+	return count
+}
+
+// FinalFailures returns the failed allocations that end a GPU's part of a trace, after which only memory is freed: their places, from
 // 1, by GPU.
 func FinalFailures(events []Event) map[int]int {
 	final := map[int]int{}

@@ -14,7 +14,7 @@ import (
 )
 
 // Header is the first line of FormatCSV's output.
-const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID"
+const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before"
 
 // FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks are numbers; the
 // files that users see have text in their place, which Python writes.
@@ -37,7 +37,15 @@ func FormatLines(events []Event) string {
 		text = append(strconv.AppendUint(text, e.Stream, 16), ',')
 		text = append(strconv.AppendInt(text, int64(e.GPU), 10), ',')
 		text = append(strconv.AppendUint(text, uint64(e.Holder), 10), ',')
-		text = append(strconv.AppendUint(text, uint64(e.Stack), 10), '\n')
+		text = append(strconv.AppendUint(text, uint64(e.Stack), 10), ',')
+		if e.Block != 0 {
+			text = strconv.AppendUint(text, e.Block, 10)
+		}
+		text = append(text, ',')
+		if e.Before {
+			text = append(text, '1')
+		}
+		text = append(text, '\n')
 	}
 	return string(text)
 }
@@ -54,12 +62,14 @@ const (
 	columnLibrary
 	columnTag
 	columnStack
-	columnHolderID // the last two are only in our own lines
+	columnHolderID // these and the following are only in our own lines
 	columnStackID
+	columnBlock  // empty: unknown
+	columnBefore // empty: no
 	columns
 )
 
-var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack", "HolderID", "StackID"}
+var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack", "HolderID", "StackID", "Block", "Before"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -240,6 +250,12 @@ func (p *parser) field(e *Event, column int, field string) error {
 		p.tag, ok = unescaped(field)
 	case columnStack:
 		e.Stack, ok = p.stack(field)
+	case columnBlock:
+		if field != "" {
+			e.Block, ok = parseUint(field, 10)
+		}
+	case columnBefore:
+		e.Before = field != ""
 	case columnHolderID, columnStackID:
 		var number uint64
 		number, ok = parseUint(field, 10)

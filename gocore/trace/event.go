@@ -34,12 +34,28 @@ type Event struct {
 	Micros int64  // since 1970, or since midnight in a file without dates
 	Thread uint64 // 0: unknown
 	Action Action
-	GPU    int // the logical GPU's number
+	Before bool // it stands for a block that was live, or a segment that there was, when the trace began
+	GPU    int  // the logical GPU's number
 	Addr   uint64
 	Bytes  uint64 // requested size; for a segment, its size
+	Block  uint64 // of an allocation or a free: the size of the block that PyTorch's allocator used for it; 0: unknown
 	Stream uint64 // CUDA's stream handle; 0 is the default stream
 	Holder uint32 // the number of who holds the block, in the recording's Names
 	Stack  uint32 // the number of the calls that led to an allocation, in the recording's Names
+}
+
+// BlockUnit is what pools round sizes up to.
+const BlockUnit = 256
+
+// Hidden reports whether an event is not part of the trace, but stands for a segment that there was before.
+func (e Event) Hidden() bool { return e.Before && e.Action != Allocate }
+
+// Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools do.
+func (e Event) Size() uint64 {
+	if e.Block > 0 {
+		return e.Block
+	}
+	return (e.Bytes + BlockUnit - 1) / BlockUnit * BlockUnit
 }
 
 // Block is a live block of memory.

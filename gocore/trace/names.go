@@ -3,7 +3,6 @@
 package trace
 
 import (
-	"strconv"
 	"strings"
 
 	"gpuconf/gocore/holder"
@@ -12,37 +11,6 @@ import (
 // Holder names who holds a block: a library and a tag, as in package holder. Both are "" if unknown.
 type Holder struct {
 	Library, Tag string
-}
-
-// Frame is one call of a stack.
-type Frame struct {
-	File     string
-	Line     int
-	Function string
-}
-
-// String returns "file:line (function)".
-func (f Frame) String() string { return f.File + ":" + strconv.Itoa(f.Line) + " (" + f.Function + ")" }
-
-// Stack is the calls that led to an allocation, innermost first.
-type Stack []Frame
-
-// CallSite returns the innermost call that is not in an installed library or Python's own, nor machine code, or else the innermost.
-func (s Stack) CallSite() (site Frame, ok bool) {
-	if len(s) == 0 {
-		return Frame{}, false
-	}
-	for _, f := range s {
-		if !isLibrary(f.File) {
-			return f, true
-		}
-	}
-	return s[0], true
-}
-
-func isLibrary(file string) bool {
-	return strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") || strings.Contains(file, "/lib/python3.") ||
-		strings.HasPrefix(file, "<frozen ") || strings.HasSuffix(file, ".so") || strings.Contains(file, ".so.") || file == "??"
 }
 
 // Names are what events refer to by number. Number 0 of each is unknown.

@@ -67,6 +67,8 @@ const (
 	wordDeviceFree
 	wordPool
 	wordMaxCached
+	wordHistory
+	wordRealSize
 )
 
 var snapshotWords = []string{
@@ -75,7 +77,7 @@ var snapshotWords = []string{
 	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
 	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
 	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
-	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size",
+	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history", "real_size",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
@@ -91,25 +93,49 @@ var snapshotActions = [...]Action{
 //
 // It takes memory for at most a multiple of the file's size, whatever the file contains.
 func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
+	recording, _, err := readSnapshot(ctx, data)
+	return recording, err
+}
+
+// ReadBoth reads a snapshot as a Recording and as a History. A file that is a recording, but no history, has the reason in incomplete.
+func ReadBoth(ctx context.Context, data []byte) (recording Recording, history *History, incomplete, err error) {
+	recording, root, err := readSnapshot(ctx, data)
+	if err != nil {
+		return recording, nil, nil, err
+	}
+	r := historyReader{snapshot: snapshot{ctx: ctx, tree: root.tree, budget: pickle.NewBudget(len(data))}, history: &History{}}
+	if incomplete = r.read(root.value); ctx.Err() != nil {
+		return recording, nil, nil, ctx.Err()
+	}
+	return recording, r.history, incomplete, nil
+}
+
+// root is a file's object.
+type root struct {
+	tree  *pickle.Tree
+	value pickle.Value
+}
+
+func readSnapshot(ctx context.Context, data []byte) (Recording, root, error) {
 	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
 	s.data, s.naming, s.stacks = data, newNaming(), map[pickle.Value]uint32{}
 	s.frameAt, s.framePlaces = map[pickle.Value]uint32{}, map[Frame]uint32{}
 	var err error
-	var root pickle.Value
-	if s.tree, root, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
-		err = s.read(root)
+	var object pickle.Value
+	if s.tree, object, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
+		err = s.read(object)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
 			err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
 		}
-		return Recording{}, err
+		return Recording{}, root{}, err
 	}
 	if len(s.before) > 0 {
 		s.events = append(s.before, s.events...)
 	}
-	settings := s.settings(root)
-	return Recording{Events: s.events, Names: s.naming.Names, Settings: &settings}, nil
+	settings := s.settings(object)
+	return Recording{Events: s.events, Names: s.naming.Names, Settings: &settings}, root{s.tree, object}, nil
 }
 
 // snapshot builds the events of one file.
@@ -251,6 +277,7 @@ func (s *snapshot) segment(segment pickle.Value) error {
 	}
 	fields := fields{s: s, entry: segment}
 	gpu, addr := int(fields.optional(wordDevice, 0, mostGPUs-1)), fields.number(wordAddress, mostNumber)
+	stream := fields.optional(wordStream, 0, mostNumber)
 	if fields.err != nil {
 		return fields.err
 	}
@@ -259,7 +286,7 @@ func (s *snapshot) segment(segment pickle.Value) error {
 		return fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
 	}
 	for j, block := range s.tree.Items(blocks) {
-		size, err := s.block(block, gpu, addr)
+		size, err := s.block(block, gpu, addr, stream)
 		if err != nil {
 			return fmt.Errorf(".blocks[%d]%w", j, err)
 		}
@@ -268,7 +295,7 @@ func (s *snapshot) segment(segment pickle.Value) error {
 	return nil
 }
 
-func (s *snapshot) block(block pickle.Value, gpu int, addr uint64) (size uint64, err error) {
+func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size uint64, err error) {
 	if block.Kind() != pickle.Dict {
 		return 0, fmt.Errorf(": expected a dict, but got %s", block.Kind())
 	}
@@ -285,6 +312,14 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr uint64) (size uint64,
 		return size, nil
 	}
 	requested := fields.optional(wordRequestedSize, size, mostBytes)
+	frames := block
+	if history := s.tree.Items(s.tree.Get(block, wordHistory)); len(history) > 0 {
+		// PyTorch 2.0 and earlier have these in a list, in which the newest allocation comes first.
+		frames = history[0]
+		if real, ok := s.tree.Get(frames, wordRealSize).Uint(); ok && real > 0 && real <= size {
+			requested = real
+		}
+	}
 	if fields.err != nil {
 		return size, fields.err
 	}
@@ -292,8 +327,8 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr uint64) (size uint64,
 	if len(s.events) > 0 {
 		began = s.events[0].Micros
 	}
-	e := Event{Micros: began, Action: Allocate, GPU: gpu, Addr: addr, Bytes: requested}
-	if err := s.origin(&e, block); err != nil {
+	e := Event{Micros: began, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: requested, Block: size, Stream: stream}
+	if err := s.origin(&e, frames); err != nil {
 		return size, fmt.Errorf(": %w", err)
 	}
 	return size, s.add(&s.before, e, false)

@@ -39,11 +39,11 @@ func (s *snapshot) stack(list pickle.Value) (number uint32, err error) {
 		return number, nil
 	}
 	frames = frames[:min(len(frames), mostFrames)]
+	if s.walked += len(frames); s.walked%stepsBetween < len(frames) && s.ctx.Err() != nil {
+		return 0, s.ctx.Err()
+	}
 	s.key = s.key[:0]
 	for _, frame := range frames {
-		if err := s.step(); err != nil {
-			return 0, err
-		}
 		place, err := s.frame(frame)
 		if err != nil {
 			return 0, err
@@ -52,18 +52,26 @@ func (s *snapshot) stack(list pickle.Value) (number uint32, err error) {
 			s.key = binary.LittleEndian.AppendUint32(s.key, place)
 		}
 	}
-	if err := s.budget.Take((1 + frameBytes/4) * len(s.key)); err != nil {
-		return 0, err
-	}
-	number = s.naming.stack(string(s.key), func() (stack Stack) {
-		for key := s.key; len(key) > 0; key = key[4:] {
-			stack = append(stack, s.frames[binary.LittleEndian.Uint32(key)])
+	// PyTorch stores a list for each event, but frames and stacks are few. So only a new stack is charged. The items of the lists themselves,
+	// and with them this walk, the tree has charged: each list is read once.
+	number, known := s.naming.stacks[string(s.key)]
+	if !known {
+		if err := s.budget.Take((1 + frameBytes/4) * len(s.key)); err != nil {
+			return 0, err
 		}
-		return stack
-	})
+		number = s.naming.stack(string(s.key), func() (stack Stack) {
+			for key := s.key; len(key) > 0; key = key[4:] {
+				stack = append(stack, s.frames[binary.LittleEndian.Uint32(key)])
+			}
+			return stack
+		})
+	}
 	s.stacks[list] = number
-	return number, nil
+	return number, s.budget.Take(stackEntryBytes)
 }
+
+// stackEntryBytes is what a list of frames takes in snapshot.stacks.
+const stackEntryBytes = 48
 
 const (
 	mostLine   = 1<<31 - 1

@@ -40,6 +40,9 @@ static inline void gopy_decref(PyObject* obj) { // macro
 static inline void gopy_incref(PyObject* obj) { // macro
 	Py_XINCREF(obj);
 }
+static inline void gopy_raise(char* text) {
+	PyErr_SetString(PyExc_RuntimeError, text);
+}
 static inline void gopy_err_handle() {
 	if(PyErr_Occurred() != NULL) {
 		PyErr_Print();
@@ -132,7 +135,7 @@ func pybind_AddConstant(graphID C.longlong, name *C.char, host C.longlong, nbyte
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -147,7 +150,7 @@ func pybind_AddNode(graphID C.longlong, op *C.char, name *C.char, inputs *C.char
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -162,7 +165,7 @@ func pybind_AddPlaceholder(graphID C.longlong, name *C.char, dtype *C.char, shap
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -177,7 +180,7 @@ func pybind_Cards(env *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -192,7 +195,7 @@ func pybind_CloseJob(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -207,7 +210,7 @@ func pybind_CloseSession(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -222,7 +225,7 @@ func pybind_ContextBytes(totalBytes C.longlong, computeMajor C.longlong) C.longl
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -237,7 +240,7 @@ func pybind_CopyFromHost(address C.longlong, id C.longlong, offset C.longlong, h
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -252,7 +255,7 @@ func pybind_CopyToHost(address C.longlong, id C.longlong, offset C.longlong, hos
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -267,7 +270,7 @@ func pybind_CountRecorded(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -282,7 +285,7 @@ func pybind_CountedAllocations() C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -297,7 +300,7 @@ func pybind_CurrentTag() C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -312,7 +315,7 @@ func pybind_DescribeBLAS(choice *C.char, folders *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -327,7 +330,7 @@ func pybind_DeviceDetails(position C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -342,7 +345,7 @@ func pybind_DrainNotices() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -357,7 +360,7 @@ func pybind_DrainPlacementLog() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -372,7 +375,7 @@ func pybind_DropGraph(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -387,7 +390,7 @@ func pybind_DropRecording(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -402,7 +405,7 @@ func pybind_Enumerate(env *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -417,7 +420,7 @@ func pybind_Execute(op *C.char, inputs *C.char, flags C.longlong, name *C.char, 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -432,7 +435,7 @@ func pybind_ExecuteBinary(op *C.char, first C.longlong, second C.longlong, flags
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -447,7 +450,7 @@ func pybind_FailAllocation(n C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -462,7 +465,7 @@ func pybind_FeedJob(id C.longlong, text *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -477,7 +480,7 @@ func pybind_Frees(number C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -492,7 +495,7 @@ func pybind_Identities() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -507,7 +510,7 @@ func pybind_ImportConfig(options *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -522,7 +525,7 @@ func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -537,7 +540,7 @@ func pybind_InternTag(name *C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -552,7 +555,7 @@ func pybind_IsUnified(number C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -567,7 +570,7 @@ func pybind_JobPage(id C.longlong, number C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -582,7 +585,7 @@ func pybind_JobProgress(id C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -597,7 +600,7 @@ func pybind_JobResult(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -612,7 +615,7 @@ func pybind_LedgerCheck(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -627,7 +630,7 @@ func pybind_LedgerClaim(id C.longlong, request *C.char, last C.char) C.longlong 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -642,7 +645,7 @@ func pybind_LedgerClose(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -657,7 +660,7 @@ func pybind_LedgerGrant(claim C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -672,7 +675,7 @@ func pybind_LedgerInit(folder *C.char, group C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -687,7 +690,7 @@ func pybind_LedgerIsShared(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -702,7 +705,7 @@ func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) C.longlong 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -717,7 +720,7 @@ func pybind_LedgerLost(folder *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -732,7 +735,7 @@ func pybind_LedgerMayMake(folder *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -747,7 +750,7 @@ func pybind_LedgerOpen(folder *C.char, create C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -762,7 +765,7 @@ func pybind_LedgerPublish(id C.longlong, claim *C.char, said *C.char, last C.cha
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -777,7 +780,7 @@ func pybind_LedgerRelease(claim C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -792,7 +795,7 @@ func pybind_LedgerRows(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -807,7 +810,7 @@ func pybind_LedgerUnpublish() C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -822,7 +825,7 @@ func pybind_LedgerWords(id C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -837,7 +840,7 @@ func pybind_LimitBytes(number C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -852,7 +855,7 @@ func pybind_LimitInForce(position C.longlong, env *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -867,7 +870,7 @@ func pybind_LiveTensors() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -882,7 +885,7 @@ func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -897,7 +900,7 @@ func pybind_LogicalDevices() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -912,7 +915,7 @@ func pybind_MakeTensor(host C.longlong, nbytes C.longlong, dtype *C.char, shape 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -927,7 +930,7 @@ func pybind_MalformedVariables(env *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -942,7 +945,7 @@ func pybind_MemoryGrowth(position C.longlong, repr *C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -957,7 +960,7 @@ func pybind_MemoryInfo(device *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -972,7 +975,7 @@ func pybind_MemoryMap(device *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -987,7 +990,7 @@ func pybind_MemoryStats(device *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1002,7 +1005,7 @@ func pybind_MemoryTotals(number C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1017,7 +1020,7 @@ func pybind_MemoryUsage(device *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1032,7 +1035,7 @@ func pybind_MergeScope(outer *C.char, argument *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1047,7 +1050,7 @@ func pybind_Models() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1062,7 +1065,7 @@ func pybind_NewGraph() C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1077,7 +1080,7 @@ func pybind_OpenLoad(descriptor C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1092,7 +1095,7 @@ func pybind_OpenPlan(request *C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1107,7 +1110,7 @@ func pybind_OpenRecorded(id C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1122,7 +1125,7 @@ func pybind_OpenSession(graphID C.longlong, options *C.char, env *C.char, origin
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1137,7 +1140,7 @@ func pybind_OpenTimeline(intervals C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1152,7 +1155,7 @@ func pybind_OpenVerify(descriptor C.longlong) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1167,7 +1170,7 @@ func pybind_ParseFleet(text *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1182,7 +1185,7 @@ func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1197,7 +1200,7 @@ func pybind_ReleaseTensor(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1212,7 +1215,7 @@ func pybind_RequestDevice(own *C.char, scopes *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1227,7 +1230,7 @@ func pybind_Reset() C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1242,7 +1245,7 @@ func pybind_ResetMemoryStats(device *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1257,7 +1260,7 @@ func pybind_ResolveGPU(device *C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1272,7 +1275,7 @@ func pybind_RunSession(id C.longlong, step *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1287,7 +1290,7 @@ func pybind_ScopeNumber(name *C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1302,7 +1305,7 @@ func pybind_SessionDevices(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1317,7 +1320,7 @@ func pybind_SessionLog(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1332,7 +1335,7 @@ func pybind_SessionShapes(id C.longlong, step *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1347,7 +1350,7 @@ func pybind_SetLogicalConfiguration(position C.longlong, repr *C.char, configura
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1362,7 +1365,7 @@ func pybind_SetMemoryGrowth(position C.longlong, repr *C.char, value C.longlong,
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1377,7 +1380,7 @@ func pybind_SetSetting(name *C.char, value *C.char) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1392,7 +1395,7 @@ func pybind_SetTag(number C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1407,7 +1410,7 @@ func pybind_SetVisibleDevices(devices *C.char, deviceType *C.char, typed C.char)
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1422,7 +1425,7 @@ func pybind_Setting(name *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1437,7 +1440,7 @@ func pybind_Simulate(spec *C.char) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1452,7 +1455,7 @@ func pybind_StartPeak(number C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1467,7 +1470,7 @@ func pybind_StartRecording(events C.longlong, stacks C.char) C.longlong {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1482,7 +1485,7 @@ func pybind_StopPeak(number C.longlong, id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1497,7 +1500,7 @@ func pybind_StopRecording(id C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1512,7 +1515,7 @@ func pybind_SystemReserve(totalBytes C.longlong, computeMajor C.longlong) C.long
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1527,7 +1530,7 @@ func pybind_TensorInfo(id C.longlong) *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1542,7 +1545,7 @@ func pybind_VisibleDevices() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}
@@ -1557,7 +1560,7 @@ func pybind_WaitForFree(number C.longlong, seen C.longlong, milliseconds C.longl
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.longlong(0)
 	}
@@ -1572,7 +1575,7 @@ func pybind_WaitJob(id C.longlong, milliseconds C.longlong) C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return boolGoToPy(false)
 	}
@@ -1587,7 +1590,7 @@ func pybind_WhyNoGPU() *C.char {
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.gopy_raise(estr)
 		C.free(unsafe.Pointer(estr))
 		return C.CString("")
 	}

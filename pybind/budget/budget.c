@@ -306,6 +306,21 @@ static int try_to_take(const struct budget *budget, int place, uint64_t bytes, i
 	return 0;
 }
 
+int holder_lives(const struct budget *budget, int slot, uint32_t pid)
+{
+	struct flock look = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKS + slot, .l_len = 1};
+
+	if (slot < 0 || (uint32_t)slot >= budget->file->slots || __atomic_load_n(&budget->slots[slot].pid, __ATOMIC_ACQUIRE) != pid)
+		return 0;
+	if (slot == budget->slot)
+		return 1;
+	int file = reopen_budget(budget);
+	int lives = file < 0 || fcntl(file, F_OFD_GETLK, &look) != 0 || look.l_type != F_UNLCK;
+	if (file >= 0)
+		close(file);
+	return lives;
+}
+
 /* Empties the slots whose processes have ended. */
 static void sweep(const struct budget *budget, int file)
 {

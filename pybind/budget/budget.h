@@ -116,6 +116,8 @@ void count_contexts_in(struct budget *budget, int place, int64_t difference);
 uint64_t used_of(struct budget *budget, int place); /* of living processes, and what is shared */
 uint64_t pools_of(const struct budget *budget, int place);
 
+int holder_lives(const struct budget *budget, int slot, uint32_t pid); /* whether this process still has the slot */
+
 struct budget_process {
 	uint32_t pid;
 	uint64_t used, pools, contexts;
@@ -130,6 +132,8 @@ int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes);
 int join_share_in(struct budget *budget, uint64_t id);
 void leave_share_in(const struct budget *budget, uint64_t id);
 int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes); /* without the process's own charge */
+void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes); /* by what the process has taken from the card */
+void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes);
 int has_share(const struct budget *budget, uint64_t id);
 
 /* Around a fork: a child that is forked while a slot is being claimed would keep its lock. */

@@ -132,6 +132,33 @@ int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 	return fits;
 }
 
+void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
+{
+	uint64_t *mine = word(budget, budget->used, place, budget->slot);
+
+	__atomic_fetch_add(mine, UNDECIDED, __ATOMIC_SEQ_CST);
+	int file = lock_shares(budget);
+	struct budget_share *one = find(budget, id);
+	if (one != NULL) {
+		one->bytes += bytes;
+		recount(budget);
+	}
+	unlock_shares(file);
+	__atomic_fetch_sub(mine, UNDECIDED + (one != NULL ? bytes : 0), __ATOMIC_SEQ_CST);
+}
+
+void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes)
+{
+	int file = lock_shares(budget);
+	struct budget_share *one = find(budget, id);
+
+	if (one != NULL && one->bytes >= bytes) {
+		one->bytes -= bytes;
+		recount(budget);
+	}
+	unlock_shares(file);
+}
+
 void end_holder(const struct budget *budget, int slot)
 {
 	if (used_shares(budget) == 0)

@@ -92,6 +92,10 @@ int gcgo_refuse(void)
 	return refuse();
 }
 
+extern char **environ;
+
+int gpuconf_init(void) { return !gcgo_refuse() && gcgo_init(environ); }
+
 int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 
 const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }

@@ -68,13 +68,24 @@ func (p *State) Survey(env config.Env) (Survey, error) {
 	defer surveyor.Unlock()
 	found, err := surveyLocked()
 	if err != nil {
-		if surveyor.monitor != nil { // after an update of the driver, only a new start helps
-			_ = surveyor.monitor.Close()
-			surveyor.monitor = nil
-		}
+		closeSurveyorLocked() // after an update of the driver, only a new start helps
 		return Survey{WhyNone: err.Error()}, nil
 	}
 	return found, nil
+}
+
+// closeSurveyor ends NVML, which a process that simulates GPUs must not have.
+func closeSurveyor() {
+	surveyor.Lock()
+	defer surveyor.Unlock()
+	closeSurveyorLocked()
+}
+
+func closeSurveyorLocked() {
+	if surveyor.monitor != nil {
+		_ = surveyor.monitor.Close()
+		surveyor.monitor = nil
+	}
 }
 
 func surveyLocked() (s Survey, err error) {

@@ -14,6 +14,14 @@ import (
 	"gpuconf/gocore/visible"
 )
 
+// The keys under which Python passes the path of its interpreter, and where the loader looks for libraries.
+const (
+	python      = "GPUCONF_PYTHON"
+	libraryPath = "LD_LIBRARY_PATH"
+)
+
+const noneFound = "the NVIDIA driver finds none"
+
 // machine is the real or simulated machine of a process.
 type machine struct {
 	driver  gpu.Driver // nil without a working CUDA driver
@@ -35,11 +43,14 @@ func openMachine(asked string, env config.Env) (machine, error) {
 
 // openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is missing.
 func openCUDA(env config.Env) (machine, error) {
+	if cuda.HasNoDevice(env[python], env[libraryPath], lookup(env, "CUDA_VISIBLE_DEVICES")) {
+		return machine{whyNone: noneShown(env, noneFound)}, nil
+	}
 	driver, err := cuda.Open()
 	if status.CodeOf(err) == status.Unavailable {
 		return machine{notices: []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}}, whyNone: short(err.Error())}, nil
 	}
-	return machine{driver: driver, whyNone: noneShown(env, "the NVIDIA driver finds none")}, err
+	return machine{driver: driver, whyNone: noneShown(env, noneFound)}, err
 }
 
 // short returns the first sentence of a text, and of a list in parentheses only the first item.
@@ -71,6 +82,7 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
 	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(), SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
+	closeSurveyor()
 	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), simulatedCards(parsed, indices), options)
 	return m, err
 }

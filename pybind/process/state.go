@@ -59,7 +59,7 @@ func (p *State) Manager() (*devmgr.Manager, error) {
 	}
 	m := p.manager.Load()
 	if m == nil {
-		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first")
+		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first, in C gpuconf_init()")
 	}
 	return m, nil
 }

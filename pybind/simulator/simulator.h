@@ -38,7 +38,7 @@ struct simulator_options {
 	 * predictable, and a stale view reads garbage. Otherwise memory is charged as NVIDIA's driver does, in pages of 2 MiB.
 	 */
 	int to_the_byte;
-	int lenient; /* as FAKECUDA_LENIENT */
+	int lenient; /* as FAKECUDA_LENIENT, and as the cards of GPUCONF_SIMULATE are; otherwise the mode for tests */
 	int version; /* of CUDA, such as 12040; 0: as the environment says */
 	const char *shared_cards; /* the path of the file that other processes have the same cards by; NULL: they are this machine's alone */
 };

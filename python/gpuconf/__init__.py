@@ -135,6 +135,9 @@ _HOMES = {
 # TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's own.
 _AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
 
+# What no signal handler uses. Importing it with the core would take as long as all else of the first call.
+_ON_FIRST_USE = ("allocators._", "planning", "sharing", "tensors")
+
 load_old_pickles()
 explain_imports()
 prepare_simulated_libraries()
@@ -169,18 +172,25 @@ if not TYPE_CHECKING:
             raise error_for(__name__, name, frame)
         module = f"{__name__}.{_HOMES.get(name, name)}"
         with _locks["importing"]:  # one thread at a time, and no fork meanwhile
+            if _HOMES.get(name, "").startswith(_ON_FIRST_USE):  # a child must not import: see native._load
+                from ._core.native import refuse_in_child
+
+                refuse_in_child()
             __import__(module)
             value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
         return value
 
 
 def _import_the_rest() -> None:
-    """Import the other modules with the core: a signal handler could use one whose import it has interrupted."""
+    """Import the other modules with the core: a signal handler could use one whose import it has interrupted.
+
+    Without those of _ON_FIRST_USE, and those that work without the core.
+    """
     import sys
 
     module = sys.modules[__name__]
     for name in __all__:
-        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook")):
+        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook", *_ON_FIRST_USE)):
             getattr(module, name)
 
 

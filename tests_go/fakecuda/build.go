@@ -10,9 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
+
+	"gpuconf/tests_go/compiled"
 )
 
 // Options select the driver to build. The zero value is a driver for CUDA 12.4, with all functions that gpuconf uses.
@@ -22,30 +23,15 @@ type Options struct {
 }
 
 // Source returns the folder of the library's source.
-func Source() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "pybind", "simulator", "cuda")
-}
-
-// models returns the folder of the table of models, which is a part of the library.
-func models() string { return filepath.Join(Source(), "..", "..", "..", "gocore", "models") }
+func Source() string { return filepath.Join(compiled.Root(), "pybind", "simulator", "cuda") }
 
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
 func Build(folder string, options Options) error {
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
+	sources, err := compiled.Sources("pybind/simulator/cuda", "gocore/models", "pybind/budget")
+	if err != nil {
+		return err
 	}
-	var sources []string
-	for _, folder := range []string{Source(), models(), filepath.Join(Source(), "..", "..", "budget")} {
-		found, err := filepath.Glob(filepath.Join(folder, "*.c"))
-		if err != nil || len(found) == 0 {
-			return fmt.Errorf("no source in %s: %w", folder, err)
-		}
-		sources = append(sources, found...)
-	}
-	args := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
-		"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o", filepath.Join(folder, "libcuda.so.1"))
+	args := append(compiled.Compiler(), "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o", filepath.Join(folder, "libcuda.so.1"))
 	version := options.Version
 	if version == 0 {
 		version = 12040
@@ -54,7 +40,6 @@ func Build(folder string, options Options) error {
 	if err != nil {
 		return err
 	}
-	args = append(args, fmt.Sprintf("-DFAKECUDA_DEFAULT_VERSION=%d", version))
 	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
 		text := "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + strings.Join(missing, "; ") + "; *; };\n"
@@ -63,8 +48,12 @@ func Build(folder string, options Options) error {
 		}
 		args = append(args, "-Wl,--version-script="+script)
 	}
-	args = append(args, sources...)
-	args = append(args, "-lpthread", "-ldl")
+	flags := []string{"-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden"}
+	objects, err := compiled.Objects(sources, flags, []string{fmt.Sprintf("FAKECUDA_DEFAULT_VERSION=%d", version)})
+	if err != nil {
+		return err
+	}
+	args = append(append(args, objects...), "-lpthread", "-ldl")
 	output, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build the fake CUDA driver: %w\n%s", err, output)

@@ -8,40 +8,24 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-// sources returns the files of the simulated NVML.
-func sources(t testing.TB) (files []string) {
-	_, file, _, _ := runtime.Caller(0)
-	root := filepath.Join(filepath.Dir(file), "..", "..")
-	for _, folder := range []string{"pybind/simulator/nvml", "pybind/budget", "gocore/models"} {
-		found, err := filepath.Glob(filepath.Join(root, folder, "*.c"))
-		require.NoError(t, err)
-		require.NotEmpty(t, found)
-		files = append(files, found...)
-	}
-	return files
-}
+	"gpuconf/tests_go/compiled"
+)
 
 // Build compiles the library into a folder for LD_LIBRARY_PATH. Defines are the preprocessor's: "FAKE_NVML_OLD".
 func Build(t testing.TB, defines ...string) (folder string) {
 	t.Helper()
-	compiler := os.Getenv("CC")
-	if compiler == "" {
-		compiler = "cc"
-	}
+	sources, err := compiled.Sources("pybind/simulator/nvml", "pybind/budget", "gocore/models")
+	require.NoError(t, err)
+	objects, err := compiled.Objects(sources, []string{"-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror", "-pthread"}, defines)
+	require.NoError(t, err)
 	folder = t.TempDir()
-	args := []string{"-shared", "-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror", "-pthread", "-Wl,-soname,libnvidia-ml.so.1",
-		"-o", filepath.Join(folder, "libnvidia-ml.so.1")}
-	args = append(args, sources(t)...)
-	for _, define := range defines {
-		args = append(args, "-D"+define)
-	}
-	out, err := exec.Command(compiler, args...).CombinedOutput()
+	args := append(compiled.Compiler(), "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", "-o", filepath.Join(folder, "libnvidia-ml.so.1"))
+	args = append(args, objects...)
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return folder
 }

@@ -189,7 +189,7 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	_, _, err := pickle.Read(context.Background(), []byte(strings.Repeat("]", size)), words, pickle.NewBudget(0))
-	require.ErrorContains(t, err, "its contents take more than 4 MiB of memory, more than 16 times the size of the file")
+	require.ErrorContains(t, err, "its contents take more than 4 MiB of memory, more than 32 times the size of the file")
 }
 
 func TestReadEndsWithItsContext(t *testing.T) {

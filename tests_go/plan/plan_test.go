@@ -194,8 +194,11 @@ func TestUsage(t *testing.T) {
 	}
 	job := finish(t, events, plan.Request{LimitBytes: mib})
 	require.Equal(t, []plan.Usage{
-		{GPU: 0, Allocs: 3, PeakLive: 768, Before: 1, Live: 1, Failures: 1, Unfreed: 1, Streams: 2, Holdings: []plan.Holding{{Bytes: 768, Blocks: 2}}},
-		{GPU: 3, Allocs: 1, PeakLive: 768, Live: 1, Streams: 1, Holdings: []plan.Holding{{Bytes: 768, Blocks: 1}}},
+		{
+			GPU: 0, Allocs: 3, PeakLive: 768, PeakAsk: 258, BytesBefore: 512, Before: 1, Live: 1, Failures: 1, Unfreed: 1, Streams: 2,
+			Holdings: []plan.Holding{{Bytes: 768, Blocks: 2}},
+		},
+		{GPU: 3, Allocs: 1, PeakLive: 768, PeakAsk: 600, Live: 1, Streams: 1, Holdings: []plan.Holding{{Bytes: 768, Blocks: 1}}},
 	}, job.Usages())
 	require.Len(t, job.Results(), 2*len(plan.Policies()))
 

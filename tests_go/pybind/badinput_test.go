@@ -248,7 +248,7 @@ func TestKindsOfErrors(t *testing.T) {
 	}
 	onMachine(t, "T4:1GiB")
 	t.Run("before Enumerate", func(t *testing.T) {
-		const text = "no devices are listed yet; call gpuconf.config.list_logical_devices() first"
+		const text = "no devices are listed yet; call gpuconf.config.list_logical_devices() first, in C gpuconf_init()"
 		run(t, []row{
 			{"Initialize", func() (any, error) { return pybind.Initialize("{}", "") }, status.FailedPrecondition, text},
 			{"LogicalDevices", func() (any, error) { return pybind.LogicalDevices() }, status.FailedPrecondition, text},

@@ -250,9 +250,9 @@ func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
 	complete, added := trace.Complete(events)
 	require.Equal(t, 3, added)
 	require.Equal(t, append([]trace.Event{
-		{Micros: 5, Action: trace.Allocate, Addr: 1, Bytes: 11},
-		{Micros: 5, Action: trace.Allocate, Addr: 1, Bytes: 10, GPU: 1},
-		{Micros: 5, Action: trace.Allocate, Addr: 2, Bytes: 20, GPU: 1},
+		{Micros: 5, Action: trace.Allocate, Before: true, Addr: 1, Bytes: 11},
+		{Micros: 5, Action: trace.Allocate, Before: true, Addr: 1, Bytes: 10, GPU: 1},
+		{Micros: 5, Action: trace.Allocate, Before: true, Addr: 2, Bytes: 20, GPU: 1},
 	}, events...), complete)
 }
 

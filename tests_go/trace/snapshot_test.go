@@ -3,6 +3,7 @@ package trace_test
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -94,8 +95,8 @@ func TestSnapshot(t *testing.T) {
 	}))
 	require.NoError(t, err)
 	require.Equal(t, []trace.Event{
-		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1 << 20, Bytes: 300},
-		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024},
+		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1 << 20, Bytes: 300, Block: 512},
+		{Micros: 7, Action: trace.Allocate, Before: true, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024, Block: 1024},
 		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 4096, Bytes: 100},
 		{Action: trace.AllocateFailure, GPU: 1, Bytes: 5},
 		{Action: trace.Free, GPU: 1, Addr: 4096, Bytes: 100, Stream: 3},
@@ -220,7 +221,7 @@ func TestEmptyLinesTakeNoMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.Empty(t, read.Events)
-	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*len(text)))
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(9*len(text)))
 	_, err = trace.ParseCSV(context.Background(), strings.Repeat(",", 1<<20)+"\n")
 	require.ErrorContains(t, err, "line 1: 1048577 columns in")
 }
@@ -256,4 +257,56 @@ func TestCallSitesAreTheProgramsOwn(t *testing.T) {
 	site, ok := trace.Stack{{File: "??", Function: "??"}, {File: "/usr/lib/libc10_cuda.so", Line: 7}, {File: "/usr/lib/libpython3.11.so.1.0"}, own}.CallSite()
 	require.True(t, ok)
 	require.Equal(t, own, site)
+}
+
+// The rule has two implementations, here and in Python (tests_py/test_call_sites.py): this table is for both.
+func TestCallSites(t *testing.T) {
+	text, err := os.ReadFile("testdata/call_sites.json")
+	require.NoError(t, err)
+	var rows []struct {
+		Case     string
+		Stack    [][3]any
+		CallSite *[3]any `json:"call_site"`
+	}
+	require.NoError(t, json.Unmarshal(text, &rows))
+	frame := func(f [3]any) trace.Frame {
+		return trace.Frame{File: f[0].(string), Line: int(f[1].(float64)), Function: f[2].(string)}
+	}
+	for _, row := range rows {
+		t.Run(row.Case, func(t *testing.T) {
+			var stack trace.Stack
+			for _, f := range row.Stack {
+				stack = append(stack, frame(f))
+			}
+			site, ok := stack.CallSite()
+			require.Equal(t, row.CallSite != nil, ok)
+			if ok {
+				require.Equal(t, frame(*row.CallSite), site)
+			}
+		})
+	}
+}
+
+// PyTorch writes a list of frames for each event, of frames that it stores once. Such a file was refused as if it were an attack.
+func TestSharedFramesAreNotChargedForEachEvent(t *testing.T) {
+	const frames, stacks, events, length = 500, 100, 5000, 100
+	var b strings.Builder
+	b.WriteString("\x80\x04")
+	for i := range frames {
+		b.WriteString(pickled(dict{"filename": "/home/me/model.py", "line": i, "name": "f"}) + "\x940")
+	}
+	b.WriteString("}\x8c\x0ddevice_traces](](")
+	for n := range events {
+		b.WriteString("}(\x8c\x06action\x8c\x05alloc\x8c\x04addr")
+		b.WriteString(pickled(512*(n+1)) + "\x8c\x04size" + pickled(512) + "\x8c\x06frames](")
+		for i := range length {
+			b.WriteString("j" + string(binary.LittleEndian.AppendUint32(nil, uint32((n%stacks+i)%frames))))
+		}
+		b.WriteString("eu")
+	}
+	b.WriteString("ees.")
+	read, err := trace.ReadSnapshot(context.Background(), []byte(b.String()))
+	require.NoError(t, err)
+	require.Len(t, read.Events, events)
+	require.Len(t, read.Names.Stacks, stacks+1)
 }

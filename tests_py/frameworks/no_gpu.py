@@ -102,7 +102,9 @@ def _wanted_of_the_driver(libraries: Path) -> set[str]:
 
 
 def _stubs(names: set[str]) -> str:
-    return _visible("".join(f"int {name}(void);\nint {name}(void) {{ return 0; }}\n" for name in sorted(names)))
+    """Stubs that give way to the function itself, which a macro may define."""
+    weak = "__attribute__((weak)) int"
+    return _visible("".join(f"{weak} {name}(void);\n{weak} {name}(void) {{ return 0; }}\n" for name in sorted(names)))
 
 
 def _visible(source: str) -> str:

@@ -86,15 +86,22 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
 
 def hooks() -> set[str]:
     text = (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0]
-    return set(re.findall(r"^\tX\((cu\w+),", text, re.MULTILINE))
+    return set(re.findall(r"^\tX\(((?:cu|nvml)\w+),", text, re.MULTILINE))
 
 
 def test_every_hook_is_called_by_a_test() -> None:
     """A prototype that was copied wrongly is found here and not by a user."""
     folder = Path(__file__).parent
     texts = "".join(path.read_text() for kind in ("*.h", "*.c", "*.py") for path in folder.glob(kind))
-    uncalled = {name for name in hooks() if not re.search(rf"\b(cu|cuda|library|driver)\.{name}\(", texts)}
+    uncalled = {name for name in hooks() if not re.search(rf"\b(cu|cuda|library|driver|nvml)\.{name}\(", texts)}
     assert not uncalled - {"cuGetProcAddress", "cuGetProcAddress_v2"}  # found by dlsym in rows.h
+    assert len(hooks()) >= 79
+
+
+def test_every_row_is_run() -> None:
+    """Or the hook that it calls would be called by no test."""
+    text = (Path(__file__).with_name("rows.h")).read_text().split("} rows[] = {")[1]
+    assert set(re.findall(r'\{"(\w+)", take_', text)) == set(rows_until(13050))
 
 
 def test_calls_without_a_result_to_write_are_the_drivers_to_refuse(driver: Path) -> None:
@@ -115,7 +122,7 @@ def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None
     """Or else `gpuconf run` would cut the hook out of the guard, and no test would reach it."""
     exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
     assert exported is not None
-    assert not hooks() - exported
+    assert not {name for name in hooks() if name.startswith("cu")} - exported
 
 
 # What the resolver answers, and of which names of the driver the address is, as far as dlsym returns it.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, PRELUDE, job
+from conftest_guard import CARDS, MIB, PRELUDE, environment, job
 
 EXPORTS = """
 class Prop(ctypes.Structure):
@@ -50,6 +52,33 @@ print(cuda.cuMemUnmap(at, c_size_t(200 * MIB)), left(), create(200 * MIB)[0], le
         )
         assert told.splitlines() == ["56 0 56", "56 0 56 2", "0 256 0 56"]
         assert (one.used(), one.budget.usage()[CARDS[0]].peak, one.budget.log()) == (0, 200 * MIB, [])
+
+
+SIX_TIMES = """
+for turn in range(6):
+    result, first = create(200 * MIB)
+    if result == 0:
+        descriptor = export(first)
+        second = imported(descriptor)
+        cuda.cuMemRelease(first)
+        at = map(second, 200 * MIB)
+    print(result, left())
+"""
+
+
+def test_six_times_200_mib_do_not_fit_into_256(driver: Path) -> None:
+    """Each is exported, imported in the same process, released and mapped. They were all free for the guard."""
+    with job(driver, 256 * MIB) as one:
+        assert one.python(EXPORTS + SIX_TIMES).splitlines() == ["0 56", *["2 56"] * 5]
+        assert one.budget.usage()[CARDS[0]].peak == 200 * MIB
+
+
+def test_the_simulated_driver_keeps_what_is_exported(driver: Path) -> None:
+    """Without the guard: a card of 512 MiB holds two of them, by descriptors and imported mappings alone."""
+    code = PRELUDE + EXPORTS + SIX_TIMES
+    base = environment(driver, FAKECUDA_MEMORY=str(512 * MIB))
+    told = subprocess.run([sys.executable, "-c", code], env=base, capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["0 312", "0 112", *["2 112"] * 4]
 
 
 def test_an_open_descriptor_is_counted(driver: Path) -> None:

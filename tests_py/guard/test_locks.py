@@ -164,7 +164,7 @@ GATED = {
     "cuMemPoolTrimTo": "cuda.cuMemPoolTrimTo(pool, c_size_t(0))",
     "cuMemPoolDestroy": "cuda.cuMemPoolDestroy(doomed)",
     "cuMemPoolCreate": "cuda.cuMemPoolCreate(byref(c_void_p()), byref(props))",
-    "cuMemPoolImportFromShareableHandle": "cuda.cuMemPoolImportFromShareableHandle(byref(c_void_p()), pool, 1, c_uint64(0))",
+    "cuMemPoolImportFromShareableHandle": "cuda.cuMemPoolImportFromShareableHandle(byref(c_void_p()), shared, 1, c_uint64(0))",
     "cuDeviceSetMemPool": "cuda.cuDeviceSetMemPool(0, pool)",
     "cuMemSetMemPool": "cuda.cuMemSetMemPool(byref((c_int * 2)(1, 0)), 1, pool)",
     "cuMemGetMemPool": "cuda.cuMemGetMemPool(byref(c_void_p()), byref((c_int * 2)(1, 0)), 1)",
@@ -203,6 +203,10 @@ def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(newest: Path, na
                 assert cuda.cuStreamCreateWithPriority(byref(made), 1, 0) == 0
             for made in pool, doomed:
                 assert cuda.cuMemPoolCreate(byref(made), byref(props)) == 0
+            exported, shared = c_void_p(), c_int()
+            assert cuda.cuMemPoolCreate(byref(exported), byref(Params(1, 1, 1, 0))) == 0
+            assert cuda.cuMemPoolExportToShareableHandle(byref(shared), exported, 1, c_uint64(0)) == 0
+            shared = c_void_p(shared.value)
             assert cuda.cuGraphCreate(byref(graph), 0) == 0
             assert cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(props)) == 0
             assert cuda.cuGraphInstantiateWithFlags(byref(exec), graph, c_uint64(0)) == 0

@@ -32,7 +32,7 @@ def test_a_suite_that_uses_none_of_it_loads_nothing(suite: Callable[..., Any]) -
     ran = suite(PLAIN, conftest=LOADED, header="import pytest, unittest")
     assert ran.code == 1
     ours = {name.removeprefix("gpuconf.pytest_plugin") for name in ran.out[ran.out.index("OURS") :].splitlines()[0].split()[1:]}
-    assert ours == {"", "._options"}
+    assert ours == {"", "._options", "._ours"}
     assert "LOADED\n" in ran.out
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +97,7 @@ def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Ca
 
 
 def test_fixtures(suite: Callable[..., Any]) -> None:
-    ran = suite(FIXTURES)
+    ran = suite(FIXTURES, ini="gpuconf = auto")
     assert set(ran.outcomes.values()) == {"passed"}, ran.out
     assert "test_suite.py::test_sim  GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)" in ran.out
     assert "test_suite.py::test_twice  GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)" in ran.out
@@ -178,3 +181,98 @@ def test_walks(suite: Callable[..., Any]) -> None:
     assert "Allocation 2 of this test was made to fail (injected)." in ran.out
     assert ran.properties["test_wrong_error"]["gpuconf.injected_allocation"] == "2"
     assert ran.out.count("KeyError: 'hidden'") >= 1
+
+
+GROUPS = """
+import asyncio
+async def load(gpu):
+    with memory.allocate(MIB, gpu):
+        await asyncio.sleep(0)
+async def both(gpu):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load(gpu))
+        group.create_task(load(gpu))
+@pytest.mark.gpu_leak
+def test_task_group(gpu, gpu_oom_each): asyncio.run(both(gpu))
+async def worse(gpu):
+    async def other():
+        try:
+            await load(gpu)
+        except MemoryError:
+            raise KeyError("other")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(load(gpu))
+        group.create_task(other())
+def test_other_errors_in_a_group(gpu, gpu_oom_each): asyncio.run(worse(gpu))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.TaskGroup came with Python 3.11")
+def test_a_walk_accepts_a_group_of_out_of_memory_errors(suite: Callable[..., Any]) -> None:
+    ran = suite(GROUPS, "--gpuconf=sim")
+    assert ran.outcomes == {"test_task_group": "passed", "test_other_errors_in_a_group": "failed"}, ran.out
+
+
+NO_WALKS = """
+from hypothesis import given, settings, strategies as st
+@given(st.integers(1, 3))
+def test_given(gpu, gpu_oom_each, n): memory.allocate(n * MIB).free()
+"""
+
+
+def test_a_walk_of_a_hypothesis_test_is_refused(suite: Callable[..., Any]) -> None:
+    ran = suite(NO_WALKS, "--gpuconf=sim")
+    assert ran.outcomes == {"test_given": "error"}
+    told = "gpu_oom_each cannot walk a test with @given, which Hypothesis repeats itself: give this test fixed values"
+    assert ran.texts["test_given"].splitlines()[1:] == [told]
+
+
+NEVER = """
+def test_refactored(gpu, gpu_oom_after):
+    gpu_oom_after(3)
+    memory.allocate(MIB).free()
+def test_none(gpu_oom_after, gpu_sim):
+    gpu_oom_after(1)
+def test_counts_on_its_own_machine(gpu_sim, gpu_oom_after):
+    gpu_oom_after(2)
+    gpu_sim("T4")
+    memory.allocate(MIB).free()
+    with pytest.raises(MemoryError, match="injected"):
+        memory.allocate(MIB)
+    gpu_sim("2xT4")
+    memory.allocate(MIB).free()
+def test_fires(gpu_oom_after, gpu):
+    gpu_oom_after(1)
+    with pytest.raises(MemoryError):
+        memory.allocate(MIB)
+    gpuconf.reset()
+def test_resets(gpu, gpu_oom_after):
+    gpu_oom_after(1)
+    gpuconf.reset()
+def test_taken_back(gpu, gpu_oom_after):
+    gpu_oom_after(1)
+    gpu_oom_after(0)
+def test_fails_anyway(gpu, gpu_oom_after):
+    gpu_oom_after(1)
+    assert not 1
+def test_skips(gpu, gpu_oom_after):
+    gpu_oom_after(1)
+    pytest.skip("later")
+def test_walks_nothing(gpu, gpu_oom_each): pass
+def test_walks(gpu, gpu_oom_each): memory.allocate(MIB).free()
+"""
+
+
+def test_failures_that_never_happen_are_reported(suite: Callable[..., Any]) -> None:
+    ran = suite(NEVER, "--gpuconf=sim")
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {
+        "test_fails_anyway": "failed",
+        "test_skips": "skipped",
+    }, ran.out
+    assert ", 3 warnings in " in ran.out
+    assert "gpuconf: gpu_oom_after(3) made no allocation fail: the test made 1 allocation after it." in ran.out
+    assert "gpuconf: gpu_oom_after(1) made no allocation fail: the test made no allocations after it." in ran.out
+    assert "gpuconf: gpu_oom_each made no allocation fail: the test makes none" in ran.out
+    strict = suite(NEVER, "--gpuconf=sim", "-W", "error")
+    assert {name for name, came in strict.outcomes.items() if came == "error"} == {"test_refactored", "test_none"}
+    assert strict.outcomes["test_walks_nothing"] == "failed"

@@ -189,6 +189,51 @@ def test_a_failing_tests_memory_is_free_for_the_next_one(suite: Callable[..., An
     assert "held       = <gpuconf.Buffer of" in suite(FAILING, "-l", "--gpuconf-sim=H100-80GB").out
 
 
+KEEPERS = """
+from hypothesis import HealthCheck, given, settings, strategies as st
+def in_use(): return memory.stats().bytes_in_use
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], database=None)
+@given(st.integers(1, 3))
+@pytest.mark.gpu_leak
+def test_given(gpu, n):
+    held = memory.allocate(n * MIB)
+    assert n < 2
+def test_nothing_is_left_of_it(gpu): assert in_use() == 0
+@pytest.mark.gpu_leak
+def test_kept_by_a_plugin(gpu):
+    held = memory.allocate(MIB)
+    assert not held
+def test_nothing_is_left_of_that(gpu): assert in_use() == 0
+@pytest.mark.gpu_leak
+def test_fails_and_leaks(gpu):
+    KEPT.append(memory.allocate(MIB))
+    assert 0
+"""
+if pytest.version_tuple >= (9,):  # which has subtests
+    KEEPERS += """
+@pytest.mark.gpu_leak
+def test_subtest(gpu, subtests):
+    with subtests.test("inner"):
+        held = memory.allocate(2 * MIB)
+        assert not held
+"""
+# As pytest-rerunfailures does, which keeps what it may have to repeat.
+KEEPING = """
+def pytest_runtest_makereport(item, call):
+    vars(item).setdefault("call", []).append(call.excinfo)
+def pytest_exception_interact(node, call):
+    vars(node).setdefault("call", []).append(call.excinfo)
+"""
+
+
+def test_memory_that_others_tracebacks_hold_is_no_leak(suite: Callable[..., Any]) -> None:
+    """Hypothesis keeps the exceptions of its examples, and plugins those of subtests and reruns."""
+    ran = suite(KEEPERS, "--gpuconf=sim", conftest=KEEPING)
+    wrong = {"test_given": "failed", "test_kept_by_a_plugin": "failed", "test_fails_and_leaks": "error"}
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed" and "subtest" not in name} == wrong, ran.out
+    assert ran.out.count("of GPU memory left allocated:") == 1, ran.out
+
+
 def test_the_report_of_memory(suite: Callable[..., Any]) -> None:
     ran = suite(
         """

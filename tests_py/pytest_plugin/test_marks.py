@@ -25,10 +25,10 @@ GPU_TESTS = ("test_marked", "test_inherits", "test_exclusive", "test_fixture", "
 
 
 def test_without_a_gpu_they_are_skipped_with_the_reason(suite: Callable[..., Any]) -> None:
-    ran = suite(MIXED, "-rs")
+    ran = suite(MIXED, "-rs", "--gpuconf=auto")
     assert ran.code == 0
     assert ran.outcomes == {**dict.fromkeys(GPU_TESTS, "skipped"), "test_plain": "passed"}
-    assert "test_suite.py:8: no GPU found; --gpuconf=sim simulates one" in ran.out
+    assert "test_suite.py:8: gpuconf: no GPU found; --gpuconf=sim simulates one" in ran.out
 
 
 def test_required_fails_each_and_goes_on(suite: Callable[..., Any]) -> None:
@@ -54,7 +54,7 @@ def test_simulated(suite: Callable[..., Any]) -> None:
 
 def test_the_users_own_simulation_counts_as_gpus(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCONF_SIMULATE", "2xH100-80GB")
-    assert set(suite(MIXED).outcomes.values()) == {"passed"}
+    assert set(suite(MIXED, "--gpuconf=auto").outcomes.values()) == {"passed"}
     assert set(suite(MIXED, "--gpuconf=required").outcomes.values()) == {"passed"}
 
 
@@ -69,6 +69,12 @@ def test_what_a_mark_asks_for(suite: Callable[..., Any]) -> None:
             pytest.param(1, marks=pytest.mark.gpu(cc="<8.0"), id="old"),
             pytest.param(1, marks=pytest.mark.gpu(cc=">=7.5,<8.0"), id="between"),
             pytest.param(1, marks=pytest.mark.gpu(cc="10.0"), id="at least"),
+            pytest.param(1, marks=pytest.mark.gpu(n=2, cc="7"), id="major"),
+            pytest.param(1, marks=pytest.mark.gpu(cc=">=8,<9"), id="none between"),
+            pytest.param(1, marks=pytest.mark.gpu(cc="==7,<=7"), id="this major"),
+            pytest.param(1, marks=pytest.mark.gpu(cc=">8", n=2), id="not both"),
+            pytest.param(1, marks=pytest.mark.gpu(cc=(9, 0)), id="tuple"),
+            pytest.param(1, marks=pytest.mark.gpu(cc=9), id="number"),
             pytest.param(1, marks=pytest.mark.gpu(free="20GiB"), id="large"),
             pytest.param(1, marks=pytest.mark.gpu(n=2, free="20GiB"), id="two large"),
             pytest.param(1, marks=pytest.mark.gpu(n=2, free=1 << 30), id="bytes"),
@@ -85,13 +91,14 @@ def test_what_a_mark_asks_for(suite: Callable[..., Any]) -> None:
         """.replace("\n        ", "\n"),
         "--gpuconf-sim=T4,H100-80GB",
     )
-    passed = {"one", "two", "new", "old", "between", "large", "bytes"}
+    passed = {"one", "two", "new", "old", "between", "large", "bytes", "major", "this major", "tuple", "number"}
     assert {name[8:-1] for name, came in ran.outcomes.items() if came == "passed" and "[" in name} == passed
     assert {ran.outcomes[name] for name in ("test_which", "test_all", "test_closest_mark_counts")} == {"passed"}
     assert (
         "needs 2 GPUs with 20.00GiB (21474836480 bytes) free, and 1 of 2 visible GPUs can serve it"
         in ran.texts["test_it[two large]"]
     )
+    assert "needs a GPU with compute capability >=8 and compute capability <9, and none" in ran.texts["test_it[none between]"]
 
 
 def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..., Any]) -> None:
@@ -104,8 +111,8 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
         'gpu(free="much")': "gpu(free=...) 'much' is not a size: write bytes, '500MB', '6GiB'",
         "gpu(free=-1)": "gpu(free=...) must be a size of at least 0, but got -1",
         "gpu(free=1.5)": "gpu(free=...) must be a number of bytes or text such as '6GiB', but got float: 1.5",
-        "gpu(cc=8.0)": "gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got 8.0",
-        'gpu(cc="new")': "gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got 'new'",
+        "gpu(cc=8.0)": "gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got 8.0",
+        'gpu(cc="new")': "gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got 'new'",
         "gpu_exclusive(1)": "gpu_exclusive takes no arguments; got 1",
         "gpu_exclusive(now=1)": "gpu_exclusive has no 'now' and takes nothing",
         'gpu_leak(allow="x")': "gpu_leak(allow=...) 'x' is not a size: write bytes, '500MB', '6GiB'",
@@ -122,7 +129,10 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
 @pytest.mark.parametrize(
     ("option", "text"),
     [
-        ("--gpuconf=maybe", "--gpuconf must be one of auto, sim, required, off, but got 'maybe'"),
+        (
+            "--gpuconf=maybe",
+            "--gpuconf must be one of auto, sim, required, off, but got 'maybe'; --gpuconf-sim=2xT4 simulates GPUs",
+        ),
         ("--gpuconf-sim=Voodoo2", '--gpuconf-sim: cannot simulate "Voodoo2": unknown GPU model'),
         ("--gpuconf-sim=T4 --gpuconf=required", "--gpuconf-sim simulates GPUs and cannot be used with --gpuconf=required"),
         ("--gpuconf-per-worker=x", "--gpuconf-per-worker 'x' must be a size of at least 1 MiB, such as '6GiB', or a fraction"),
@@ -147,7 +157,7 @@ def test_a_mistake_in_an_option_is_a_usage_error(
 
 
 def test_marks_that_the_suite_registers_keep_their_meaning(suite: Callable[..., Any]) -> None:
-    """Its GPUs may be another vendor's. What only our marks take counts, and so does a mode that the run chose."""
+    """Its GPUs may be another vendor's. Once the run has opted in, they count here, and their arguments are still no errors."""
     source = """
 @pytest.mark.gpu
 def test_theirs(): pass
@@ -158,7 +168,7 @@ def test_ours(): pass
 """
     ini = "markers = gpu(vendor): needs any GPU"
     ran = suite(source, ini=ini)
-    assert ran.outcomes == {"test_theirs": "passed", "test_their_arguments": "passed", "test_ours": "skipped"}
+    assert ran.outcomes == {"test_theirs": "passed", "test_their_arguments": "passed", "test_ours": "passed"}
     assert set(suite(source, "--gpuconf=auto", ini=ini).outcomes.values()) == {"skipped"}
     listed = suite(source, "--markers", ini=ini).out
     assert "@pytest.mark.gpu(vendor): needs any GPU" in listed

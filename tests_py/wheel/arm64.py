@@ -30,38 +30,42 @@ PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-min
 # Names are relative to tests_py; that of a folder stands for all files in it. tests_py/test_arm64_lists.py holds that each
 # file is in RUN or in LEFT_OUT.
 RUN = """
-conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py test_buffer.py
-test_cards.py test_cli_output.py test_command.py test_config_messages.py test_constructors.py test_context_memory.py
-test_dask_cluster.py test_device_arguments.py test_doctests.py test_doctor.py test_endless_values.py test_env.py
-test_errors_travel.py
-test_examples.py test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
-test_foreign_memory.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py test_import.py
-test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py test_interrupts.py
-test_keras_session.py test_ledger.py test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py
-test_notebook.py test_old_pickles.py test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py
-test_process_limits.py test_public_names.py test_record.py test_release.py test_report.py test_run.py test_session_steps.py
-test_sessions.py test_settings.py test_signals.py test_simulate.py test_sizes.py test_snapshot_out_of_memory.py
-test_snapshot_versions.py test_stacks.py test_startup.py test_strategies.py test_subinterpreters.py test_tables.py
-test_tensorflow_logger.py test_tensorflow_root.py test_threads.py test_top.py test_trace_files.py test_unified_memory.py
-test_startup_ranks.py test_usage.py test_verify.py
-"""
+        conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
+        test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_command.py test_config_messages.py
+        test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py test_diff.py
+        test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
+        test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
+        test_foreign_memory.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
+        test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
+        test_interrupts.py test_keras_session.py test_message.py test_ledger.py test_ledger_command.py
+        test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
+        test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
+        test_public_names.py test_real_snapshots.py test_record.py test_release.py test_report.py test_run.py
+        test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
+        test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
+        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_logger.py test_tensorflow_root.py
+        test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
+        test_verify.py """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
-        frameworks/test_caching_model.py frameworks/test_configure.py frameworks/test_cublas.py frameworks/test_cupy.py
-        frameworks/test_driver_header.py
-        frameworks/test_fitting.py frameworks/test_gpu_all.py frameworks/test_guarded.py frameworks/test_holders.py
-        frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py frameworks/test_numba_own.py
-        frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py frameworks/test_readme.py
-        frameworks/test_run_with_libraries.py frameworks/test_segments.py frameworks/test_standins.py
-        frameworks/test_tensorflow.py frameworks/test_torch.py frameworks/test_torch_simulated.py
-        gpu/test_unattended.py guard test_allocator_benchmarks.py
-        test_c_abi.py test_cuda_driver.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
-        test_shared_cards.py test_simulated_calls.py test_simulated_cards.py test_simulated_driver.py
-        test_simulated_host_memory.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py
-        test_visible_names.py test_simulated_runtime.py
+        frameworks/test_caching_model.py frameworks/test_configure.py frameworks/test_cublas.py
+        frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py
+        frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
+        frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
+        frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
+        frameworks/test_readme.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
+        frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
+        frameworks/test_torch_simulated.py gpu/test_unattended.py guard test_allocator_benchmarks.py test_c_abi.py
+        test_cuda_driver.py test_standalone.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
+        test_one_driver.py test_shared_cards.py test_simulated_calls.py test_simulated_cards.py
+        test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
+        test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
+        test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
+        test_simulated_nccl.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_types.py test_words.py
+        test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
+        test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
@@ -70,8 +74,8 @@ LEFT_OUT = {
     """,
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
-        test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py test_tensors.py
-        test_tensorflow_operations.py
+        test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
+        test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
     """,
 }
 DESELECTED = {
@@ -82,7 +86,8 @@ DESELECTED = {
         test_doctor.py::test_a_library_is_routed_only_where_something_routes_it
         test_doctor.py::test_the_environment_of_a_container_with_gpus
         test_examples.py::test_demo_uses_the_gpus_of_the_machine test_metrics.py::test_dcgm_names
-        test_metrics.py::test_opentelemetry_of_real_cards test_out_of_memory.py::test_a_full_gpu_lists_the_other_processes
+        test_metrics.py::test_opentelemetry_of_real_cards
+        test_out_of_memory.py::test_a_full_gpu_lists_the_other_processes
         test_out_of_memory.py::test_without_nvml_the_report_names_no_processes
         test_unified_memory.py::test_a_gpu_without_managed_memory test_unified_memory.py::test_cudas_managed_memory
         test_unified_memory.py::test_memory_without_it_stays_device_memory

@@ -19,6 +19,8 @@ import zipfile
 from pathlib import Path
 
 import licenses
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 LIBRARIES = [
     "gpuconf/_core/_gpuconf.abi3.so",
@@ -73,13 +75,17 @@ def check_tag(wheel: Path) -> None:
 
 
 def check_licenses(wheel: Path) -> None:
-    """The wheel has the license and the notices of everything that is linked in."""
+    """The wheel has the license and the notices of everything that is linked in, and names it in a bill of materials."""
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         names = archive.namelist()
         shipped = {name.rpartition("/")[2]: archive.read(name).decode() for name in names if "/licenses/LICENSES/" in name}
         metadata = archive.read(next(name for name in names if re.fullmatch(r"gpuconf-[^/]*.dist-info/METADATA", name))).decode()
         declared = re.search(r"^License-Expression: (.*)$", metadata, re.M)
         wrong = licenses.complaints(Path(archive.extract(LIBRARIES[0], folder)), shipped, declared[1] if declared else "")
+        bills = [name for name in names if name.endswith(".dist-info/sboms/gpuconf.cdx.json")]
+        errors = [JsonStrictValidator(SchemaVersion.V1_6).validate_str(archive.read(name).decode()) for name in bills]
+    if errors != [None]:
+        raise SystemExit(f"{wheel.name}: the bill of materials {bills} is wrong: {errors}")
     if wrong:
         raise SystemExit("\n".join(wrong))
     print(f"licenses: {', '.join(sorted(shipped))}")
@@ -97,7 +103,7 @@ def check_links(wheel: Path) -> None:
 def interpreters() -> list[str]:
     """Every CPython from 3.10 on PATH and in pyenv, one of each version."""
     places = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin"))]
-    candidates = [sys.executable, *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 15))]
+    candidates = [sys.executable, *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 30))]
     found: dict[str, str] = {}
     for candidate in filter(None, candidates):
         asked = "import sys, venv, ensurepip; print(sys.version_info[:2] >= (3, 10), *sys.version_info[:2])"
@@ -107,11 +113,12 @@ def interpreters() -> list[str]:
     return [found[version] for version in sorted(found, key=lambda v: int(v.split(".")[1]))]
 
 
-def environment(interpreter: str, folder: str, *install: str) -> str:
-    """Create an environment and install into it; return its interpreter."""
+def environment(interpreter: str, folder: str, *install: str, **variables: str) -> str:
+    """Create an environment and install into it, with these variables set; return its interpreter."""
     subprocess.run([interpreter, "-m", "venv", folder], check=True)
     python = os.path.join(folder, "bin", "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install]
+    subprocess.run(pip, check=True, env=os.environ | variables)
     return python
 
 
@@ -125,13 +132,17 @@ def smoke(interpreter: str, wheel: Path) -> None:
 
 
 def from_sdist(sdist: Path) -> None:
-    """Build and install from the source archive, which has the same licenses."""
+    """Build and install from the source archive, without downloading Go's modules. It has the licenses, the tests and the docs."""
     with tarfile.open(sdist) as archive:
-        found = {name.rpartition("/")[2] for name in archive.getnames() if "/LICENSES/" in name}
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    found = {name.rpartition("/")[2] for name in names if name.startswith("LICENSES/")}
     if found != {path.name for path in licenses.FOLDER.iterdir()}:
         raise SystemExit(f"{sdist.name} has other licenses than {licenses.FOLDER}: {sorted(found)}")
+    lacking = {"Makefile", "docs/index.md", "tests_py/conftest.py", "tests_go/bfc/allocator_test.go", "CHANGELOG.md"} - names
+    if lacking:
+        raise SystemExit(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
     with tempfile.TemporaryDirectory() as folder:
-        python = environment(sys.executable, folder, str(sdist.resolve()))
+        python = environment(sys.executable, folder, str(sdist.resolve()), GOPROXY="off")
         subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
         print(f"smoke test passed on {sdist.name}, built from source")
 

@@ -50,11 +50,14 @@ EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
+	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreate);
 	return out == NULL ? INVALID_VALUE : cuStreamCreateWithPriority(out, flags, 0);
 }
 
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
+	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetFlags);
 	if (flags == NULL)
 		return INVALID_VALUE;
@@ -73,6 +76,7 @@ EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 EXPORT CUresult cuStreamGetDevice_ptsz(CUstream handle, CUdevice *device) { return cuStreamGetDevice(own_stream(handle), device); }
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuEventRecordWithFlags);
 	return flags > 1 ? INVALID_VALUE : cuEventRecord(event, stream);
 }
@@ -97,6 +101,7 @@ EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 }
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
+	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetFlags);
 	struct context *context;
 	LOCK;
@@ -133,6 +138,7 @@ EXPORT CUresult cuCtxSetCacheConfig(int config) {
 
 /* A context's number is its place in the order in which they were made. */
 EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
+	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	CALLED(cuCtxGetId);
 	struct context *context = asked;
 	LOCK;

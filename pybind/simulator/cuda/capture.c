@@ -129,6 +129,7 @@ void take_piece(struct stream *stream, struct work work) {
 		return;
 	body->pieces = realloc(body->pieces, (size_t)(body->count + 1) * sizeof *body->pieces);
 	body->pieces[body->count++] = work;
+	add_work_node(body, work.kind);
 }
 
 void record_captured(struct event *event, struct stream *stream) {
@@ -256,7 +257,8 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 		struct capture *capture = stream->capture;
 		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
 		if (capture != NULL) {
-			*id = capture->id;
+			if (id != NULL)
+				*id = capture->id;
 			if (graph != NULL)
 				*graph = capture->graph;
 		}
@@ -289,6 +291,55 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t
 	return info(handle, status, id, graph);
 }
 
+/* Work runs in the order of its capture, so what comes next depends on what was captured last. No edge has data. */
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                          size_t *count) {
+	CUgraph captured = NULL;
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(12030, cuStreamGetCaptureInfo_v3);
+	uint64_t unused;
+	CUresult result = info(handle, status, id != NULL ? id : &unused, &captured);
+	int any = result == SUCCESS && captured != NULL && captured->body->last_node != NULL;
+	if (result == SUCCESS && *status == ACTIVE && graph != NULL)
+		*graph = captured;
+	if (dependencies != NULL)
+		*dependencies = any ? &captured->body->last_node : NULL;
+	if (edges != NULL)
+		*edges = NULL;
+	if (count != NULL)
+		*count = (size_t)any;
+	return result;
+}
+
+/* Those nodes come before in any case. */
+static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigned flags) {
+	if ((count > 0 && nodes == NULL) || flags > 1)
+		return INVALID_VALUE;
+	IN_STREAM(handle, result = stream->capture == NULL ? ILLEGAL_STATE : stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS);
+}
+
+EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(11030, cuStreamUpdateCaptureDependencies);
+	return depend(handle, nodes, count, flags);
+}
+
+EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void *nodes, const void *edges, size_t count, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(12030, cuStreamUpdateCaptureDependencies);
+	return edges != NULL ? NOT_SUPPORTED : depend(handle, nodes, count, flags);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	return cuStreamGetCaptureInfo_v2(own_stream(handle), status, id, graph, dependencies, count);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                                size_t *count) {
+	return cuStreamGetCaptureInfo_v3(own_stream(handle), status, id, graph, dependencies, edges, count);
+}
+
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
@@ -311,15 +362,52 @@ EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	return result;
 }
 
+enum { MOVE = 1 }; /* the caller's references become the graph's */
+
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuGraphRetainUserObject);
 	LOCK;
 	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS && (count != 1 || flags != 1 || graph->body->object_count == MAX_MEMBERS))
+	if (result == SUCCESS && (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
 		result = INVALID_VALUE;
-	if (result == SUCCESS)
+	if (result == SUCCESS && flags != MOVE)
+		object->references += count;
+	for (unsigned i = 0; i < count && result == SUCCESS; i++)
 		graph->body->objects[graph->body->object_count++] = object;
+	UNLOCK;
+	return result;
+}
+
+static unsigned held_by(const struct body *body, const struct object *object) {
+	unsigned held = 0;
+	for (int i = 0; i < body->object_count; i++)
+		held += body->objects[i] == object;
+	return held;
+}
+
+static void give_up(struct body *body, struct object *object, unsigned count) {
+	int kept = 0;
+	for (int i = 0; i < body->object_count; i++) {
+		if (body->objects[i] == object && count > 0)
+			count--;
+		else
+			body->objects[kept++] = body->objects[i];
+	}
+	body->object_count = kept;
+}
+
+EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned count) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
+	CALLED_SINCE(11030, cuGraphReleaseUserObject);
+	LOCK;
+	CUresult result = find_graph(graph, 0);
+	if (result == SUCCESS && (count == 0 || held_by(graph->body, object) < count))
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		give_up(graph->body, object, count);
+		drop_object(object, count);
+	}
 	UNLOCK;
 	return result;
 }
@@ -364,7 +452,7 @@ EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **no
 	return instantiate(out, graph);
 }
 
-#define UPLOAD 2
+enum { FREE_ON_LAUNCH = 1, UPLOAD = 2, NODE_PRIORITY = 8 };
 struct instantiation {
 	uint64_t flags;
 	CUstream upload;
@@ -404,7 +492,7 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, uns
 	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
 	LOCK;
-	CUresult result = flags != 0 ? INVALID_VALUE : find_graph(graph, 0);
+	CUresult result = (flags & ~(FREE_ON_LAUNCH | NODE_PRIORITY)) != 0 ? NOT_SUPPORTED : find_graph(graph, 0);
 	if (result == SUCCESS)
 		*out = make_graph(graph->body, 1);
 	UNLOCK;

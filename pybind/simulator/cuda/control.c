@@ -221,7 +221,7 @@ EXPORT int fakecuda_live(const char *what) {
 	graphs = count_graphs();
 	for (int i = 0; i < m->gpus; i++)
 		retains += m->gpu[i].retains;
-	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside(), arrays = count_arrays(), hosts = count_list(m->hosts);
+	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside() + count_imports(), arrays = count_arrays(), hosts = count_list(m->hosts);
 	UNLOCK;
 	const struct {
 		const char *name;
@@ -244,12 +244,14 @@ void end_machine(void) {
 	for (struct context *context = m->contexts; context != NULL; context = context->next)
 		if (context->alive)
 			end_context(context);
+	end_externals();
 	end_virtual();
 	end_captures();
 	end_modules();
 	end_pools();
 	end_graph_memory();
-	end_sharing();
+	end_sharing(); /* after all that returns memory to it */
+	end_gone();
 }
 
 /* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */

@@ -277,6 +277,7 @@ static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t val
 
 #define FILLS(bits, type) \
 	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
+		REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE); \
 		CALLED(cuMemsetD2D##bits##Async); \
 		return fill(stream, to, pitch, value, bits / 8, width, height); \
 	} \
@@ -293,6 +294,7 @@ static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t val
 	}
 #define LINES(bits, type) \
 	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) { \
+		REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE); \
 		CALLED(cuMemsetD##bits##Async); \
 		return fill(stream, to, 0, value, bits / 8, count, 1); \
 	} \

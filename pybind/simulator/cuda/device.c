@@ -97,7 +97,27 @@ static int lacks(const char *what) {
 	return list != NULL && strstr(list, what) != NULL;
 }
 
+/* A machine with shared cards has its memory in a file, which grows with it (memory.c). */
+static uint64_t arena_of_file(int gpu, uint64_t bytes) {
+	uint64_t addr = map_in_order(bytes, GRANULE, PROT_NONE);
+	int file = addr != 0 ? memfd_create("gpuconf-simulated-gpu-linear", MFD_CLOEXEC) : -1;
+	if (file < 0 || mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
+		if (addr != 0)
+			munmap((void *)(uintptr_t)addr, bytes);
+		if (file >= 0)
+			close(file);
+		return 0;
+	}
+	if (m->arena_files[gpu] > 0)
+		close(m->arena_files[gpu]);
+	m->arena_files[gpu] = file;
+	m->arena_bytes[gpu] = bytes;
+	return m->arenas[gpu] = addr;
+}
+
 static uint64_t arena(int gpu, uint64_t bytes) {
+	if (has_shared_cards())
+		return m->arena_files[gpu] > 0 && m->arena_bytes[gpu] >= bytes ? m->arenas[gpu] : arena_of_file(gpu, bytes);
 	if (m->arena_bytes[gpu] < bytes) {
 		if (m->cards != NULL) {
 			m->arenas[gpu] = map_in_order(bytes, GRANULE, PROT_NONE);
@@ -182,9 +202,9 @@ static CUresult make_gpus(const int *physical, int count) {
 			read_environment(gpu);
 		m->vmm |= gpu->vmm;
 		gpu->arena = arena(m->gpus, (2 * gpu->total + GRANULE - 1) / GRANULE * GRANULE);
-		gpu->committed = m->cards != NULL ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
+		gpu->committed = m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
 		if (file == 0)
-			gpu->memory_file = memfd_create("gpuconf-simulated-gpu", MFD_CLOEXEC);
+			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);
 		if (gpu->arena == 0 || gpu->memory_file < 0)
 			return UNKNOWN;
 	}
@@ -213,6 +233,7 @@ CUresult start(void) {
 		return NO_DEVICE;
 	}
 	if (m->cards_of_environment) {
+		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
 		const char *mig = secure_getenv("FAKECUDA_MIG");

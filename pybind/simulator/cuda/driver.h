@@ -61,6 +61,7 @@ typedef enum {
 	FILE_NOT_FOUND = 301,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
+	ILLEGAL_STATE = 401,
 	LOSSY_QUERY = 402,
 	NOT_FOUND = 500,
 	NOT_READY = 600,
@@ -111,6 +112,8 @@ struct allocation {
 	struct allocation *next;
 	unsigned flags; /* of page-locked memory */
 	struct notes notes;
+	struct export *export; /* ipc.c */
+	int gone;              /* it was freed, but another process still has it */
 };
 
 /* Memory around an address. */
@@ -155,8 +158,14 @@ struct context {
 
 struct pool {
 	int gpu; /* -1: the host's */
-	int gone, managed;
-	uint64_t reserved, used, threshold;
+	int gone, managed, imported;
+	int file; /* of one that may be exported, or that is imported; 0: none */
+	uint64_t file_end;
+	uint64_t share; /* its number, once it was exported or imported */
+	uint64_t reserved, used, threshold, most; /* most: 0 is no limit */
+	uint64_t most_reserved, most_used;        /* since they were reset */
+	unsigned no_reuse;                        /* attributes that were switched off, as bits */
+	uint64_t granted;                         /* other GPUs that may access it, as bits */
 	struct pool *next;
 };
 
@@ -178,6 +187,8 @@ struct machine {
 	int to_the_byte; /* what memory is charged; simulator.h */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
+	int arena_files[MAX_GPUS]; /* of machines with shared cards, whose memory others can map; 0: none */
+	struct import *imports;
 
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *registered, *managed_memory;
@@ -200,6 +211,7 @@ struct machine {
 	struct graph *graphs;
 	uint64_t last_capture;
 
+	struct external *externals;
 	struct memory *memories;
 	struct handle *handles, *tiled;
 	struct multicast *multicasts;
@@ -209,6 +221,7 @@ struct machine {
 	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
+	struct held_share *held_shares;
 	struct budget *shared; /* the file that it shares its cards in; NULL: it has them alone */
 	char *shared_path;     /* the option */
 	int opened;            /* by the private entry; 0: the process's own machine */
@@ -290,6 +303,7 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 
 /* memory.c */
 void end_memory(struct context *context);
+void end_gone(void);
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
@@ -297,13 +311,13 @@ int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
-/* pools.c: memory outside of the arenas */
+/* outside.c, pools.c */
 #if defined(__x86_64__)
 #define MAP_32BIT_ON_X86 MAP_32BIT
 #else
 #define MAP_32BIT_ON_X86 0
 #endif
-enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY };
+enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
 int within_outside(uint64_t addr, uint64_t bytes);
 int find_outside(uint64_t addr, struct place *out);
 int count_outside(void);
@@ -331,6 +345,25 @@ void end_peers(struct context *context);
 /* hostregister.c */
 void end_registered(struct context *context);
 
+/* ipcevents.c: an event that processes share. A reference each for the event and for work that is about it. */
+struct shared_event;
+struct shared_event *make_shared_event(void);                   /* NULL: it cannot be made */
+uint64_t begin_shared(struct shared_event *shared);             /* a record, whose number it returns */
+void end_shared(struct shared_event *shared, uint64_t number);  /* its work is done */
+uint64_t last_shared(const struct shared_event *shared);        /* the number of the last record */
+int shared_done(struct shared_event *shared, uint64_t number);
+struct shared_event *hold_shared(struct shared_event *shared);
+void drop_shared(struct shared_event *shared);
+void forget_shared(struct shared_event *shared); /* its maker has destroyed it: no process can open it any more */
+
+/* ipc.c */
+int end_export(struct allocation *one);
+int export_lives(const struct allocation *one);
+void end_imports(struct context *context);
+int within_imports(uint64_t addr, uint64_t bytes);
+int find_import(uint64_t addr, struct place *out);
+int count_imports(void);
+
 /* modules.c */
 void end_modules(void);
 void free_modules(void);
@@ -348,11 +381,15 @@ void leave_card(struct gpu *gpu, uint64_t bytes);
 void mark_managed(const struct gpu *gpu, int64_t bytes);
 void count_context(const struct gpu *gpu, int difference);
 CUresult share_cards(void);
+int has_shared_cards(void); /* whether it will: before they are opened */
 void end_sharing(void);
 void forget_sharing(struct machine *machine); /* in a child */
 int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
-int join_export(uint64_t number);
+int join_export(uint64_t number); /* as often as it is left */
 void leave_export(uint64_t number);
+void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes); /* by what this process has taken */
+void shrink_export(struct gpu *gpu, uint64_t number, uint64_t bytes);
+uint64_t number_of_export(int file, uint64_t offset); /* vmm.c: the same in every process */
 uint64_t free_bytes(const struct gpu *gpu);
 /* managed.c */
 void drop_managed(struct allocation **at);
@@ -361,6 +398,7 @@ void drop_managed(struct allocation **at);
 void watch_host_memory(void);
 
 /* vmm.c */
+#define MEMORY_FILE "gpuconf-simulated-gpu" /* the name of a GPU's physical memory */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);
 int find_mapping(uint64_t addr, struct place *out);
 void count_virtual(int *handles, int *mappings, int *reservations);
@@ -369,13 +407,18 @@ void exports_closed(void);
 struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu);
 struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
 void release_part(struct handle *handle);
+struct handle *import_part(int descriptor, uint64_t *bytes); /* what a descriptor exports; for external.c, which releases it */
+int file_of_part(struct handle *handle, uint64_t *offset, int *gpu);
+
+/* external.c */
+void end_externals(void);
 
 /* multicast.c */
 int end_multicast(CUhandle number); /* 0 if there is no such object */
 void end_multicasts(void);
 
 /* stream.c */
-enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };
+enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH, SIGNAL, AWAIT };
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
@@ -385,6 +428,7 @@ struct work {
 	struct range touched[MAX_TOUCHED];
 	int touched_by[MAX_TOUCHED]; /* 1 + a GPU; 0: the stream's */
 	struct body *body;
+	struct shared_event *shared; /* of SIGNAL and AWAIT, and its record in value */
 };
 int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
+enum { KERNEL_NODE = 0, COPY_NODE = 1, FILL_NODE = 2, GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
 
 struct node {
 	int type;
@@ -43,13 +43,17 @@ void end_graph_memory(void) {
 }
 
 static struct node *append(struct body *body, struct node node) {
-	struct node *new = malloc(sizeof *new), **at = &body->nodes;
+	struct node *new = malloc(sizeof *new);
 	*new = node;
 	new->next = NULL;
-	while (*at != NULL)
-		at = &(*at)->next;
-	*at = new;
+	*(body->nodes == NULL ? &body->nodes : &body->last_node->next) = new;
+	body->last_node = new;
 	return new;
+}
+
+/* Host functions are kernels here, too, and a write of a word is a fill. */
+void add_work_node(struct body *body, enum work_kind kind) {
+	append(body, (struct node){.type = kind == COPY ? COPY_NODE : kind == KERNEL ? KERNEL_NODE : kind == GRAPH ? GRAPH_NODE : FILL_NODE});
 }
 
 CUresult graph_memory_freed(uint64_t addr) {
@@ -142,6 +146,16 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 	return SUCCESS;
 }
 
+EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct node *const *after, size_t count) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
+	CALLED(cuGraphAddEmptyNode);
+	(void)after, (void)count;
+	LOCK;
+	*out = append(graph->body, (struct node){.type = EMPTY_NODE});
+	UNLOCK;
+	return SUCCESS;
+}
+
 EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
 	(void)after, (void)count;
@@ -163,7 +177,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 	return SUCCESS;
 }
 
-/* A child's nodes are copied. */
+/* A child's nodes are copied; what a capture recorded does not run with them. */
 EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
 	CALLED_SINCE(11040, cuGraphAddChildGraphNode);
 	(void)after, (void)count;

@@ -85,6 +85,7 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, uns
 }
 
 EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
+	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
 	struct context *context;
 	LOCK;

@@ -2,6 +2,7 @@
 /* Launches. A kernel's arguments and place are checked, but it computes nothing; a host function really runs. */
 #include "modules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct shape {
@@ -23,7 +24,28 @@ static CUresult check(const struct function *function, const struct shape *shape
 	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_BLOCK ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
 }
 
+/* Of the library that stands in for CUDA's runtime (../runtime/unmarked.c). */
+static int (*hook)(const char *kernel);
+
+EXPORT void gpuconf_simulator_on_launch(int (*called)(const char *kernel)) { __atomic_store_n(&hook, called, __ATOMIC_RELEASE); }
+
+static CUresult tell(const struct function *handle) {
+	int (*called)(const char *) = __atomic_load_n(&hook, __ATOMIC_ACQUIRE);
+	char name[512] = "";
+	if (called == NULL)
+		return SUCCESS;
+	LOCK;
+	const struct function *function = find_function(handle);
+	if (function != NULL)
+		snprintf(name, sizeof name, "%s", function->name);
+	UNLOCK;
+	return function == NULL ? SUCCESS : (CUresult)called(name);
+}
+
 static CUresult launch(struct function *handle, const struct shape *shape, CUstream stream_handle) {
+	CUresult told = tell(handle);
+	if (told != SUCCESS)
+		return told;
 	IN_STREAM(stream_handle, {
 		const struct function *function = find_function(handle);
 		if (function == NULL || (function->module->context != NULL && function->module->context != context))
@@ -33,8 +55,13 @@ static CUresult launch(struct function *handle, const struct shape *shape, CUstr
 	});
 }
 
+/* Without a device, drivers before CUDA 12.5 and since 12.0 look at the function first, and newer ones at the stream. */
+#define REFUSE_LAUNCH(stream) \
+	REFUSE(NO_DEVICE_FOUND, driver_version() >= 12000 && (driver_version() < 12050 || (uintptr_t)(stream) > 2), INVALID_HANDLE)
+
 EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                                unsigned block_z, unsigned shared, CUstream stream, void **arguments, void **extra) {
+	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchKernel);
 	if (arguments != NULL && extra != NULL)
 		return INVALID_VALUE;
@@ -48,6 +75,7 @@ EXPORT CUresult cuLaunchKernel_ptsz(struct function *function, unsigned grid_x, 
 
 EXPORT CUresult cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                                           unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
+	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchCooperativeKernel);
 	(void)arguments;
 	return launch(function, &(struct shape){{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
@@ -66,6 +94,8 @@ struct configuration {
 };
 
 EXPORT CUresult cuLaunchKernelEx(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
 	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
@@ -73,6 +103,8 @@ EXPORT CUresult cuLaunchKernelEx(const struct configuration *configuration, stru
 }
 
 EXPORT CUresult cuLaunchKernelEx_ptsz(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
 	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
@@ -110,6 +142,8 @@ static CUresult queue_call(CUstream handle, struct host_call call, int recorded)
 }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
+	REFUSE(NO_DEVICE_FOUND, function == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuLaunchHostFunc);
 	return function == NULL ? INVALID_VALUE : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
 }
@@ -117,6 +151,7 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void
 EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, void (*function)(void *), void *data) { return cuLaunchHostFunc(own_stream(stream), function, data); }
 
 EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, callback == NULL || flags != 0, INVALID_VALUE);
 	CALLED(cuStreamAddCallback);
 	if (callback == NULL || flags != 0)
 		return INVALID_VALUE;

@@ -61,6 +61,8 @@ static void free_machine(struct machine *machine) {
 	for (int i = 0; i < MAX_GPUS; i++) {
 		if (machine->gpu[i].memory_file > 0)
 			close(machine->gpu[i].memory_file);
+		if (machine->arena_files[i] > 0)
+			close(machine->arena_files[i]);
 		if (machine->arenas[i] != 0)
 			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
 	}

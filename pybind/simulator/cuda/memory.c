@@ -2,9 +2,12 @@
 /* Device memory, page-locked memory, and synchronous copies. */
 #include "driver.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
@@ -25,7 +28,7 @@ uint64_t pages(uint64_t bytes) {
 int count_list(const struct allocation *list) {
 	int count = 0;
 	for (; list != NULL; list = list->next)
-		count++;
+		count += !list->gone;
 	return count;
 }
 
@@ -35,7 +38,7 @@ int inside(uint64_t addr, uint64_t bytes, struct range range) {
 
 static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *list) {
 	for (; list != NULL; list = list->next)
-		if (inside(addr, bytes, list->range))
+		if (!list->gone && inside(addr, bytes, list->range))
 			return 1;
 	return 0;
 }
@@ -44,8 +47,10 @@ int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes,
 
 /* There is one address space: a context can access the allocations of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_imports(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
+
+static void drop_gone(void);
 
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
@@ -66,6 +71,10 @@ static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 static int commit(struct gpu *gpu, uint64_t end) {
 	end = (end + GRANULE - 1) / GRANULE * GRANULE;
 	if (end > gpu->committed) {
+		int file = m->arena_files[gpu - m->gpu];
+		struct stat facts;
+		if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena && ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
+			return 0;
 		if (mprotect((void *)(uintptr_t)gpu->committed, end - gpu->committed, PROT_READ | PROT_WRITE) != 0)
 			return 0;
 		gpu->committed = end;
@@ -83,6 +92,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	if (result == SUCCESS) {
 		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
+		drop_gone();
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total + gpu->spill ? charge(bytes) : 0, &addr);
 		if (bytes > gpu->total + gpu->spill || addr + charge(bytes) > gpu->arena + 2 * gpu->total || !use_card(gpu, pages(bytes))) {
 			result = OUT_OF_MEMORY;
@@ -124,14 +134,48 @@ static void drop_pages(const struct allocation *gone) {
 	uint64_t from = begin / PAGE * PAGE, to = (end + PAGE - 1) / PAGE * PAGE;
 	from += from < before ? PAGE : 0;
 	to -= to > behind ? PAGE : 0;
-	if (to > from)
+	int file = m->arena_files[gone->context->gpu];
+	if (to > from && file > 0)
+		fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(from - gpu->arena), (off_t)(to - from));
+	else if (to > from)
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
 }
 
+/* What another process has imported keeps its place and its pages until that is over, and stays in the list. */
 static void drop_device(struct allocation **at) {
-	drop_pages(*at);
-	leave_card(&m->gpu[(*at)->context->gpu], pages((*at)->range.bytes));
-	drop(at);
+	struct allocation *one = *at;
+	uint64_t bytes = pages(one->range.bytes);
+	if (one->export != NULL) {
+		m->gpu[one->context->gpu].used -= bytes; /* the share has the charge */
+		one->gone = end_export(one);
+	} else {
+		leave_card(&m->gpu[one->context->gpu], bytes);
+	}
+	if (!one->gone) {
+		drop_pages(one);
+		free(one->export);
+		drop(at);
+	}
+}
+
+void end_gone(void) {
+	for (struct allocation **at = &m->allocations; *at != NULL;) {
+		free((*at)->export);
+		drop(at);
+	}
+}
+
+static void drop_gone(void) {
+	for (struct allocation **at = &m->allocations; m->shared != NULL && *at != NULL;) {
+		struct allocation *one = *at;
+		if (!one->gone || export_lives(one)) {
+			at = &one->next;
+			continue;
+		}
+		drop_pages(one);
+		free(one->export);
+		drop(at);
+	}
 }
 
 /* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
@@ -142,7 +186,7 @@ static void drop_host(struct allocation **at) {
 
 void end_memory(struct context *context) {
 	for (struct allocation **at = &m->allocations; *at != NULL;)
-		if ((*at)->context == context)
+		if ((*at)->context == context && !(*at)->gone)
 			drop_device(at);
 		else
 			at = &(*at)->next;
@@ -152,6 +196,7 @@ void end_memory(struct context *context) {
 		else
 			at = &(*at)->next;
 	end_outside(context);
+	end_imports(context);
 	end_registered(context);
 	end_arrays(context);
 	for (struct allocation **at = &m->hosts; *at != NULL;)
@@ -170,7 +215,7 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 		wait_idle(context);
 	if (result == SUCCESS) {
 		struct allocation **at = list;
-		while (*at != NULL && (*at)->range.addr != addr)
+		while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
 			at = &(*at)->next;
 		if (*at != NULL)
 			drop_one(at);
@@ -240,6 +285,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	LOCK;
 	CUresult result = current_context(&context);
 	exports_closed();
+	drop_gone();
 	if (result == SUCCESS) {
 		*total = m->gpu[context->gpu].total;
 		*available = free_bytes(&m->gpu[context->gpu]);

@@ -182,6 +182,7 @@ EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
 }
 
 EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+	REFUSE(NOT_STARTED, out == NULL || code == NULL, INVALID_VALUE);
 	CALLED(cuLibraryLoadData);
 	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
 		return INVALID_VALUE;
@@ -189,6 +190,7 @@ EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *op
 }
 
 EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+	REFUSE(NOT_STARTED, out == NULL || path == NULL, INVALID_VALUE);
 	CALLED(cuLibraryLoadFromFile);
 	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
 		return INVALID_VALUE;
@@ -196,17 +198,21 @@ EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int
 }
 
 EXPORT CUresult cuLibraryUnload(struct module *library) {
+	REFUSE(NOT_STARTED, library == NULL, INVALID_HANDLE);
 	CALLED(cuLibraryUnload);
 	return unload(library, 1);
 }
 
 EXPORT CUresult cuLibraryGetKernel(struct function **out, struct module *library, const char *name) {
+	REFUSE(NOT_STARTED, out == NULL || name == NULL, INVALID_VALUE);
 	CALLED(cuLibraryGetKernel);
 	return get_function(out, library, name, 1);
 }
 
 /* A library's module in the current context, made at the first call. */
 EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) {
+	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
+	REFUSE(NOT_STARTED, library == NULL, INVALID_HANDLE);
 	CALLED(cuLibraryGetModule);
 	struct context *context;
 	if (out == NULL)
@@ -234,6 +240,8 @@ EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) 
 
 /* A kernel's handle is its function's in every context. */
 EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kernel) {
+	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
+	REFUSE(NOT_STARTED, kernel == NULL || driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetFunction);
 	struct context *context;
 	LOCK;
@@ -268,16 +276,19 @@ static CUresult name_of(const char **out, struct function *function) {
 }
 
 EXPORT CUresult cuFuncGetName(const char **out, struct function *function) {
+	REFUSE(NOT_STARTED, out == NULL || function == NULL, INVALID_VALUE);
 	CALLED(cuFuncGetName);
 	return name_of(out, function);
 }
 
 EXPORT CUresult cuKernelGetName(const char **out, struct function *kernel) {
+	REFUSE(NOT_STARTED, out == NULL || kernel == NULL, INVALID_VALUE);
 	CALLED(cuKernelGetName);
 	return name_of(out, kernel);
 }
 
 EXPORT CUresult cuFuncLoad(struct function *function) {
+	REFUSE(NOT_STARTED, function == NULL, INVALID_HANDLE);
 	CALLED(cuFuncLoad);
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
@@ -316,6 +327,7 @@ static CUresult set_attribute(int attribute, int value, struct function *functio
 }
 
 EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, struct function *function) {
+	REFUSE(NOT_STARTED, driver_version() >= 12040 && (value == NULL || function == NULL), value == NULL ? INVALID_VALUE : INVALID_HANDLE);
 	CALLED(cuFuncGetAttribute);
 	return get_attribute(value, attribute, function);
 }
@@ -326,11 +338,13 @@ EXPORT CUresult cuFuncSetAttribute(struct function *function, int attribute, int
 }
 
 EXPORT CUresult cuKernelGetAttribute(int *value, int attribute, struct function *kernel, CUdevice device) {
+	REFUSE(NOT_STARTED, driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetAttribute);
 	return device < 0 || device >= m->gpus ? INVALID_DEVICE : get_attribute(value, attribute, kernel);
 }
 
 EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *kernel, CUdevice device) {
+	REFUSE(NOT_STARTED, driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelSetAttribute);
 	return device < 0 || device >= m->gpus ? INVALID_DEVICE : set_attribute(attribute, value, kernel);
 }

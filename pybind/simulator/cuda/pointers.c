@@ -6,7 +6,7 @@
 
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
-		if (inside(addr, 1, list->range)) {
+		if (!list->gone && inside(addr, 1, list->range)) {
 			*out = (struct place){.range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
 			return 1;
 		}
@@ -26,7 +26,7 @@ int find_place(uint64_t addr, struct place *out) {
 		out->gpu = -1;
 		return 1;
 	}
-	return find_outside(addr, out) || find_mapping(addr, out);
+	return find_import(addr, out) || find_outside(addr, out) || find_mapping(addr, out);
 }
 
 enum {
@@ -160,11 +160,10 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
 }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr) {
+	REFUSE(ANY_TIME, base == NULL && bytes == NULL, SUCCESS);
 	CALLED(cuMemGetAddressRange);
 	struct context *context;
 	struct place place;
-	if (base == NULL && bytes == NULL)
-		return INVALID_VALUE;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && !find_place(addr, &place))

@@ -4,92 +4,19 @@
  * synchronization. A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
  * observed, which may need a synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
- * Also memory outside of the arenas: CUDA 2's 32-bit addresses, and the memory of graphs.
+ * A pool that may be exported has its memory in a file (poolexport.c).
  */
+#include "outside.h"
 #include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2 };
-enum { PINNED = 1, MANAGED = 2 }; /* CUmemAllocationType */
-
-struct outside {
-	struct range range;
-	int gpu;
-	enum outside_kind kind;
-	struct pool *pool;
-	struct context *context;
-	struct outside *next;
-	struct notes notes;
-};
-
-int within_outside(uint64_t addr, uint64_t bytes) {
-	for (struct outside *one = m->outside; one != NULL; one = one->next)
-		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
-			return 1;
-	return 0;
-}
-
-int find_outside(uint64_t addr, struct place *out) {
-	for (struct outside *one = m->outside; one != NULL; one = one->next)
-		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
-			return 1;
-		}
-	return 0;
-}
-
-int count_outside(void) {
-	int count = 0;
-	for (struct outside *one = m->outside; one != NULL; one = one->next)
-		count += one->kind != GRAPH_MEMORY;
-	return count;
-}
-
-static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
-	const int access = PROT_READ | PROT_WRITE;
-	uint64_t addr = kind != LOW_MEMORY ? take_range(bytes, GRANULE, access) : 0;
-	if (kind == LOW_MEMORY && bytes > 0) {
-		void *at = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-		addr = at == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)at;
-	}
-	if (addr == 0)
-		return NULL;
-	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){.range = {addr, bytes}, .gpu = gpu, .kind = kind, .next = m->outside};
-	m->outside = new;
-	watch_host_memory();
-	return new;
-}
-
-uint64_t add_graph_memory(uint64_t bytes, int gpu) {
-	struct outside *new = add(bytes, gpu, GRAPH_MEMORY, 0);
-	return new == NULL ? 0 : new->range.addr;
-}
-
-/* It stays mapped: a stale pointer reads garbage but never faults. */
-static void drop(struct outside **at) {
-	struct outside *gone = *at;
-	give_range(gone->range.addr);
-	if (gone->kind == POOL_MEMORY)
-		gone->pool->used -= charge(gone->range.bytes);
-	if (gone->kind == LOW_MEMORY) {
-		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
-		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
-	}
-	*at = gone->next;
-	free(gone);
-}
-
-void end_outside(struct context *context) {
-	for (struct outside **at = &m->outside; *at != NULL;)
-		if ((*at)->context != NULL && (*at)->context == context)
-			drop(at);
-		else
-			at = &(*at)->next;
-}
+enum { PINNED = 1, MANAGED = 2 };                          /* CUmemAllocationType */
+enum { DESCRIPTOR = 1, WIN32 = 2, KMT = 4, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 /* What a pool keeps beyond its use goes back to the GPU. */
 static void shrink(struct pool *pool, uint64_t keep) {
@@ -97,9 +24,29 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	wanted = (wanted + GRANULE - 1) / GRANULE * GRANULE;
 	if (wanted >= pool->reserved)
 		return;
-	if (pool->gpu >= 0)
+	if (pool->share != 0)
+		shrink_export(&m->gpu[pool->gpu], pool->share, pool->reserved - wanted);
+	else if (pool->gpu >= 0)
 		leave_card(&m->gpu[pool->gpu], pool->reserved - wanted);
 	pool->reserved = wanted;
+}
+
+/* A pool that was destroyed ends with its last allocation. */
+static void end_pool(struct pool *pool) {
+	shrink(pool, 0);
+	if (pool->used > 0)
+		return;
+	if (pool->share != 0)
+		leave_export(pool->share);
+	if (pool->file > 0)
+		close(pool->file);
+	pool->share = 0, pool->file = 0;
+}
+
+/* After a free. */
+void pool_freed(struct pool *pool) {
+	if (pool->gone)
+		end_pool(pool);
 }
 
 void pools_synchronized(void) {
@@ -109,27 +56,14 @@ void pools_synchronized(void) {
 		shrink(one, one->gone ? 0 : one->threshold);
 }
 
-CUresult free_outside(uint64_t addr) {
-	struct outside **at = &m->outside;
-	while (*at != NULL && (*at)->range.addr != addr)
-		at = &(*at)->next;
-	if (*at == NULL)
-		return INVALID_VALUE;
-	if ((*at)->kind == GRAPH_MEMORY)
-		return graph_memory_freed(addr);
-	struct pool *pool = (*at)->pool;
-	drop(at);
-	if (pool != NULL && pool->gone)
-		shrink(pool, 0);
-	return SUCCESS;
-}
-
 /* A new driver: nothing is left of pools. */
 void end_pools(void) {
 	while (m->outside != NULL)
-		drop(&m->outside);
-	for (struct pool *one = m->pools; one != NULL; one = one->next)
+		drop_outside(&m->outside);
+	for (struct pool *one = m->pools; one != NULL; one = one->next) {
 		one->gone = 1;
+		end_pool(one);
+	}
 	memset(m->standard, 0, sizeof m->standard);
 	m->standard_host = m->standard_managed = (struct pool){.gpu = -1};
 	memset(m->current, 0, sizeof m->current);
@@ -142,7 +76,7 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 		return INVALID_VALUE;
 	if (!use_card(gpu, pages(bytes)))
 		return OUT_OF_MEMORY;
-	struct outside *new = add(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
+	struct outside *new = add_outside(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
 	if (new == NULL) {
 		leave_card(gpu, pages(bytes));
 		return OUT_OF_MEMORY;
@@ -201,7 +135,7 @@ typedef struct {
 
 static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
-static struct pool *find_pool(struct pool *handle) {
+struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
 		if (handle == &m->standard[i])
 			return handle;
@@ -222,9 +156,20 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
 		return INVALID_VALUE;
+	if ((props->handle_types & ~(DESCRIPTOR | WIN32 | KMT | FABRIC)) != 0)
+		return INVALID_VALUE;
+	if (props->handle_types > DESCRIPTOR)
+		return not_done("cuMemPoolCreate for other handles than descriptors");
+	if (props->handle_types == DESCRIPTOR && (props->type == MANAGED || props->location.type != LOCATION_DEVICE))
+		return not_done("cuMemPoolCreate with descriptors, for the host or managed memory");
+	int file = props->handle_types == DESCRIPTOR ? memfd_create(POOL_FILE, MFD_CLOEXEC) : 0;
+	if (file < 0)
+		return OPERATING_SYSTEM;
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
 	new->managed = props->type == MANAGED;
+	new->most = driver_version() >= 12020 ? props->most : 0; /* reserved before */
+	new->file = file;
 	LOCK;
 	new->next = m->pools;
 	m->pools = new;
@@ -241,7 +186,7 @@ EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 	CUresult result = pool == NULL || pool == &m->standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS) {
 		pool->gone = 1;
-		shrink(pool, 0);
+		end_pool(pool);
 		for (int i = 0; i < m->gpus; i++)
 			if (m->current[i] == pool)
 				m->current[i] = NULL;
@@ -260,55 +205,6 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 		shrink(pool, keep);
 	UNLOCK;
 	return pool != NULL ? SUCCESS : INVALID_VALUE;
-}
-
-EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
-	CALLED_SINCE(11020, cuMemPoolGetAttribute);
-	LOCK;
-	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS && attribute == 4)
-		*(uint64_t *)value = pool->threshold;
-	else if (result == SUCCESS && attribute == 5)
-		*(uint64_t *)value = pool->reserved;
-	else if (result == SUCCESS && attribute == 7)
-		*(uint64_t *)value = pool->used;
-	else
-		result = INVALID_VALUE;
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
-	CALLED_SINCE(11020, cuMemPoolSetAttribute);
-	LOCK;
-	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || attribute != 4 ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS)
-		pool->threshold = *(const uint64_t *)value;
-	UNLOCK;
-	return result;
-}
-
-/* A file descriptor is not modeled: the handle is the pool itself, in this process. */
-EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
-	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
-	(void)type, (void)flags;
-	*(void **)out = handle;
-	return SUCCESS;
-}
-
-EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *handle, int type, unsigned long long flags) {
-	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
-	(void)type, (void)flags;
-	struct pool *new = calloc(1, sizeof *new);
-	new->gpu = ((struct pool *)handle)->gpu;
-	LOCK;
-	new->next = m->pools;
-	m->pools = new;
-	UNLOCK;
-	*out = new;
-	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
@@ -342,7 +238,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device ? INVALID_VALUE : SUCCESS;
+	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS)
 		m->current[device] = pool;
 	UNLOCK;
@@ -378,25 +274,42 @@ EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *po
 	return fits ? SUCCESS : INVALID_VALUE;
 }
 
+/* Places in the file are never used again; holes cost nothing. */
+static struct outside *add_to_file(struct pool *pool, uint64_t bytes) {
+	uint64_t offset = pool->file_end, end = (offset + bytes + GRANULE - 1) / GRANULE * GRANULE;
+	if (ftruncate64(pool->file, (off64_t)end) != 0)
+		return NULL;
+	struct outside *new = add_mapped(pool->file, offset, bytes, pool->gpu, POOL_MEMORY);
+	if (new != NULL)
+		pool->file_end = end;
+	return new;
+}
+
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
-	if (pool == NULL || bytes == 0)
+	if (pool == NULL || bytes == 0 || pool->imported)
 		return INVALID_VALUE;
 	if (bytes > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
 	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
+	if (pool->most > 0 && wanted > (pool->most + GRANULE - 1) / GRANULE * GRANULE)
+		return OUT_OF_MEMORY;
 	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
 	if (gpu != NULL && !use_card(gpu, growth))
 		return OUT_OF_MEMORY;
-	struct outside *new = add(bytes, pool->gpu, POOL_MEMORY, 0);
+	struct outside *new = pool->file > 0 ? add_to_file(pool, bytes) : add_outside(bytes, pool->gpu, POOL_MEMORY, 0);
 	if (new == NULL) {
 		if (gpu != NULL)
 			leave_card(gpu, growth);
 		return OUT_OF_MEMORY;
 	}
 	new->pool = pool;
+	if (pool->share != 0)
+		grow_export(gpu, pool->share, growth);
 	pool->reserved += growth;
 	pool->used += charge(bytes);
+	pool->most_reserved = pool->reserved > pool->most_reserved ? pool->reserved : pool->most_reserved;
+	pool->most_used = pool->used > pool->most_used ? pool->used : pool->most_used;
 	*out = new->range.addr;
 	return SUCCESS;
 }

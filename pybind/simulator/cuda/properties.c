@@ -145,13 +145,13 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(116, 11030, 0) \
 	ATTRIBUTE(117, 11030, 0) \
 	ATTRIBUTE(118, 11030, 0) \
-	ATTRIBUTE(119, 11030, 0)                                /* pools that other processes import */ \
+	ATTRIBUTE(119, 11030, 1)                                /* pools that other processes import, by descriptors */ \
 	ATTRIBUTE(120, 11080, gpu->major >= 9)                  /* clusters */ \
 	ATTRIBUTE(121, 11060, 0) \
 	ATTRIBUTE(122, 11070, gpu->memops) \
 	ATTRIBUTE(123, 11070, gpu->memops && gpu->major >= 7) \
 	ATTRIBUTE(124, 11070, 0) \
-	ATTRIBUTE(125, 12000, 0) \
+	ATTRIBUTE(125, 12000, m->shared != NULL)                /* events of other processes */ \
 	ATTRIBUTE(126, 12000, 1)                                /* memory synchronization domains */ \
 	ATTRIBUTE(127, 12000, 0) \
 	ATTRIBUTE(128, 12030, 0) \

@@ -60,13 +60,16 @@ static void *alias(void *function) {
 	return found;
 }
 
+/* The library stays loaded, and so may its handle. Looking for itself takes the loader as long as a hundred names. */
 static void *exported_as(const char *name) {
+	static void *library;
+	void *known = __atomic_load_n(&library, __ATOMIC_ACQUIRE);
 	Dl_info self;
-	void *library = dladdr((void *)enter_machine, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	void *function = library != NULL ? dlsym(library, name) : NULL;
-	if (library != NULL)
-		dlclose(library);
-	return function;
+	if (known == NULL && dladdr((void *)enter_machine, &self) != 0) {
+		known = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+		__atomic_store_n(&library, known, __ATOMIC_RELEASE);
+	}
+	return known != NULL ? dlsym(known, name) : NULL;
 }
 
 enum found { FOUND, UNKNOWN_NAME, VERSION_TOO_OLD };
@@ -83,7 +86,8 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 	void *newest = NULL;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		const struct form *form = &forms[i];
-		added = added && strcmp(form->exported, symbol) != 0;
+		if (added && strcmp(form->exported, symbol) == 0)
+			added = 0;
 		if (strcmp(form->base, symbol) != 0 || *symbol == '\0' || form->version > driver)
 			continue;
 		void *there = exported_as(form->exported);

@@ -18,6 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The file has one bit for all of a process's references to a share. */
+struct held_share {
+	uint64_t number;
+	int count;
+	struct held_share *next;
+};
+
 void budget_note(const char *format, ...) {
 	va_list arguments;
 	va_start(arguments, format);
@@ -48,10 +55,17 @@ static CUresult complain(const char *path, const char *why) {
 	return OPERATING_SYSTEM;
 }
 
+static const char *path_of_cards(void) { return m->opened ? m->shared_path : secure_getenv(SHARED_CARDS); }
+
+int has_shared_cards(void) {
+	const char *path = path_of_cards();
+	return path != NULL && *path != 0;
+}
+
 CUresult share_cards(void) {
-	const char *path = m->opened ? m->shared_path : secure_getenv(SHARED_CARDS);
+	const char *path = path_of_cards();
 	char why[256] = "the host has no memory left";
-	if (path == NULL || *path == 0)
+	if (!has_shared_cards())
 		return SUCCESS;
 	struct budget *budget = calloc(1, sizeof *budget);
 	int opened = budget != NULL && open_budget(path, 1, budget, why, sizeof why);
@@ -70,6 +84,11 @@ void end_sharing(void) {
 		close_budget(m->shared);
 	free(m->shared);
 	m->shared = NULL;
+	while (m->held_shares != NULL) {
+		struct held_share *gone = m->held_shares;
+		m->held_shares = gone->next;
+		free(gone);
+	}
 }
 
 void forget_sharing(struct machine *machine) {
@@ -77,6 +96,7 @@ void forget_sharing(struct machine *machine) {
 		forget_budget(machine->shared);
 	free(machine->shared);
 	machine->shared = NULL;
+	machine->held_shares = NULL;
 }
 
 int use_card(struct gpu *gpu, uint64_t bytes) {
@@ -119,13 +139,44 @@ uint64_t free_bytes(const struct gpu *gpu) {
 	return resident < room ? room - resident : 0;
 }
 
-int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
-	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes);
+static struct held_share **find_held(uint64_t number) {
+	struct held_share **at = &m->held_shares;
+	while (*at != NULL && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
 }
 
-int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number); }
+static int hold(uint64_t number) {
+	struct held_share **at = find_held(number);
+	if (*at == NULL && (*at = calloc(1, sizeof **at)) == NULL)
+		return 0;
+	(*at)->number = number;
+	(*at)->count++;
+	return 1;
+}
+
+int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	return m->shared != NULL && has_slot(m->shared) && share_in(m->shared, number, gpu->place, bytes) && hold(number);
+}
+
+int join_export(uint64_t number) { return m->shared != NULL && join_share_in(m->shared, number) && hold(number); }
 
 void leave_export(uint64_t number) {
+	struct held_share **at = find_held(number), *gone = *at;
+	if (m->shared == NULL || gone == NULL || --gone->count > 0)
+		return;
+	*at = gone->next;
+	free(gone);
+	leave_share_in(m->shared, number);
+}
+
+void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	if (m->shared != NULL && bytes > 0)
+		grow_share_in(m->shared, number, gpu->place, bytes);
+}
+
+void shrink_export(struct gpu *gpu, uint64_t number, uint64_t bytes) {
+	gpu->used -= bytes;
 	if (m->shared != NULL)
-		leave_share_in(m->shared, number);
+		shrink_share_in(m->shared, number, bytes);
 }

@@ -108,6 +108,12 @@ static void run_wait(struct stream *stream, struct work *work) {
 	}
 }
 
+static void run_await(struct stream *stream, struct work *work) {
+	while (!stream->ended && !shared_done(work->shared, work->value))
+		if (!do_left_work())
+			pause_unlocked(50);
+}
+
 static void run_kernel(struct stream *stream, struct work *work) {
 	for (int i = 0; i < MAX_TOUCHED; i++)
 		if (work->touched[i].bytes > 0 &&
@@ -151,7 +157,21 @@ void run_work(struct stream *stream, struct work *work) {
 		return;
 	case GRAPH:
 		run_body(stream, work->body);
+		return;
+	case SIGNAL: /* done_with */
+		return;
+	case AWAIT:
+		run_await(stream, work);
 	}
+}
+
+/* Work that was done, or that is dropped with its context: another process waits for its signal. */
+static void done_with(struct work *work) {
+	free(work->staged);
+	if (work->kind == SIGNAL)
+		end_shared(work->shared, work->value);
+	if (work->shared != NULL)
+		drop_shared(work->shared);
 }
 
 static void drop_head(struct stream *stream) {
@@ -159,7 +179,7 @@ static void drop_head(struct stream *stream) {
 	stream->head = gone->next;
 	if (stream->head == NULL)
 		stream->tail = &stream->head;
-	free(gone->work.staged);
+	done_with(&gone->work);
 	if (gone->work.kind == GRAPH)
 		drop_body(gone->work.body);
 	free(gone->after);
@@ -265,7 +285,7 @@ static int nothing_before(struct stream *stream, struct mark other) {
  * memory that is freed too early.
  */
 static int at_once(struct stream *stream, const struct work *work, struct mark other) {
-	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD;
+	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD || work->kind == SIGNAL;
 	return brief && m->cards != NULL && m->delay_us == 0 && !m->stepped && nothing_before(stream, other);
 }
 
@@ -274,7 +294,7 @@ static uint64_t do_now(struct stream *stream, struct work *work) {
 	if (!stream->ended && stream->context->sticky == SUCCESS)
 		run_work(stream, work);
 	stream->done = stream->last;
-	free(work->staged);
+	done_with(work);
 	pthread_cond_broadcast(&m->progress);
 	return stream->last;
 }
@@ -348,6 +368,8 @@ static int steppable(const struct stream *stream) {
 	const struct piece *next = stream->head;
 	if (next == NULL || !ready(next))
 		return 0;
+	if (next->work.kind == AWAIT)
+		return shared_done(next->work.shared, next->work.value);
 	return next->work.kind != WAIT_WORD || (int64_t)(*(const uint64_t *)(uintptr_t)next->work.dst - next->work.value) >= 0;
 }
 
@@ -462,7 +484,7 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 	});
 }
 
-static int event_gone(const struct event *event) {
+int event_gone(const struct event *event) {
 	for (struct event *one = m->events; one != NULL; one = one->next)
 		if (one == event)
 			return one->destroyed || !one->context->alive;
@@ -479,9 +501,22 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 			result = INVALID_VALUE;
 		else if (stream->capture != NULL || event->capture != NULL)
 			result = wait_captured(stream, event);
-		else if ((result = admits(stream)) == SUCCESS)
+		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL && !shared_done(event->shared, last_shared(event->shared)))
+			enqueue(stream, (struct work){.kind = AWAIT, .shared = hold_shared(event->shared), .value = last_shared(event->shared)});
+		else if (result == SUCCESS)
 			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
 	});
+}
+
+enum { UNTIMED = 2, INTERPROCESS = 4 };
+
+struct event *add_event(struct context *context, int untimed) {
+	struct event *event = calloc(1, sizeof *event);
+	event->context = context;
+	event->untimed = untimed;
+	event->next = m->events;
+	m->events = event;
+	return event;
 }
 
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
@@ -489,15 +524,16 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && flags > 7)
+	if (result == SUCCESS && (flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS))
 		result = INVALID_VALUE;
+	int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
+	struct shared_event *shared = shares ? make_shared_event() : NULL;
+	if (shares && shared == NULL)
+		result = OUT_OF_MEMORY;
 	if (result == SUCCESS) {
-		struct event *event = calloc(1, sizeof *event);
-		event->context = context;
-		event->untimed = (flags & 2) != 0;
-		event->next = m->events;
-		m->events = event;
-		*out = event;
+		*out = add_event(context, (flags & UNTIMED) != 0);
+		(*out)->interprocess = (flags & INTERPROCESS) != 0;
+		(*out)->shared = shared;
 	}
 	UNLOCK;
 	return result;
@@ -519,7 +555,30 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
-	IN_EVENT(event, event->destroyed = 1);
+	IN_EVENT(event, {
+		event->destroyed = 1;
+		if (event->shared != NULL && !event->foreign)
+			forget_shared(event->shared);
+		if (event->shared != NULL)
+			drop_shared(event->shared);
+		event->shared = NULL;
+	});
+}
+
+static void record_shared(struct event *event, struct stream *stream) {
+	uint64_t number = begin_shared(event->shared);
+	event->capture = NULL;
+	event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = SIGNAL, .shared = hold_shared(event->shared), .value = number})};
+}
+
+/* Other processes record it, too. */
+static void wait_shared(struct event *event) {
+	struct shared_event *shared = hold_shared(event->shared);
+	uint64_t number = last_shared(shared);
+	while (!shared_done(shared, number))
+		if (!do_left_work())
+			pause_unlocked(50);
+	drop_shared(shared);
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
@@ -532,6 +591,8 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 			;
 		else if (stream->capture != NULL)
 			record_captured(event, stream);
+		else if (event->shared != NULL)
+			record_shared(event, stream);
 		else
 			event->capture = NULL, event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
 	});
@@ -543,7 +604,10 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 	IN_EVENT(event, {
 		result = event_observed(event);
 		if (result == SUCCESS) {
-			wait_done(event->mark.stream, event->mark.seq);
+			if (event->shared != NULL)
+				wait_shared(event);
+			else
+				wait_done(event->mark.stream, event->mark.seq);
 			result = context->sticky;
 			pools_synchronized();
 		}
@@ -558,7 +622,7 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 			;
 		result = event_observed(event);
 		if (result == SUCCESS)
-			result = finished(event->mark) ? context->sticky : NOT_READY;
+			result = (event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark)) ? context->sticky : NOT_READY;
 	});
 }
 

@@ -42,7 +42,9 @@ struct event {
 	struct capture *capture; /* where it was recorded, if during a capture */
 	int clock[MAX_MEMBERS];
 	int destroyed;
-	int untimed;
+	int untimed, interprocess;
+	struct shared_event *shared; /* NULL: this process has it alone */
+	int foreign;                 /* another process has made it */
 	uint64_t when; /* ns: when the work before the record was done */
 	struct event *next;
 };
@@ -64,7 +66,7 @@ struct body {
 	int count;
 	struct object *objects[MAX_MEMBERS];
 	int object_count;
-	struct node *nodes; /* graphmemory.c */
+	struct node *nodes, *last_node; /* graphmemory.c */
 };
 
 struct graph {
@@ -84,9 +86,13 @@ struct capture {
 	struct capture *next;
 };
 
+struct event *add_event(struct context *context, int untimed); /* stream.c */
+int event_gone(const struct event *event);
+
 /* graphmemory.c */
 CUresult reserve_graph_memory(struct body *body);
 void run_graph_memory(struct body *body);
+void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */

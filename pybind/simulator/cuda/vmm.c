@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -127,7 +128,7 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
 	if (bytes == 0 || bytes % 4096 != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
 		return INVALID_VALUE;
 	if (alignment == 0)
-		alignment = 4096; /* CUDA promises no more than pages */
+		alignment = m->lenient ? GRANULE : 4096; /* CUDA promises no more than pages, and gives more */
 	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
 	LOCK;
@@ -200,7 +201,7 @@ static void leave_memory(const struct memory *memory) {
 }
 
 /* The same number in every process that has a descriptor of the memory. */
-static uint64_t number_of_export(int file, uint64_t offset) {
+uint64_t number_of_export(int file, uint64_t offset) {
 	struct stat facts;
 	uint64_t number = fstat(file, &facts) != 0 ? 0 : (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
 	return number;
@@ -320,7 +321,8 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	return result;
 }
 
-/* What a shareable handle says: the part of the file. A descriptor says it by its position. */
+/* What a shareable handle says: the part of the file. A descriptor says it by its position, and the card, too. */
+#define CARD_BITS 56
 struct part {
 	uint64_t file, offset, bytes, rest[5];
 };
@@ -330,7 +332,7 @@ static int export_descriptor(const struct memory *memory) {
 	struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)memory->offset, .l_len = 1};
 	snprintf(path, sizeof path, "/proc/self/fd/%d", memory->file);
 	int descriptor = open(path, O_RDWR | O_CLOEXEC);
-	off_t position = (off_t)(memory->offset + memory->bytes / GRANULE);
+	off_t position = (off_t)((memory->offset + memory->bytes / GRANULE) | (uint64_t)(m->gpu[memory->gpu].physical + 1) << CARD_BITS);
 	m->has_exports = 1;
 	if (descriptor >= 0 && (fcntl(descriptor, F_OFD_SETLK, &mark) != 0 || lseek(descriptor, position, SEEK_SET) < 0)) {
 		close(descriptor);
@@ -372,40 +374,84 @@ static struct memory *part_of_ours(const struct part *part) {
 	return NULL;
 }
 
+static int gpu_at(uint64_t physical) {
+	for (int i = 0; i < m->gpus; i++)
+		if ((uint64_t)m->gpu[i].physical == physical)
+			return i;
+	return -1;
+}
+
+/* Whatever the program says is a descriptor of memory, and of a card that it sees. */
+static int read_position(int descriptor, struct part *part, int *gpu) {
+	char path[64], name[64];
+	struct stat facts;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	ssize_t length = descriptor < 0 ? -1 : readlink(path, name, sizeof name - 1);
+	off_t at = length < 0 ? -1 : lseek(descriptor, 0, SEEK_CUR);
+	if (at < 0 || strncmp(name, "/memfd:" MEMORY_FILE " ", sizeof MEMORY_FILE + 7) != 0 || fstat(descriptor, &facts) != 0)
+		return 0;
+	uint64_t position = (uint64_t)at & ((UINT64_C(1) << CARD_BITS) - 1);
+	*part = (struct part){facts.st_ino, position / GRANULE * GRANULE, position % GRANULE * GRANULE, {0}};
+	*gpu = gpu_at(((uint64_t)at >> CARD_BITS) - 1);
+	return part->bytes > 0 && *gpu >= 0;
+}
+
+static struct memory *import_foreign(int descriptor, const struct part *part, int gpu) {
+	char path[64];
+	struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)part->offset, .l_len = 1};
+	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+	int file = open(path, O_RDWR | O_CLOEXEC);
+	if (file < 0 || fcntl(file, F_OFD_SETLK, &mark) != 0) { /* so that its exporter keeps it */
+		if (file >= 0)
+			close(file);
+		return NULL;
+	}
+	uint64_t number = number_of_export(file, part->offset);
+	return add_memory((struct memory){.bytes = part->bytes, .offset = part->offset, .gpu = gpu, .file = file, .foreign = 1, .share = join_export(number) ? number : 0});
+}
+
+static struct memory *import_descriptor(int descriptor) {
+	struct part part;
+	int gpu;
+	if (!read_position(descriptor, &part, &gpu))
+		return NULL;
+	struct memory *ours = part_of_ours(&part);
+	return ours != NULL ? ours : import_foreign(descriptor, &part, gpu);
+}
+
 /* A descriptor is passed by value, in place of the pointer. A fabric handle of another process is not modeled. */
 EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int type) {
 	CALLED(cuMemImportFromShareableHandle);
-	int descriptor = (int)(intptr_t)shared;
-	struct part part = {0};
-	struct stat facts;
-	char path[64];
-	if (type == DESCRIPTOR) {
-		off_t at = lseek(descriptor, 0, SEEK_CUR);
-		if (at < 0 || fstat(descriptor, &facts) != 0)
-			return INVALID_VALUE;
-		part = (struct part){facts.st_ino, (uint64_t)at / GRANULE * GRANULE, (uint64_t)at % GRANULE * GRANULE, {0}};
-	} else if (type == FABRIC && shared != NULL) {
-		part = *(const struct part *)shared;
-	}
-	if (part.bytes == 0)
+	struct memory *memory = NULL;
+	if (out == NULL)
 		return INVALID_VALUE;
 	LOCK;
-	struct memory *memory = part_of_ours(&part);
-	if (memory == NULL && type == DESCRIPTOR) {
-		snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-		struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)part.offset, .l_len = 1};
-		int file = open(path, O_RDWR | O_CLOEXEC);
-		if (file >= 0 && fcntl(file, F_OFD_SETLK, &mark) == 0) { /* so that its exporter keeps it */
-			uint64_t number = number_of_export(file, part.offset);
-			memory = add_memory((struct memory){.bytes = part.bytes, .offset = part.offset, .file = file, .foreign = 1, .share = join_export(number) ? number : 0});
-		} else if (file >= 0) {
-			close(file);
-		}
-	}
+	if (type == DESCRIPTOR)
+		memory = import_descriptor((int)(intptr_t)shared);
+	else if (type == FABRIC && shared != NULL)
+		memory = part_of_ours(shared);
 	if (memory != NULL)
 		*out = add_handle(memory);
 	UNLOCK;
 	return memory != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+struct handle *import_part(int descriptor, uint64_t *bytes) {
+	struct memory *memory = import_descriptor(descriptor);
+	if (memory == NULL)
+		return NULL;
+	struct handle *handle = (struct handle *)(uintptr_t)add_handle(memory);
+	handle->held = 0, handle->mappings = 1;
+	*bytes = memory->bytes;
+	return handle;
+}
+
+/* A reference more. */
+int file_of_part(struct handle *handle, uint64_t *offset, int *gpu) {
+	handle->mappings++;
+	*offset = handle->memory->offset;
+	*gpu = handle->memory->gpu;
+	return handle->memory->file;
 }
 
 /* For multicast.c: a reference more to memory of a GPU. NULL if there is none, or not all of it. */

@@ -8,14 +8,14 @@
 
 enum { MOST_DEVICES = 64 };
 
-struct versions versions = {12080, 91002, 22705};
+struct versions versions = {12080, 91002, 22705, 120804};
 
 static __thread int last_error, chosen;
 
 /* The runtime works in the primary context of each device, and keeps it. */
 static void *primary[MOST_DEVICES];
 
-EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl) { versions = (struct versions){cuda, cudnn, nccl}; }
+EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas) { versions = (struct versions){cuda, cudnn, nccl, cublas}; }
 
 int keep(int result) {
 	if (result != SUCCESS)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every function that PyTorch imports and no other file has. It computes nothing, and returns success or its library's status for what is
- * not supported, which is noted by name. The definitions are weak, so a function takes the place of its stub by being defined.
+ * Every function that PyTorch imports and no other file has. It computes nothing, and returns success, or its library's status for what
+ * is not supported, which is noted by name. The definitions are weak, so a function takes the place of its stub by being defined.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime.h"
+#include "unmarked.h"
 
 static const char *noted[1024];
 
@@ -27,10 +27,13 @@ void not_done(const char *name) {
 /* gpuconf_runtime_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
 EXPORT const char *gpuconf_runtime_noted(unsigned n) { return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n], __ATOMIC_SEQ_CST) : NULL; }
 
-#define FUNCTION(name, status) \
+#define COMPUTES(name, status) \
+	EXPORT __attribute__((weak)) long name(void) { return computes(#name) == SUCCESS ? SUCCESS : status; }
+#define ANSWERS(name) \
+	EXPORT __attribute__((weak)) long name(void) { return SUCCESS; }
+#define REFUSES(name, status) \
 	EXPORT __attribute__((weak)) long name(void) { \
-		if (status != 0) \
-			not_done(#name); \
+		not_done(#name); \
 		return status; \
 	}
 #include "functions.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels: their registration when a library is loaded, their attributes, and launches, which compute nothing. */
-#include "runtime.h"
+#include "kernels.h"
+#include "unmarked.h"
 
 #include <string.h>
 
@@ -20,8 +21,6 @@ EXPORT char __cudaInitModule(void **handle) {
 	(void)handle;
 	return 1;
 }
-
-EXPORT void __cudaRegisterFunction(void) {}
 
 EXPORT void __cudaRegisterVar(void) {}
 
@@ -54,8 +53,10 @@ EXPORT int __cudaPopCallConfiguration(struct dim3 *grid, struct dim3 *block, siz
 static void nothing(void *unused) { (void)unused; }
 
 /* Under capture the graph gets a node, so that a graph of kernels is not an empty one. */
-static int launch(struct dim3 grid, struct dim3 block, void *stream) {
+static int launch(const void *function, struct dim3 grid, struct dim3 block, void *stream) {
 	int capturing = 0, result = begin();
+	if (result == SUCCESS && !marked())
+		result = computes(kernel_name(function));
 	if (result != SUCCESS)
 		return keep(result);
 	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 || (uint64_t)block.x * block.y * block.z > 1024)
@@ -65,16 +66,28 @@ static int launch(struct dim3 grid, struct dim3 block, void *stream) {
 }
 
 EXPORT int cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
-	(void)function;
 	(void)arguments;
 	(void)shared;
-	return launch(grid, block, stream);
+	return launch(function, grid, block, stream);
+}
+
+/* How CUDA 13's compiler launches. The kernel's handle is its address. */
+EXPORT int __cudaGetKernel(const void **kernel, const void *function) {
+	*kernel = function;
+	return SUCCESS;
+}
+
+EXPORT int __cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
+	return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
+
+EXPORT int cudaLaunchCooperativeKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
+	return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 
 EXPORT int cudaLaunchKernelExC(const struct configuration *configuration, const void *function, void **arguments) {
-	(void)function;
 	(void)arguments;
-	return configuration == NULL ? keep(INVALID_VALUE) : launch(configuration->grid, configuration->block, configuration->stream);
+	return configuration == NULL ? keep(INVALID_VALUE) : launch(function, configuration->grid, configuration->block, configuration->stream);
 }
 
 /* The beginning of cudaFuncAttributes, of 144 bytes. */

@@ -47,31 +47,42 @@ EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
 	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemcpy(to, from, bytes));
 }
 
+/*
+ * Launches do nothing, so a stream has work only until its copies and fills are done. They are done when the call returns, because what
+ * the CPU computes next in this memory comes after them. Under capture they become nodes.
+ */
+static int finish(int result, void *stream) {
+	int capturing = 0;
+	if (result != SUCCESS || cuStreamIsCapturing(stream, &capturing) != SUCCESS || capturing)
+		return result;
+	return cuStreamSynchronize(stream);
+}
+
 /* Host memory that is not page-locked is copied before the call returns, as CUDA may. */
-static int copy(void *to, const void *from, size_t bytes, void *stream) {
+int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 	int capturing = 0, result = bytes == 0 ? SUCCESS : cuMemcpyAsync(to, from, bytes, stream);
 	if (result != INVALID_VALUE || cuStreamIsCapturing(stream, &capturing) != SUCCESS || capturing)
-		return result;
+		return finish(result, stream);
 	result = cuStreamSynchronize(stream);
 	return result == SUCCESS ? cuMemcpy(to, from, bytes) : result;
 }
 
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
 	(void)kind;
-	IN_CONTEXT(copy(to, from, bytes, stream));
+	IN_CONTEXT(copy_async(to, from, bytes, stream));
 }
 
 /* All devices' memory is in one address space. */
 EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, void *stream) {
 	(void)to_device;
 	(void)from_device;
-	IN_CONTEXT(copy(to, from, bytes, stream));
+	IN_CONTEXT(copy_async(to, from, bytes, stream));
 }
 
 EXPORT int cudaMemset(void *to, int value, size_t bytes) { IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes)); }
 
 EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream) {
-	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8Async(to, (unsigned char)value, bytes, stream));
+	IN_CONTEXT(bytes == 0 ? SUCCESS : finish(cuMemsetD8Async(to, (unsigned char)value, bytes, stream), stream));
 }
 
 struct pointer {

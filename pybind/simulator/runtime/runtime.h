@@ -22,7 +22,7 @@ struct dim3 {
 
 /* The versions of the libraries that this PyTorch was built for. */
 struct versions {
-	int cuda, cudnn, nccl;
+	int cuda, cudnn, nccl, cublas;
 };
 extern struct versions versions;
 
@@ -31,6 +31,9 @@ int keep(int result);
 
 /* Makes the primary context of the thread's device current, unless a context is. */
 int begin(void);
+
+/* Copies in a stream's order. Host memory that is not page-locked is copied before the call returns, as CUDA may. */
+int copy_async(void *to, const void *from, size_t bytes, void *stream);
 
 /* The value of an attribute of the current device; 0 if it has none. */
 int attribute_here(int attribute);
@@ -85,7 +88,7 @@ int cuStreamAddCallback(void *stream, void *callback, void *data, unsigned flags
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamEndCapture(void *stream, void **graph);
 int cuStreamIsCapturing(void *stream, int *status);
-int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, size_t *count);
+int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, const void **edges, size_t *count);
 int cuStreamUpdateCaptureDependencies(void *stream, void *dependencies, size_t count, unsigned flags);
 int cuThreadExchangeStreamCaptureMode(int *mode);
 int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
@@ -100,8 +103,18 @@ int cuGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flag
 int cuGraphLaunch(void *executable, void *stream);
 int cuGraphDestroy(void *graph);
 int cuGraphExecDestroy(void *executable);
+int cuGraphAddEmptyNode(void **node, void *graph, const void *after, size_t count);
 int cuGraphGetNodes(void *graph, void *nodes, size_t *count);
 int cuGraphNodeGetType(void *node, int *type);
+int cuUserObjectCreate(void **out, void *data, void (*destroy)(void *), unsigned references, unsigned flags);
+int cuUserObjectRelease(void *object, unsigned count);
+int cuGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags);
+int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value);
+int cuMemAllocManaged(void **out, size_t bytes, unsigned flags);
+int cuMemHostGetDevicePointer_v2(void **out, void *address, unsigned flags);
+int cuIpcGetMemHandle(void *handle, void *address);
+int cuIpcCloseMemHandle(void *address);
+int cuIpcGetEventHandle(void *handle, void *event);
 int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, events, captures and graphs. */
+/* Streams, events and captures. */
 #include "runtime.h"
 
 #define IN_CONTEXT(call) \
@@ -48,17 +48,22 @@ EXPORT int cudaStreamEndCapture(void *stream, void **graph) { IN_CONTEXT(cuStrea
 
 EXPORT int cudaStreamIsCapturing(void *stream, int *status) { IN_CONTEXT(cuStreamIsCapturing(stream, status)); }
 
-EXPORT int cudaStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, size_t *count) {
-	IN_CONTEXT(cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count));
+/* Dependencies without their edges' data are refused by the driver only where edges have some, and here none does. */
+static int capture_info(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, const void **edges, size_t *count) {
+	IN_CONTEXT(cuStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, edges, count));
 }
 
-/* CUDA 13's. There are no data of edges. */
+EXPORT int cudaStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, size_t *count) {
+	return capture_info(stream, status, id, graph, dependencies, NULL, count);
+}
+
+EXPORT int cudaStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, const void **edges, size_t *count) {
+	return capture_info(stream, status, id, graph, dependencies, edges, count);
+}
+
+/* The last four came in CUDA 13. */
 EXPORT int cudaStreamGetCaptureInfo(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, const void **edges, size_t *count) {
-	if (versions.cuda < 13000) /* the last four came in CUDA 13 */
-		return cudaStreamGetCaptureInfo_v2(stream, status, id, NULL, NULL, NULL);
-	if (edges != NULL)
-		*edges = NULL;
-	return cudaStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
+	return versions.cuda < 13000 ? capture_info(stream, status, id, NULL, NULL, NULL, NULL) : capture_info(stream, status, id, graph, dependencies, edges, count);
 }
 
 /* The arguments are (stream, nodes, count, flags); in CUDA 13 (stream, nodes, edges, count, flags). */
@@ -68,17 +73,3 @@ EXPORT int cudaStreamUpdateCaptureDependencies(void *stream, void *nodes, uintpt
 }
 
 EXPORT int cudaThreadExchangeStreamCaptureMode(int *mode) { IN_CONTEXT(cuThreadExchangeStreamCaptureMode(mode)); }
-
-EXPORT int cudaGraphInstantiate(void **out, void *graph, unsigned long long flags) { IN_CONTEXT(cuGraphInstantiateWithFlags(out, graph, flags)); }
-
-EXPORT int cudaGraphInstantiateWithFlags(void **out, void *graph, unsigned long long flags) { return cudaGraphInstantiate(out, graph, flags); }
-
-EXPORT int cudaGraphLaunch(void *executable, void *stream) { IN_CONTEXT(cuGraphLaunch(executable, stream)); }
-
-EXPORT int cudaGraphDestroy(void *graph) { IN_CONTEXT(cuGraphDestroy(graph)); }
-
-EXPORT int cudaGraphExecDestroy(void *executable) { IN_CONTEXT(cuGraphExecDestroy(executable)); }
-
-EXPORT int cudaGraphGetNodes(void *graph, void *nodes, size_t *count) { IN_CONTEXT(cuGraphGetNodes(graph, nodes, count)); }
-
-EXPORT int cudaGraphNodeGetType(void *node, int *type) { IN_CONTEXT(cuGraphNodeGetType(node, type)); }

@@ -6,7 +6,6 @@ Like the functions of the core, these functions check for a fork themselves.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 from collections.abc import Callable
@@ -16,10 +15,16 @@ from .._typing import Any
 from . import runtime
 from .native import library_path
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ctypes  # at run time on first use: it takes as long as loading the core
+
 
 @functools.cache
 def library() -> ctypes.CDLL:
     """Return the shared object, after the core has loaded it."""
+    import ctypes
+
     runtime.physical_devices()
     opened = ctypes.CDLL(library_path())
     opened.gpuconf_library_malloc.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
@@ -34,6 +39,8 @@ def library() -> ctypes.CDLL:
 
 def address(name: str) -> int:
     """Return the address of a C function."""
+    import ctypes
+
     found = ctypes.cast(getattr(library(), name), ctypes.c_void_p).value
     assert found
     return found
@@ -80,6 +87,8 @@ def record_stream(ptr: int, stream: int) -> None:
 
 def logical_stream(number: int) -> int:
     """Return the stream that represents a logical GPU; 0 is the default stream."""
+    import ctypes
+
     stream = ctypes.c_void_p()
     if not library().gpuconf_logical_stream(number, ctypes.byref(stream)):
         raise failure()
@@ -89,6 +98,8 @@ def logical_stream(number: int) -> int:
 @functools.cache
 def _python_library() -> ctypes.PyDLL:
     """Return the shared object for functions that must be called with the GIL held: PyDLL keeps it."""
+    import ctypes
+
     return ctypes.PyDLL(library_path())
 
 
@@ -107,6 +118,8 @@ def end_stacks() -> None:
 @functools.cache
 def dlpack() -> Callable[..., Any]:
     """Return ``gpuconf_python_dlpack``, which must be called with the GIL held."""
+    import ctypes
+
     function = _python_library().gpuconf_python_dlpack
     int32 = ctypes.c_int32
     function.argtypes = (

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-import threading
+from _thread import _local
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 _lock = module_lock(globals(), "_lock")
 _waiting: dict[str, Callable[[], None]] = {}
 _before: dict[str, Callable[[], None]] = {}
+_right_after: dict[str, Callable[[], None]] = {}  # before those that wait
 
 
 class _Finder:
     """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
 
     def __init__(self) -> None:
-        self._looking = threading.local()  # the other finders may look up the same name again
+        self._looking = _local()  # the other finders may look up the same name again
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if (name not in _waiting and name not in _before) or getattr(self._looking, "name", None) == name:
@@ -63,6 +64,10 @@ def _wrap(name: str, loader: Any) -> None:
             first()
         execute(module)
         with _lock:
+            second = _right_after.pop(name, None)
+        if second is not None:
+            second()
+        with _lock:
             then = _waiting.pop(name, None)
         if then is not None:
             then()
@@ -76,6 +81,12 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
         _waiting[name] = then
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
+
+
+def right_after_import(name: str, do: Callable[[], None]) -> None:
+    """Like `when_imported`, before that callback. For one that is called while ``before_import``'s callback runs."""
+    with _lock:
+        _right_after[name] = do
 
 
 def before_import(name: str, do: Callable[[], None]) -> None:

@@ -7,6 +7,8 @@ nothing to standard error.
 
 from __future__ import annotations
 
+import sys
+
 from .native import core
 
 _LEVELS = {"info": 20, "warning": 30, "error": 40}
@@ -25,6 +27,8 @@ def publish() -> None:
 
 def log(level: str, text: str) -> None:
     """Log one notice: ``"info"``, ``"warning"`` or ``"error"``."""
+    if "logging" not in sys.modules:
+        return  # no handler can be there, and importing it takes longer than loading the core
     import logging
 
     logger = logging.getLogger("gpuconf")

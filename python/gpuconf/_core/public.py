@@ -74,11 +74,13 @@ def explain_imports() -> None:
 
 
 def prepare_simulated_libraries() -> None:
-    """Let PyTorch run on the GPUs of ``GPUCONF_SIMULATE``, if ``GPUCONF_SIMULATE_VALUES`` requests it."""
+    """Let PyTorch run on the GPUs of ``GPUCONF_SIMULATE``.
+
+    Raises FailedPreconditionError if it is imported already: the process would have two machines.
+    """
     import os
 
-    if os.environ.get("GPUCONF_SIMULATE") and os.environ.get("GPUCONF_SIMULATE_VALUES"):
+    if os.environ.get("GPUCONF_SIMULATE"):
         from . import simulated_torch
 
-        if simulated_torch.requested() and "torch" not in sys.modules:
-            simulated_torch.prepare()
+        simulated_torch.choose(None, None)

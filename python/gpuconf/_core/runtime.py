@@ -97,7 +97,7 @@ def configured() -> None:
 
 
 # The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
 
 
 # Values of CUDA_VISIBLE_DEVICES that name GPUs of another machine than the simulated one, and so hide none of its GPUs.
@@ -114,6 +114,7 @@ def environment() -> str:
         del read["CUDA_VISIBLE_DEVICES"]
     folders = module_folders(sys.path)
     read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
+    read["GPUCONF_PYTHON"] = (sys.executable or "").encode("utf-8", "replace").decode()
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
     read[ledger_folder.VARIABLE] = _ledger()
     return json.dumps({**read, **current.overrides})

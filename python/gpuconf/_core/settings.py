@@ -32,7 +32,14 @@ class Setting(namedtuple("Setting", ["variable", "key", "kind", "default", "text
 
 SETTINGS = (
     Setting("GPUCONF_SIMULATE", "simulate", "text", "", "simulated GPUs instead of real ones, such as 2xH100-80GB"),
-    Setting("GPUCONF_SIMULATE_VALUES", "", "text", "", "none: PyTorch sees the simulated GPUs, on which nothing is computed"),
+    Setting(
+        "GPUCONF_SIMULATE_VALUES",
+        "",
+        "text",
+        "",
+        "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors",
+    ),
+    Setting("GPUCONF_SIMULATE_STRICT", "", "text", "", "1: what has no value on simulated GPUs is an error"),
     Setting(
         "GPUCONF_MEMORY_LIMIT", "memory_limit", "size", "", "the most memory of a process on each GPU; calls can only lower it"
     ),

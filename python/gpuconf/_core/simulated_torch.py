@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded.
 
-Nothing computes values there yet, so a program has to choose that: ``values="none"``, or ``GPUCONF_SIMULATE_VALUES=none``.
-
 PyTorch's libraries find the functions there because they are global and come first, and find the libraries themselves, which may be
-missing, because empty ones of their names are loaded.
+missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the
+choice "cpu" for all operations, with "none" for small tensors only.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-import warnings
 
 from .. import errors
+from .._typing import Any
 from . import import_hook, runtime
 
 _CUDA = re.compile(
@@ -24,37 +23,78 @@ IMPORTED = re.compile(
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
 VARIABLE = "GPUCONF_SIMULATE_VALUES"
+STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
+CHOICES = ("cpu", "none")
+_SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
+_runtime: Any = None  # the library of functions
+_values = ""  # what was chosen last; "" stands for the variable's choice
+_strict = False
+_started_on = ""  # the machine that PyTorch has started on
 
 
-def prepare() -> None:
-    """Load the libraries when PyTorch is first imported, if GPUs are simulated then.
+def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None:
+    """Let PyTorch see the simulated GPUs of the moment when it is first imported, with these values.
 
-    Raises FailedPreconditionError if PyTorch is imported already, without them.
+    Raises InvalidArgumentError for another choice, and FailedPreconditionError if a PyTorch that is built for CUDA is imported
+    already, or has started with another choice.
     """
-    if _loaded:
+    global _values, _strict
+    wanted = check(values, "values") if values is not None else ""
+    if _started_on:
+        if wanted and wanted != _values:
+            raise errors.FailedPreconditionError(
+                f'PyTorch runs on simulated GPUs with values="{_values}" until the process ends: choose values="{wanted}" before '
+                "the first import of torch"
+            )
         return
-    if "torch" in sys.modules:
-        raise errors.FailedPreconditionError(
-            'values="none": torch is imported already, and uses the real driver or none. '
-            "Simulate GPUs before the first import of torch"
-        )
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        if getattr(getattr(torch, "version", None), "cuda", None) is not None:
+            raise errors.FailedPreconditionError(_too_late(caller))
+        return
+    _values = wanted or requested()
+    _strict = os.environ.get(STRICT_VARIABLE, "") not in ("", "0") if strict is None else strict
     import_hook.before_import("torch", _before)
 
 
-def requested() -> bool:
-    """Whether ``GPUCONF_SIMULATE_VALUES`` is "none". Raises InvalidArgumentError for another value than that or an empty one."""
-    return is_none(os.environ.get(VARIABLE) or None, VARIABLE)
+def _too_late(caller: str) -> str:
+    """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's file."""
+    import linecache
+
+    where = "torch is imported already"
+    file, _, rest = caller.rpartition(" (")[0].rpartition(":")
+    for number, line in enumerate(linecache.getlines(file)[: int(rest) if rest.isdigit() else 0], 1):
+        if re.match(r"\s*(import|from)\s+torch\b", line):
+            where = f"torch is imported already, in line {number} of {file}"
+            break
+    return f"{where}, so it uses the real driver or none. Simulate GPUs before the first import of torch"
 
 
-def is_none(values: str | None, name: str) -> bool:
-    """Whether the values of a simulation are "none". Raises InvalidArgumentError for another text."""
-    if values not in (None, "none"):
+def requested() -> str:
+    """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
+    return check(os.environ.get(VARIABLE) or "cpu", VARIABLE)
+
+
+def check(values: str, name: str) -> str:
+    """Return a choice of values. Raises InvalidArgumentError for another text."""
+    if values not in CHOICES:
         raise errors.InvalidArgumentError(
-            f'{name} is {values!r}: the only choice is "none", with which PyTorch allocates on simulated GPUs and computes nothing'
+            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or "none", with '
+            "which PyTorch only allocates"
         )
-    return values == "none"
+    return values
+
+
+def refuse_another_machine(spec: str) -> None:
+    """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
+    if not _started_on or spec == _started_on:
+        return
+    change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
+    raise errors.FailedPreconditionError(
+        f"{change}: PyTorch runs on simulated GPUs ({_started_on}) until the process ends. Start another process for other GPUs"
+    )
 
 
 def libraries_of(folder: str) -> list[str]:
@@ -65,6 +105,7 @@ def libraries_of(folder: str) -> list[str]:
 def _before() -> None:
     import importlib.util
 
+    global _started_on
     machine = runtime.simulated()
     if not machine:
         return
@@ -73,17 +114,28 @@ def _before() -> None:
     if os.path.exists(os.path.join(folder, "libtorch_cuda.so")):
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
         _load(folder)
-        warnings.warn(
-            f'PyTorch runs on simulated GPUs ({machine}) with values="none": it allocates as on the cards, but nothing is '
-            "computed, and what it reads from a GPU has no meaning",
-            RuntimeWarning,
-            stacklevel=2,
+        _started_on = machine
+        import_hook.right_after_import("torch", _after)
+    elif os.path.isdir(folder):
+        from . import notices
+
+        notices.log(
+            "warning",
+            f"PyTorch ({os.path.dirname(folder)}) is built without CUDA and does not see the simulated GPUs ({machine}). The wheel "
+            "of https://pypi.org/project/torch for Linux on x86-64 is built with it: pip install torch",
         )
+
+
+def _after() -> None:
+    from ..values import install
+
+    install.install(_values, _started_on, _runtime, strict=_strict)
 
 
 def _load(folder: str) -> None:
     import ctypes
 
+    global _runtime
     here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
     needed: set[str] = set()
     imported: set[str] = set()
@@ -95,6 +147,7 @@ def _load(folder: str) -> None:
         _loaded.append(ctypes.CDLL(os.path.join(here, name), ctypes.RTLD_GLOBAL))
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
+    _runtime = library
     missing = sorted(name for name in imported if not hasattr(library, name))
     if missing:
         raise errors.UnimplementedError(
@@ -103,6 +156,7 @@ def _load(folder: str) -> None:
             "Use a newer gpuconf, or PyTorch 2.9"
         )
     library.gpuconf_runtime_versions(*_versions(folder))
+    library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
     _stand_in(sorted(needed))
 
 
@@ -131,20 +185,34 @@ def _stand_in(names: list[str]) -> None:
             os.close(file)
 
 
-def _versions(folder: str) -> tuple[int, int, int]:
-    """Return the versions that PyTorch was built for: CUDA's as 12080, cuDNN's as 91002, NCCL's as 22705."""
+def _versions(folder: str) -> tuple[int, int, int, int]:
+    """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804).
+
+    CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
+    """
     import importlib.metadata
 
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
-    versions = {"cudnn": 91002, "nccl": 22705}
     try:
         required = importlib.metadata.requires("torch") or []
     except importlib.metadata.PackageNotFoundError:
         required = []
-    for text in required:
-        pinned = re.match(r"nvidia-(cudnn|nccl)-cu\d+ *\(?==(\d+)\.(\d+)\.(\d+)", text)
-        if pinned:
-            versions[pinned[1]] = int(pinned[2]) * 10000 + int(pinned[3]) * 100 + int(pinned[4])
-    return cuda, versions["cudnn"], versions["nccl"]
+    versions = {"cudnn": 91002, "nccl": 22705, "cublas": cuda // 1000 * 10000 + cuda % 1000 * 10}
+    for name in versions:
+        texts = [f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")] + required
+        for text in reversed(texts):
+            pinned = re.match(rf"nvidia-{name}(-cu\d+)? *\(?==(\d+)\.(\d+)\.(\d+)", text)
+            if pinned:
+                versions[name] = int(pinned[2]) * 10000 + int(pinned[3]) * 100 + int(pinned[4])
+    return cuda, versions["cudnn"], versions["nccl"], versions["cublas"]
+
+
+def _installed(name: str) -> str:
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,25 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python calls that led to an allocation."""
+"""Calls that led to an allocation."""
 
 from __future__ import annotations
 
 # A call: filename, line, function.
 Frame = tuple[str, int, str]
 
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3.", ".so/", ".so.")
+# These say no more than that memory was allocated and a stack recorded.
+_QUIET = ("torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::", "at::detail::empty")
 
 
 def call_site(stack: tuple[Frame, ...]) -> Frame | None:
-    """Return the innermost call that is not in an installed library, Python's own or machine code, else the innermost.
+    """Return the call that a user knows; None without a stack.
 
-    Without a stack it returns None. gocore/trace/names.go has the same rule.
+    That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further inside. A
+    node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call; without Python, the operator
+    that the backward pass called, or else the innermost call with a name. gocore/trace/frames.go has the same rule, and one table
+    tests both.
     """
+    known = _kinds()
+    python = named = None
     for frame in stack:
-        if not (frame[0] == "??" or frame[0].startswith("<frozen ") or any(part in frame[0] + "/" for part in _LIBRARIES)):
+        kind = known.get(frame)
+        if kind is None:
+            kind = known[frame] = _kind(frame)
+        if kind == _PROGRAM:
             return frame
-    return stack[0] if stack else None
+        if kind not in (_LIBRARY, _NAMED, _UNNAMED):
+            return "", 0, kind
+        if kind == _LIBRARY:
+            python = python or frame
+        elif kind == _NAMED:
+            named = named or frame
+    return python or _operator(stack) or named or (stack[0] if stack else None)
+
+
+def _operator(stack: tuple[Frame, ...]) -> Frame | None:
+    """Return the innermost operator of PyTorch in a stack of the backward pass."""
+    if not any(function.startswith("torch::autograd::Engine::") for _, _, function in stack):
+        return None
+    start = "at::_ops::"
+    names = (f[len(start) :].partition("::")[0] for _, _, f in stack if f.startswith(start))
+    name = next(names, None)
+    return ("", 0, name) if name else None
+
+
+# What a frame is; otherwise it is a node of the backward pass, and the kind is its name.
+_PROGRAM, _LIBRARY, _NAMED, _UNNAMED = "program's", "library's", "named code", "code"
+
+_known: dict[Frame, str] = {}
+
+
+def _kinds() -> dict[Frame, str]:
+    """Return the kinds of frames. Traces share frames, so each is looked at once."""
+    if len(_known) > 1 << 16:
+        _known.clear()
+    return _known
+
+
+def _kind(frame: Frame) -> str:
+    import re  # only traces need it
+
+    file, _, function = frame
+    if function.startswith("torch::autograd::"):
+        found = re.match(_NODE, function)
+        if found:
+            return found[1] or found[2]
+    file = file.replace("\\", "/")
+    if file in ("", "??") or "::" in function or "(" in function or re.search(_MACHINE_CODE, file, re.ASCII):
+        return _UNNAMED if function in ("", "??") or function.startswith(_QUIET) else _NAMED
+    return _LIBRARY if re.search(_INSTALLED, file, re.ASCII) else _PROGRAM
+
+
+_NODE = r"torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)"
+_MACHINE_CODE = r"(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$"
+_INSTALLED = (
+    r"/site-packages/|/dist-packages/|/lib/python3\."
+    r"|^[A-Za-z]:/(?:.*/)?(?:[Pp]ython[\d.]*|[^/]*conda[^/]*|envs/[^/]+)/[Ll]ib/"
+    r"|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{50,}\.py$|/\.triton/|^<frozen |^<eval_with_key>|^<__array_function__"
+)
 
 
 def shown(frame: Frame) -> str:
-    """Return a call as text: ``train.py:12 (step)``."""
-    return f"{frame[0]}:{frame[1]} ({frame[2]})"
+    """Return a call as text: ``train.py:12 (step)``, or ``MmBackward0 (backward pass)``."""
+    file, line, function = frame
+    if file:
+        return f"{file}:{line} ({function})"
+    return f"{function} (backward pass)" if "::" not in function and "(" not in function else function

@@ -39,6 +39,26 @@ class _AsTensorFlow:
         return importlib.util.find_spec(name)
 
 
+class _SimulatedTorch:
+    """Imports gpuconf before the first import of PyTorch, so that PyTorch runs on the simulated GPUs."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
+        """Import gpuconf, and ask the other finders."""
+        if name != "torch":
+            return None
+        if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+        import importlib.util
+
+        try:
+            _find_gpuconf()
+            __import__("gpuconf")
+        except ImportError as error:
+            sys.stderr.write(f"gpuconf run --simulate: {sys.executable} sees no simulated GPUs: {error}\n")
+            return None
+        return importlib.util.find_spec(name)
+
+
 class _Watcher:
     """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
 
@@ -288,6 +308,8 @@ def activate() -> None:
         _activate_as_tensorflow()
     if os.environ.get("GPUCONF_MEMORY_LIMIT"):
         sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
+    if os.environ.get("GPUCONF_SIMULATE"):
+        sys.meta_path.insert(0, _SimulatedTorch())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_LEASE_FD"):
         try:
             _keep_the_lease()

@@ -77,6 +77,7 @@ def _env(options: argparse.Namespace) -> int:
         )
     if options.format == "docker":
         del found["PYTHONPATH"]
+        found.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
     if options.json:
         print_json({"environment": found})
     else:

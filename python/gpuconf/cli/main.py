@@ -27,6 +27,7 @@ COMMANDS = (
     "config",
     "export",
     "plan",
+    "diff",
     "run",
     "lease",
     "env",

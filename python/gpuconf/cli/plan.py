@@ -13,7 +13,7 @@ from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
-from ..planning import plot, ranks, report
+from ..planning import message, plot, ranks, report
 from ..planning.plan import POLICIES, SCHEMA, Plan, find
 from ..planning.verify import Verification, verify
 from . import console, plan_fleet
@@ -28,12 +28,13 @@ def add_to(commands: Any) -> None:
         "plan",
         help="check, without a GPU, whether a recorded job fits",
         description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs. Needs no GPU.",
-        epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace cannot be read; "
-        "2 invalid usage; 3 the job does not fit or, with --verify, the replay differs from the snapshot",
+        epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace or the text cannot be "
+        "read; 2 invalid usage; 3 the job does not fit or, with --verify, the replay differs from the snapshot",
     )
     planning.add_argument(
         "trace",
         metavar="TRACE",
+        nargs="?",
         help="an RMM log (CSV) or a PyTorch memory snapshot; or a folder of them, one for each process of a job",
     )
     planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
@@ -59,6 +60,14 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="instead of planning, replay a PyTorch snapshot and compare every address with the recorded one",
     )
+    planning.add_argument(
+        "--message",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="instead of planning, explain the out-of-memory errors in a text, such as a log: PyTorch's, TensorFlow's, JAX's or "
+        "CuPy's; without FILE, standard input",
+    )
     plan_fleet.add_to(planning)
     planning.set_defaults(run=_plan)
 
@@ -71,6 +80,10 @@ def _limit(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    if options.message is not None:
+        return _message(options)
+    if options.trace is None:
+        raise UsageError("TRACE is missing: an RMM log, a PyTorch memory snapshot or a folder of them; or use --message")
     if options.fleet is not None:
         return plan_fleet.run(options)
     plan_fleet.refuse(options)
@@ -97,6 +110,28 @@ def _plan(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
+
+
+def _message(options: argparse.Namespace) -> int:
+    for name in ("trace", "limit", "gpu", "policy", "plot", "html", "fleet"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--message cannot be used with {name.upper() if name == 'trace' else f'--{name}'}")
+    if options.message == "-":
+        text = sys.stdin.buffer.read(_MOST_TEXT).decode("utf-8", "replace")
+    else:
+        with open(options.message, "rb") as file:
+            file.seek(max(os.path.getsize(options.message) - _MOST_TEXT, 0))  # an error is at the end of a log
+            text = file.read().decode("utf-8", "replace")
+    found = message.read(text)
+    if options.json:
+        print(json.dumps({"schema": SCHEMA, "messages": [each.to_dict() for each in found]}, indent=2))
+        return OK
+    for number, each in enumerate(found):
+        print(*([""] if number else []), *each.lines(), sep="\n")
+    return OK
+
+
+_MOST_TEXT = 64 << 20
 
 
 def _check_outputs(options: argparse.Namespace) -> None:

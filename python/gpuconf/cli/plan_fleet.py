@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     with Progress("gpuconf plan") as progress:
         try:
             found = find(
-                jobs, options.fleet, options.policy or "virtual", options.reserve or RESERVE, options.phases, dask, progress.show
+                jobs, options.fleet, options.policy or "auto", options.reserve or RESERVE, options.phases, dask, progress.show
             )
         except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
             raise UsageError(str(error)) from None

@@ -51,21 +51,25 @@ def _seconds(text: str) -> float:
 
 
 def share_simulated(spec: str) -> dict[str, str]:
-    """Let a program that replaces this process share its simulated cards with all that it starts. Returns the variables."""
+    """Let a program that replaces this process find the simulated driver, and share its cards with all that it starts.
+
+    Returns the variables.
+    """
+    from ..sharing._environment import of_simulation
     from ..sharing._simulated_cards import of_program
 
-    cards = of_program(spec)
-    if cards is None:
-        return {}
-    cards.keep_descriptor()
-    return cards.environment
+    found, cards = of_simulation(), of_program(spec)
+    if cards is not None:
+        cards.keep_descriptor()
+        found.update(cards.environment)
+    return found
 
 
 def simulated_here(spec: str) -> None:
     """Simulate GPUs in this process. Raises UsageError for an invalid simulation."""
-    from ..machine.simulate import simulate
+    from ..machine.simulate import simulate_buffers
 
     try:
-        simulate(spec)
+        simulate_buffers(spec)
     except errors.InvalidArgumentError as error:
         raise UsageError(f"--simulate: {error}") from None

@@ -39,7 +39,14 @@ def add_to(commands: Any) -> None:
     )
     add_request(parser)
     parser.add_argument(
-        "--values", choices=("none",), help="let PyTorch use the simulated GPUs, on which nothing is computed (needs --simulate)"
+        "--values",
+        choices=("cpu", "none"),
+        help="what PyTorch computes on simulated GPUs: all of it, by the CPU (default), or only small tensors (needs --simulate)",
+    )
+    parser.add_argument(
+        "--strict-values",
+        action="store_true",
+        help="make it an error if something on simulated GPUs has no value (needs --simulate)",
     )
     parser.add_argument(
         "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"
@@ -118,11 +125,18 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     """Return the variables of --simulate, --growth and --as-tensorflow."""
     found: dict[str, str] = {}
     if options.simulate is not None:
+        from ..sharing._environment import python_path
+
         found["GPUCONF_SIMULATE"] = options.simulate
-    if options.values is not None:
-        if options.simulate is None:
-            raise UsageError("--values needs --simulate")
-        found["GPUCONF_SIMULATE_VALUES"] = options.values
+        found["PYTHONPATH"] = python_path()
+    for name, value, variable in (
+        ("--values", options.values, "GPUCONF_SIMULATE_VALUES"),
+        ("--strict-values", options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
+    ):
+        if value:
+            if options.simulate is None:
+                raise UsageError(f"{name} needs --simulate")
+            found[variable] = value
     if options.growth is not None:
         found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"

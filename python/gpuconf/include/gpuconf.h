@@ -3,9 +3,11 @@
  * gpuconf.h: the C API of gpuconf's allocator.
  *
  * These symbols are in the extension module that Python imports (gpuconf.library_path() returns its path), never in a
- * second library. Open that file to share the pools, limits and accounting of the Python program.
+ * second library. Open that file to share the pools, limits and accounting of a Python program, or link a program of its own
+ * with it, which needs no Python: gpuconf_init() creates the pools.
  *
- * All functions may be called from any thread, with or without the GIL, and never block on Python.
+ * All functions may be called from any thread, with or without the GIL, and never block on Python. Each thread has its own
+ * error text. In a child process forked after the library was loaded they fail.
  */
 #ifndef GPUCONF_H
 #define GPUCONF_H
@@ -23,12 +25,21 @@ extern "C" {
 int gpuconf_abi_version(void);
 
 /*
+ * Lists the GPUs and creates the pools, as gpuconf.config.list_logical_devices() does in Python, unless they exist. The
+ * environment decides: GPUCONF_MEMORY_LIMIT, GPUCONF_SIMULATE, CUDA_VISIBLE_DEVICES and the other variables of gpuconf;
+ * settings files are read in Python only. In a Python program, configure gpuconf and initialize it there.
+ *
+ * Returns 1, or 0 on failure, also if there is no GPU (see gpuconf_last_error). May be called again.
+ */
+int gpuconf_init(void);
+
+/*
  * Allocates size bytes of device memory, aligned to 256 bytes.
  *
  * device is the CUDA device ordinal in this process. The memory comes from the logical GPU of the calling thread's scope
  * (`with gpuconf.device("GPU:1"):`) if that is on this device, else from the logical GPU that stream represents
- * (gpuconf_logical_stream), else from the first logical GPU of the device. The Python program must have initialized
- * gpuconf, for example with gpuconf.config.list_logical_devices(). stream is the CUDA stream on which the memory is first used.
+ * (gpuconf_logical_stream), else from the first logical GPU of the device. Call gpuconf_init() first, or initialize
+ * gpuconf in Python. stream is the CUDA stream on which the memory is first used.
  *
  * Memory allocated while the stream is being captured belongs to the captured graph until the graph is destroyed. If it is
  * freed before, only the same capture can reuse it.

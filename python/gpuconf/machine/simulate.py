@@ -70,6 +70,7 @@ def _live_tensors() -> list[str]:
 
 # The simulations that have been entered but not left, oldest first.
 _entered: list[Simulation] = []
+_full_names: dict[str, str] = {}  # of machines that were simulated, by the specification that was given
 
 
 class Simulation(metaclass=Made):
@@ -122,15 +123,18 @@ def _leave(simulation: Simulation) -> Simulation | None:
 
 def _choose(spec: str, refusal: str, caller: str = "") -> str:
     def change() -> str:
+        simulated_torch.refuse_another_machine(_full_names.get(spec, spec))
         _refuse_while_in_use(refusal)
-        found = core.pybind_Simulate(spec)
-        simulation_notice.chosen(spec and found.partition("\n")[2], caller)
+        found: str = core.pybind_Simulate(spec)
+        now = found.partition("\n")[2]
+        _full_names[spec] = now if spec else ""
+        simulation_notice.chosen(spec and now, caller)
         return found
 
     return runtime.replace(change)
 
 
-def simulate(spec: str | None, *, values: str | None = None) -> Simulation:
+def simulate(spec: str | None, *, values: str | None = None, strict: bool | None = None) -> Simulation:
     """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
     ``None`` ends the simulation: the process uses the real GPUs again, or those of ``GPUCONF_SIMULATE``.
@@ -142,13 +146,15 @@ def simulate(spec: str | None, *, values: str | None = None) -> Simulation:
     allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The
     environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    With ``values="none"``, PyTorch sees the simulated GPUs, too, if it is imported afterwards: it allocates on them as on the
-    cards, but nothing is computed, and what it reads from a GPU has no meaning. It keeps these GPUs until the process ends.
-    ``None`` is the choice of ``GPUCONF_SIMULATE_VALUES``; by default PyTorch sees none of them.
+    PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
+    With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only
+    operations on tensors below 64 KiB are computed; other results read as zero. ``None`` is the choice of
+    ``GPUCONF_SIMULATE_VALUES``, else "cpu". What runs on the simulated GPUs without a value, such as a Triton kernel, is counted
+    and named when the process ends. With ``strict=True`` or ``GPUCONF_SIMULATE_STRICT=1`` it is an error.
 
-    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another
-    choice of values, and RuntimeError while device memory is in use, if the process has started a simulated driver of another
-    version, or if PyTorch is imported too early.
+    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another choice
+    of values. Raises RuntimeError while device memory is in use, if the process has started a simulated driver of another version,
+    if a PyTorch for CUDA is imported already, or if PyTorch has started on another simulated machine.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
@@ -157,8 +163,19 @@ def simulate(spec: str | None, *, values: str | None = None) -> Simulation:
     refuse_in_child()
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
-    wanted = simulated_torch.requested() if values is None else simulated_torch.is_none(values, "values")
-    if wanted and spec is not None:
-        simulated_torch.prepare()
-    before, now = _choose(spec or "", "cannot change the simulation", runtime.caller("gpuconf.simulate")).split("\n")
+    caller = runtime.caller("gpuconf.simulate")
+    if spec is not None:
+        simulated_torch.choose(values, strict, caller=caller)
+    elif values is not None:
+        simulated_torch.check(values, "values")
+    return _simulated(spec, caller)
+
+
+def simulate_buffers(spec: str | None) -> Simulation:
+    """Like :func:`simulate`, for gpuconf's own buffers: libraries that are imported already do not matter, and see no GPU of it."""
+    return _simulated(spec, runtime.caller("gpuconf.simulate"))
+
+
+def _simulated(spec: str | None, caller: str) -> Simulation:
+    before, now = _choose(spec or "", "cannot change the simulation", caller).split("\n")
     return make(Simulation, now, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 import types
 from collections import namedtuple
 from collections.abc import Iterator
@@ -103,8 +102,13 @@ class _Blocks(dict):  # type: ignore[type-arg]
 
 
 # What a search does not enter: from these, everything else in the process can be reached.
-_WALLS = (types.ModuleType, type, types.FrameType, types.TracebackType, types.CodeType, str, bytes, int, float, threading.Thread)
+_WALLS = (types.ModuleType, type, types.FrameType, types.TracebackType, types.CodeType, str, bytes, int, float)
 _DEPTH, _MOST = 8, 100_000
+
+
+def _walls() -> tuple[type, ...]:
+    threading = sys.modules.get("threading")  # which gpuconf itself does not import
+    return (*_WALLS, threading.Thread) if threading is not None else _WALLS
 
 
 def _inside(thing: object) -> list[object]:
@@ -117,13 +121,13 @@ def holds_device_memory(thing: object) -> bool:
     """Whether an object, or what it contains, is a live block of device memory."""
     if thing is None:
         return False
-    kinds = _Blocks()
+    kinds, walls = _Blocks(), _walls()
     seen: set[int] = set()
     level = [thing]
     for _ in range(_DEPTH):
         below: list[object] = []
         for each in level:
-            if id(each) in seen or isinstance(each, _WALLS):
+            if id(each) in seen or isinstance(each, walls):
                 continue
             seen.add(id(each))
             if kinds.block_of(each) is not None:
@@ -232,7 +236,7 @@ def _step(referrer: Any, thing: Any, path: str) -> str | None:
         return f".cell_contents{path}"
     if isinstance(referrer, types.FunctionType):
         return f".__closure__{path}" if referrer.__closure__ is thing else None
-    if isinstance(referrer, _WALLS):
+    if isinstance(referrer, _walls()):
         return None
     attributes = _attributes(referrer)
     if attributes is thing:

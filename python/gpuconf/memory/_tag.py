@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
-import threading
+from _thread import _local
 from collections.abc import Callable
 
 from .. import errors
@@ -25,7 +25,7 @@ _MOST_BYTES = 200  # gocore/holder
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
-class _Blocks(threading.local):
+class _Blocks(_local):
     """The blocks that a thread is in: each one's tag, and the number of the tag outside it."""
 
     def __init__(self) -> None:

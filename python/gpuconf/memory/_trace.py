@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import namedtuple
 from collections.abc import Callable, Iterator
@@ -19,8 +20,9 @@ Pools = dict[int, list[Any]]
 
 
 # The header of the CSV that Go reads and writes.
-HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID\n"
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before\n"
 
+_NO_SNAPSHOT: dict[str, Any] = {"recorded": [], "incomplete": "", "hidden": 0}
 _NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]}
 
 
@@ -73,15 +75,19 @@ class Trace(metaclass=Made):
         names: dict[str, Any] = _NO_NAMES,
         settings: Any = None,
         failed: Any = None,
+        snapshot: dict[str, Any] = _NO_SNAPSHOT,
     ) -> None:
         # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; each pool's
         # layout after the last event, if known; and what the numbers of holders and stacks in the CSV stand for.
         self._pages = pages
-        self._count = count
+        self._count: int = count - snapshot["hidden"]
         self._pools = pools
         self._names = names
         self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
         self._failed = failed or []  # the state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go
+        self._recorded: list[Any] = snapshot["recorded"] or []  # by GPU, of PyTorch's snapshots: gocore/rewind/recorded.go
+        self._incomplete: str = snapshot["incomplete"]  # why a snapshot is not a whole one; ""
+        self._hidden: int = snapshot["hidden"]  # lines at the beginning that stand for segments that there were before
         self._events: tuple[TraceEvent, ...] | None = None
         self._open_ended = False  # whether the file's last line has no newline: it may be cut
         self.lost = lost
@@ -104,8 +110,11 @@ class Trace(metaclass=Made):
         return [tuple(frames[number] for number in stack) for stack in self._names["stacks"]]
 
     def _lines(self) -> Iterator[str]:
+        hidden = self._hidden
         for page in self._pages:
-            yield from page.splitlines()
+            lines = page.splitlines()
+            yield from lines[hidden:]
+            hidden = max(hidden - len(lines), 0)
 
     def __len__(self) -> int:
         return self._count
@@ -147,7 +156,7 @@ class Trace(metaclass=Made):
 
 
 def _event(line: str, holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> TraceEvent:
-    thread, time, action, pointer, nbytes, stream, gpu, holder, stack = line.split(",")
+    thread, time, action, pointer, nbytes, stream, gpu, holder, stack, _, _ = line.split(",")
     library, tag = holders[int(holder)]
     return TraceEvent(
         float(time),
@@ -195,7 +204,7 @@ def _rmm_lines(
             at = int(second)
             t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day without a date has no time zone either
             clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
-        pointer, nbytes, stream, gpu, holder, stack = rest.split(",")
+        pointer, nbytes, stream, gpu, holder, stack, _, _ = rest.split(",")
         fields = [thread, clock + time[len(second) :], action, pointer, nbytes, stream]
         if several:
             fields.append(gpu)
@@ -219,8 +228,24 @@ def _is_open_ended(file: Any) -> bool:
         return False
 
 
+def _as_profile(name: str, file: Any) -> int | None:
+    """Return a descriptor of what a profiler's file contains as CSV, or None for other files and for pipes."""
+    try:
+        start = os.pread(file.fileno(), 16, 0)
+    except OSError:
+        return None
+    if start[:1] not in (b"S", b"{", b"[", b"\x1f"):
+        return None
+    from ._profiles import open_profile
+
+    return open_profile(name, start)
+
+
 def load_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace file: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
+
+    It also reads the memory events of PyTorch's profiler (``profile_memory=True``, ``export_chrome_trace``; also packed by gzip)
+    and of Nsight Systems (``nsys profile --cuda-memory-usage=true``, ``nsys export --type sqlite``).
 
     A snapshot is a pickle. It is read without importing or calling anything that it names, and reading it takes at most a small
     multiple of its size in memory. Ctrl-C works at any time.
@@ -229,11 +254,15 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     """
     name = os.fspath(path)
     refuse_in_child()
-    with open(name, "rb", buffering=0) as file:
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(open(name, "rb", buffering=0))
+        descriptor = _as_profile(name, file)
+        if descriptor is not None:
+            file = stack.enter_context(open(descriptor, "rb", buffering=0))
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
-                parts = summary["names"], summary["settings"], summary["out_of_memory"]
+                parts = summary["names"], summary["settings"], summary["out_of_memory"], summary
                 trace: Trace = make(Trace, job.pages(), summary["events"], 0, None, *parts)
                 trace._open_ended = _is_open_ended(file)
                 return trace

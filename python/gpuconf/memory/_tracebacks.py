@@ -57,6 +57,21 @@ def clear(error: BaseException) -> int:
     return _clear([each.__traceback__ for each in chain(error)])
 
 
+def clear_through(filename: str) -> int:
+    """Clear the locals of the finished frames of all tracebacks that pass through a file, whoever keeps them.
+
+    Libraries keep exceptions that reach nobody: Hypothesis those of its examples, plugins of pytest those of subtests and reruns.
+    """
+    found = []
+    for traceback in instances(TracebackType):
+        each = traceback
+        while each is not None and each.tb_frame.f_code.co_filename != filename:
+            each = each.tb_next
+        if each is not None:
+            found.append(traceback)
+    return _clear(found)
+
+
 def _clear(tracebacks: list[TracebackType | None]) -> int:
     frames: dict[int, FrameType] = {}
     for traceback in tracebacks:

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import namedtuple
+from collections.abc import Iterable
 
 from .._core.job import Job
 from .._core.native import core
+from .._core.stacks import call_site
 from .._typing import Any
 from ..memory._trace import HEADER, Trace
 
 # The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes are exact.
 INTERVALS = 1000
 
-# An allocation: its number among the GPU's events, from 0; seconds since the trace began; its address, and the requested bytes; the
-# number of its holder in History.holders; and its stack.
+# An allocation: its number among the GPU's events, from 0, or -1 if it was live before; seconds since the trace began; its address,
+# and the requested bytes; the number of its holder in History.holders; and its stack.
 Allocation = namedtuple("Allocation", ["event", "time", "address", "requested", "holder", "stack"])
-# A live block: bytes rounded up to a multiple of 256, as the pool counts them, and its allocation.
+# A live block: bytes as in PlanUsage, and its allocation.
 Block = namedtuple("Block", ["address", "nbytes", "allocation"])
 # A moment: seconds since the trace began, the event, and the bytes of each holder.
 Moment = namedtuple("Moment", ["time", "event", "in_use"])
@@ -43,18 +45,13 @@ class History:
         self.blocks: list[Block] = []
         at_peak: dict[int, tuple[int, int]] = {}  # stack: bytes, blocks
         for each in fields["blocks"]:
-            size = (each["nbytes"] + 255) // 256 * 256
+            size = each["size"]
             self.blocks.append(Block(each["address"], size, _allocation(each, stacks)))
             nbytes, count = at_peak.get(each["stack"], (0, 0))
             at_peak[each["stack"]] = nbytes + size, count + 1
-        self.sites = sorted(
-            (
-                Site(stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0)))
-                for s in fields["sites"]
-                if stacks[s["stack"]]
-            ),
-            key=lambda site: (-site.peak_bytes, -site.total),
-        )  # the largest at the peak first, then those that have allocated the most
+        self.sites = _by_line(
+            (stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0))) for s in fields["sites"]
+        )
 
     def spans(self) -> list[tuple[int, int]]:
         """Return the (address, bytes) of memory that the pool had at the peak, as far as it is known.
@@ -87,6 +84,21 @@ class History:
             if at < end:
                 found.append((at, end - at))
         return found
+
+
+def _by_line(parts: Iterable[tuple[Any, int, int, int, int]]) -> list[Site]:
+    """Add up the stacks that lead to the same line, and those that are not known; without any known stack there are none.
+
+    The largest at the peak come first, then those that have allocated the most.
+    """
+    sums: dict[Any, Site] = {}
+    for stack, *amounts in parts:
+        line = call_site(stack)
+        old = sums.get(line)
+        sums[line] = Site(stack, *amounts) if old is None else Site(old.stack, *map(sum, zip(old[1:], amounts, strict=True)))
+    if not any(sums):
+        return []
+    return sorted(sums.values(), key=lambda site: (-site.peak_bytes, -site.total))
 
 
 _FAR = 256 << 20  # blocks without a segment that are further apart belong to different spans

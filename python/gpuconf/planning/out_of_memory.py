@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from .._core.glyphs import BLOCKS, Glyphs
 from .._core.humanbytes import human_bytes
-from .._core.stacks import Frame, call_site, shown
+from .._core.stacks import Frame, call_site
 from .._core.table import Table
 from .._typing import Any
 from . import sites
@@ -18,7 +18,9 @@ _MIB = 1 << 20
 _SITES, _SEGMENTS, _WIDTH = 5, 12, 32  # lines, and cells of a bar: 80 columns hold it
 
 
-class SegmentBlock(Table, namedtuple("SegmentBlock", ["address", "nbytes", "requested", "waiting", "library", "tag", "stack"])):
+class SegmentBlock(
+    Table, namedtuple("SegmentBlock", ["address", "nbytes", "requested", "waiting", "library", "tag", "stack", "before"])
+):
     """A block of a segment, or free memory."""
 
     __slots__ = ()
@@ -30,6 +32,7 @@ class SegmentBlock(Table, namedtuple("SegmentBlock", ["address", "nbytes", "requ
     library: str
     tag: str
     stack: tuple[Frame, ...]  # as in TraceEvent; () if unknown
+    before: bool  # allocated before the recording began, and nothing else is known
 
 
 class Segment(Table, namedtuple("Segment", ["address", "nbytes", "stream", "small", "expandable", "blocks"])):
@@ -93,7 +96,8 @@ class OutOfMemory(
         """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no width."""
         yield f"GPU:{self.gpu} ran out of memory at event {self.event}, which requests {human_bytes(self.requested)}"
         if self.call_site:
-            yield f"  requested at {shown(self.call_site)}"
+            start = "  requested at " if self.call_site[0] else "  requested in "
+            yield start + sites.cut(self.call_site, 80 - len(start))
         if self.unknown:
             yield f"  its state is not determined: {self.unknown}"
             return
@@ -104,9 +108,10 @@ class OutOfMemory(
             yield "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
         pieces = f"{len(self.free_blocks)} pieces" if len(self.free_blocks) != 1 else "1 piece"
         yield f"  {human_bytes(free)} free in {pieces}, the largest {human_bytes(max(self.free_blocks, default=0))}"
-        if any(site.known for site in self.sites):
+        held = list(sites.lines(self.sites, _SITES))
+        if held:
             yield "held by:"
-            yield from sites.lines(self.sites, _SITES)
+            yield from held
         if width:
             yield from _map(self.segments, glyphs, width)
 
@@ -138,7 +143,9 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
     blocks = []
     for b in fields["blocks"] or ():
         library, tag = holders[b["holder"]]
-        blocks.append(SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]]))
+        blocks.append(
+            SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]], b["before"])
+        )
     return Segment(fields["address"], fields["nbytes"], fields["stream"], fields["small"], fields["expandable"], tuple(blocks))
 
 

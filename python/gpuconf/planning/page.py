@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterable, Sequence
 
 from .._core.humanbytes import human_bytes, human_limit
-from .._core.stacks import call_site
+from .._core.stacks import call_site, shown
 from .._typing import Any
 from . import page_segments
 from .frame import bytes_axis, frame, table
 from .history import Allocation, Block, History, Site
-from .plan import Plan, PlanResult
+from .plan import Plan, PlanResult, PlanUsage
 
 # Ten colors that differ in light and in dark, for the largest holders; the last is for all others.
 _COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f", "#86bcb6", "#8f8f8f")
@@ -25,13 +25,21 @@ _ROWS, _PER_ROW = 24, 150  # of the map: rows, and the most rectangles in one
 
 def render(histories: Sequence[History], plan: Plan, library: str) -> str:
     """Return the page. ``library`` is the text of plotly.min.js."""
-    sections = [_Section(history, plan) for history in histories]
+    failed = {found.gpu for found in plan.out_of_memory}
+    sections = [_Section(history, plan) for history in sorted(histories, key=lambda h: (h.gpu not in failed, h.gpu))]
     figures = {name: figure for section in sections for name, figure in section.figures.items()}
     body = "".join(section.text for section in sections) or "<p>The trace has no events.</p>"
+    top = [line for line in plan._top() if line]
+    if top:
+        body = f"<pre class=verdict>{html.escape(chr(10).join(top))}</pre>{body}"
+    body += "".join(f"<p>Note: {html.escape(note)}</p>" for note in plan._notes())
     head = f"{_count(plan.events, 'event')}, {_count(sum(u.num_allocs for u in plan.usages), 'allocation')}"
     if plan.lost:
         head += f"; {_count(plan.lost, 'older event')} lost: an earlier peak may be missing"
     return frame("memory report", head, body, figures, library)
+
+
+_NO_USAGE = PlanUsage(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 def _count(number: int, noun: str) -> str:
@@ -44,6 +52,7 @@ class _Section:
     def __init__(self, history: History, plan: Plan) -> None:
         self.history = history
         self.results = [r for r in plan.results if r.gpu == history.gpu]
+        self.usage = next((u for u in plan.usages if u.gpu == history.gpu), _NO_USAGE)
         self.plan = plan
         self.limit = plan.limit
         self.colors = self._choose_colors()
@@ -68,7 +77,8 @@ class _Section:
         free = [nbytes for _, nbytes in history.free()]
         lost = 1 - max(free) / sum(free) if free else 0.0
         numbers = [
-            ("peak in use", human_bytes(most)),
+            ("allocated at the peak" if self.usage.recorded_bytes_reserved is not None else "peak in use", human_bytes(most)),
+            *self._other_peaks(),
             ("reached after", f"{peak.time:.3f} s"),
             ("blocks at the peak", f"{len(history.blocks):,}"),
             ("failed allocations", f"{history.failed:,}"),
@@ -81,8 +91,8 @@ class _Section:
             *(f"<div><dt>{k}</dt><dd>{html.escape(v)}</dd></div>" for k, v in numbers),
             "</dl>",
         ]
-        parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
         parts += self._out_of_memory()
+        parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
         parts += ["<h3>What each policy needs</h3>", table(_POLICY_HEAD, map(_policy_row, self.results), 1)]
         if self.results:
             figure = page_segments.over_time(self.plan, history.gpu, _COLORS)
@@ -105,6 +115,17 @@ class _Section:
             note += f" {human_bytes(hidden)} behind the last block are free and not drawn."
         parts.append(self._figure("map", "Memory at the peak", self._map(spans), 520, note))
         return "".join([*parts, "</section>"])
+
+    def _other_peaks(self) -> Iterable[tuple[str, str]]:
+        """Yield the sums beside the peak that the trace determines."""
+        usage = self.usage
+        if usage.recorded_bytes_reserved is not None:
+            yield "requested", human_bytes(usage.peak_bytes_requested)
+            yield "peak reserved, as recorded", human_bytes(usage.recorded_bytes_reserved)
+        if usage.needed_bytes:
+            yield "needed, with the request that failed", human_bytes(usage.needed_bytes)
+        if usage.bytes_before:
+            yield "allocated before the recording", human_bytes(usage.bytes_before)
 
     def _out_of_memory(self) -> Iterable[str]:
         """Yield what is known of the failed allocation that ends a PyTorch snapshot."""
@@ -207,7 +228,7 @@ class _Section:
         lines = [f"{human_bytes(found.requested)} ({found.requested:,} bytes)"]
         if library or tag:
             lines[0] += f", {' · '.join(part for part in (library, tag) if part)}"
-        lines.append(f"event {found.event + 1}, after {found.time:.6f} s")
+        lines.append(f"event {found.event + 1}, after {found.time:.6f} s" if found.event >= 0 else "allocated before the recording")
         return "<br>".join(html.escape(line) for line in (*lines, *_frames(found.stack)))
 
     def _holder_rows(self) -> Iterable[tuple[str, ...]]:
@@ -388,8 +409,11 @@ def _site_row(site: Site) -> tuple[str, ...]:
 
 def _label(stack: Sequence[Any]) -> str:
     """Return the innermost frame of the program's own code, if there is one."""
-    file, line, function = call_site(tuple(stack)) or ("", 0, "")
-    return f"{os.path.basename(file)}:{line} {function}"
+    site = call_site(tuple(stack))
+    if site is None:
+        return "allocated before the recording, or without a call site"
+    file, line, function = site
+    return f"{os.path.basename(file)}:{line} {function}" if file else shown(site)
 
 
 def _frames(stack: Sequence[Any]) -> list[str]:

@@ -79,7 +79,7 @@ class PlanResult(
     failure: PlanFailure | None  # under the given limit
 
 
-class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "bytes_in_use", "live_blocks"])):
+class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "bytes_in_use", "live_blocks", "before"])):
     """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
 
     __slots__ = ()
@@ -87,8 +87,9 @@ class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "by
     library: str  # as in UsageRow; "" if unknown
     tag: str  # "" for untagged memory
     stack: tuple[tuple[str, int, str], ...]  # as in TraceEvent; () if unknown
-    bytes_in_use: int  # each block rounded up to a multiple of 256
+    bytes_in_use: int  # as in PlanUsage
     live_blocks: int
+    before: bool  # allocated before the trace began, and nothing else is known
 
     @property
     def call_site(self) -> Frame | None:
@@ -109,10 +110,14 @@ class PlanUsage(
             "failures",
             "unfreed",
             "streams",
+            "peak_bytes_requested",
+            "needed_bytes",
+            "bytes_before",
+            "recorded_bytes_reserved",
             "holders_at_peak",
             "sites_at_peak",
         ],
-        defaults=((), ()),
+        defaults=(0, 0, 0, None, (), ()),
     ),
 ):
     """The memory use of a trace on one logical GPU, independent of the policy."""
@@ -121,14 +126,20 @@ class PlanUsage(
 
     gpu: int
     num_allocs: int
-    peak_bytes_in_use: int  # the maximum of live bytes, each block rounded up to a multiple of 256
+    peak_bytes_in_use: (
+        int  # the maximum of live bytes: each block as PyTorch sized it, if known, or rounded up to a multiple of 256
+    )
     live_blocks_before: int  # blocks that were live when the trace began
     live_blocks_after: int  # blocks that were live when the trace ended
     failures: int  # allocations that failed during recording
     unfreed: int  # blocks whose free is missing
     streams: int
+    peak_bytes_requested: int  # what the program requested for the blocks that are live at that peak
+    needed_bytes: int  # the peak with the allocation that failed at the end of a snapshot; 0 if there is none
+    bytes_before: int  # live when the trace began
+    recorded_bytes_reserved: int | None  # the most that PyTorch had reserved, by its snapshot; None if unknown
     holders_at_peak: tuple[PlanHolder, ...]  # the largest first, at most 100
-    sites_at_peak: tuple[PlanSite, ...]  # the same by line of code; at most 100
+    sites_at_peak: tuple[PlanSite, ...]  # the same by line of code, at most 100, and then the rest: they add up to the peak
 
 
 class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
@@ -160,6 +171,8 @@ class Plan(metaclass=Made):
         self.events = len(trace)
         self.lost = trace.lost
         self._open_ended = trace._open_ended
+        self._recorded: list[Any] = trace._recorded
+        self._incomplete = trace._incomplete
         self.out_of_memory = _failed(trace)
         self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results = tuple(map(_result, fields["results"] or ()))
@@ -248,15 +261,43 @@ class Plan(metaclass=Made):
         return html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom)
 
     def _lines(self) -> list[str]:
-        table = ["", *_table(self.results), ""] if self.results else []
+        table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
-        ran_out = [line for found in self.out_of_memory for line in ("", *found.lines(glyphs_of(sys.stdout)))]
-        return [*self._summary(), *ran_out, *table, *self._failures(), *notes, *self._advice(), self._verdict()]
+        ran_out = [line for found in self.out_of_memory for line in (*found.lines(glyphs_of(sys.stdout)), "")]
+        return [*self._top(), *ran_out, *self._summary(), *table, *self._failures(), *notes, *self._advice(), self._verdict()]
+
+    def _top(self) -> Iterable[str]:
+        """Yield a verdict for each GPU that ran out of memory, in at most 80 columns a line."""
+        for found in self.out_of_memory:
+            usage = next((u for u in self.usages if u.gpu == found.gpu), None)
+            if usage is None or found.unknown:
+                continue
+            needs, has = human_bytes(usage.needed_bytes), human_bytes(found.bytes_limit)
+            advice = self._help()
+            helps = "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
+            yield f"GPU:{found.gpu} ran out of memory: it needs {needs} and has {has}" + (f"; {helps}" if helps else "")
+            if advice:
+                yield f"  {advice}"
+            for site in found.sites:
+                if site.call_site is not None:
+                    start = f"  {human_bytes(site.bytes_in_use)} of it are held by "
+                    yield start + sites.cut(site.call_site, 80 - len(start))
+                    break
+            yield ""
+
+    def _as_recorded(self) -> Iterable[tuple[str, ...]]:
+        """Yield a row of the table for each GPU whose snapshot says what PyTorch had reserved."""
+        for usage in self.usages:
+            reserved = usage.recorded_bytes_reserved
+            if reserved is not None:
+                fits = "-" if self.limit is None or usage.needed_bytes else _YES[reserved <= self.limit]
+                sizes = human_bytes(usage.peak_bytes_in_use), human_bytes(reserved)
+                yield f"GPU:{usage.gpu}", "as recorded", fits, "-", *sizes, "-"
 
     def _summary(self) -> Iterable[str]:
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
-            yield f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak"
+            yield f"GPU:{u.gpu}: {_peak(u)}"
             yield from sites.lines(u.sites_at_peak, _SHOWN)
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
@@ -268,10 +309,9 @@ class Plan(metaclass=Made):
             if r.failure is not None:
                 f = r.failure
                 what = f"event {f.event} requests" if f.event else "blocks live before the trace need"
-                yield (
-                    f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.bytes_in_use)}, "
-                    f"reserved {human_bytes(f.bytes_reserved)}, largest free block {human_bytes(f.largest_free_block_bytes)})"
-                )
+                yield f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause}"
+                in_use, reserved, free = map(human_bytes, (f.bytes_in_use, f.bytes_reserved, f.largest_free_block_bytes))
+                yield f"  in use {in_use}, reserved {reserved}, largest free block {free}"
 
     def _verdict(self) -> str:
         if not self.results:
@@ -287,29 +327,52 @@ class Plan(metaclass=Made):
         """Yield what makes a job fit that does not fit with PyTorch's allocator as it was."""
         if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting:
             return
+        yield f"advice: {self._help() or f'no setting makes it fit: {self._need()}'}"
+
+    def _help(self) -> str:
+        """Return the setting that makes a job fit that does not fit with PyTorch's allocator as it was; "" if there is none."""
+        if "pytorch" in self.fitting:
+            return ""
         settings = [p for p in self.fitting if p.startswith("pytorch-")]
         if settings:
             found = [max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings]
-            yield f"advice: export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (f" (or {', or '.join(found[1:])})" if found[1:] else "")
-        elif "virtual" in self.fitting:
-            yield f"advice: gpuconf.configure(limit={self.limit}, growth=True)"
-        elif "regions" in self.fitting:
-            yield f"advice: gpuconf.configure(limit={self.limit}, growth=False)"
-        else:
-            yield f"advice: no setting makes it fit: {self._need()}"
+            return f"export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (f" (or {', or '.join(found[1:])})" if found[1:] else "")
+        if "virtual" in self.fitting:
+            return f"gpuconf.configure(limit={self.limit}, growth=True)"
+        if "regions" in self.fitting:
+            return f"gpuconf.configure(limit={self.limit}, growth=False)"
+        return ""
 
     def _need(self) -> str:
         """Return why no policy fits: what is live at the peak and who holds it, or the least limit if that is more."""
-        usage = max(self.usages, key=lambda u: u.peak_bytes_in_use)
-        if usage.peak_bytes_in_use <= (self.limit or 0):
+        usage = max(self.usages, key=lambda u: max(u.peak_bytes_in_use, u.needed_bytes))
+        most = max(usage.peak_bytes_in_use, usage.needed_bytes)
+        if most <= (self.limit or 0):
             needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
             best = min(reversed(self.policies), key=lambda p: needs[p])
             return f"the smallest limit that one of them needs is {human_limit(needs[best])} ({best})"
-        text = f"{human_bytes(usage.peak_bytes_in_use)} are live at the peak"
+        text = f"{human_bytes(most)} are {'needed' if usage.needed_bytes else 'live at the peak'}"
         known = [site for site in usage.sites_at_peak if site.known][:3]
         return f"{text}; the largest holders are {'; '.join(map(str, known))}" if known else text
 
     def _notes(self) -> Iterable[str]:
+        if self._incomplete:
+            yield f"PyTorch does not write such a snapshot, which is synthetic or damaged: {self._incomplete}"
+        for recorded in self._recorded:
+            gpu = f"GPU:{recorded['gpu']}"
+            if recorded["unknown"]:
+                yield f"the snapshot of {gpu} contradicts itself, so it is synthetic or damaged: {recorded['unknown']}"
+            elif recorded["differs"]:
+                yield (
+                    f"PyTorch's allocator, as gpuconf knows it, would not have done on {gpu} what the snapshot has, "
+                    f"which may be synthetic or damaged: {recorded['differs']}"
+                )
+        for u in self.usages:
+            if not u.num_allocs and u.live_blocks_before and not u.failures:
+                yield (
+                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not the job's peak. "
+                    "Call torch.cuda.memory._record_memory_history() before the job"
+                )
         if self.lost:
             be = "was" if self.lost == 1 else "were"
             yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
@@ -323,8 +386,10 @@ class Plan(metaclass=Made):
                 what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
-                yield f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: memory that waits "
-                "for another stream is not counted"
+                yield (
+                    f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: memory that waits "
+                    "for another stream is not counted"
+                )
 
 
 _SHOWN = 5  # holders at the peak, in the table
@@ -348,9 +413,22 @@ def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
     at_peak = []
     for h in fields["holders_at_peak"]:
         library, tag = holders[h["holder"]]
-        at_peak.append(PlanHolder(library, tag, stacks[h["stack"]], h["bytes_in_use"], h["live_blocks"]))
-    most = slice(_MOST_HOLDERS)
-    return PlanUsage(**{**fields, "holders_at_peak": tuple(at_peak[most]), "sites_at_peak": sites.fold(at_peak)[most]})
+        at_peak.append(PlanHolder(library, tag, stacks[h["stack"]], h["bytes_in_use"], h["live_blocks"], h["before"]))
+    most = at_peak[:_MOST_HOLDERS]
+    by_line = sites.first(sites.fold(at_peak), _MOST_HOLDERS)
+    recorded = next((r for r in trace._recorded if r["gpu"] == fields["gpu"] and not r["unknown"]), None)
+    reserved = recorded and recorded["peak_bytes_reserved"]
+    return PlanUsage(**{**fields, "recorded_bytes_reserved": reserved, "holders_at_peak": tuple(most), "sites_at_peak": by_line})
+
+
+def _peak(usage: PlanUsage) -> str:
+    """Return the peak of a GPU, by the names of torch.cuda.memory_stats if the sizes are PyTorch's."""
+    if usage.recorded_bytes_reserved is None:
+        text = f"{human_bytes(usage.peak_bytes_in_use)} live at the peak"
+    else:
+        in_use, requested = human_bytes(usage.peak_bytes_in_use), human_bytes(usage.peak_bytes_requested)
+        text = f"{in_use} allocated at the peak, {requested} requested"
+    return text + (f"; needed {human_bytes(usage.needed_bytes)}" if usage.needed_bytes else "")
 
 
 def _result(fields: dict[str, Any]) -> PlanResult:
@@ -382,21 +460,13 @@ def _named(result: PlanResult) -> str:
     return f"{_SHORT[name]} {value.removeprefix('True')}".rstrip() if name else result.policy
 
 
-def _table(results: Iterable[PlanResult]) -> list[str]:
-    rows = [_HEAD]
-    rows += [
-        (
-            f"GPU:{r.gpu}",
-            _named(r),
-            _YES[r.fits],
-            human_limit(r.least_limit),
-            human_bytes(r.peak_bytes_in_use),
-            human_bytes(r.peak_bytes_reserved),
-            f"{100 * r.fragmentation:.1f}%",
-        )
-        for r in results
-    ]
-    return columns(rows, left=3)
+def _row(r: PlanResult) -> tuple[str, ...]:
+    sizes = human_limit(r.least_limit), human_bytes(r.peak_bytes_in_use), human_bytes(r.peak_bytes_reserved)
+    return f"GPU:{r.gpu}", _named(r), _YES[r.fits], *sizes, f"{100 * r.fragmentation:.1f}%"
+
+
+def _table(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return columns([_HEAD, *sorted(rows, key=lambda row: int(row[0][4:]))], left=3)
 
 
 def _plural(n: int, noun: str) -> str:
@@ -461,6 +531,7 @@ def find(
         "policies": check_policies(policy),
         "settings": taken._settings,
         "wanted": bool(taken._failed),
+        "starts": {r["gpu"]: r["start"] for r in taken._recorded if r["start"]},
         "env": json.loads(runtime.environment()),
     }
     if gpu is not None and not gpu.strip():

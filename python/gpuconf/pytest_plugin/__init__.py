@@ -6,7 +6,8 @@ Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, `
 ``-p no:gpuconf`` leaves it out.
 
 Every suite in an environment that has gpuconf loads this file. So it imports next to nothing, and it registers the hooks that run
-for each test when one of them concerns GPUs, or when the process loads the core.
+for each test when the suite has opted in with an option or a key, when a test uses one of the fixtures, or when the process loads
+the core. Until then marks and fixtures of the same names belong to the suite.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 from .._core import when_loaded
+from . import _ours
 from ._options import MARKS, MASK, add_options, is_plain
 
 TYPE_CHECKING = False
@@ -40,7 +42,6 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
-    "pytest_exception_interact",
     "pytest_report_header",
     "pytest_terminal_summary",
     "pytest_testnodedown",
@@ -49,14 +50,15 @@ __all__ = [
 ]
 
 _CORE = "gpuconf._core._gpuconf"  # loaded by the first call that needs it
-_LIBRARIES = frozenset((_CORE, "cupy", "numba.cuda.cudadrv.driver", "torch"))
-_MARKS = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
 _WATCH = pytest.StashKey[Callable[[], None]]()
-_FIXTURES = frozenset(("gpu", "gpus", "gpu_sim", "gpu_memory", "gpu_oom_after", "gpu_oom_each"))
+
+
+_taken: set[str] = set()  # fixtures of other plugins that have the names of ours
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """Return what pytest looks for hooks and fixtures in."""
+    return [name for name in __all__ if name not in _taken]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,23 +67,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marks, simulate GPUs, and take this worker's share."""
-    for line in MARKS:
-        config.addinivalue_line("markers", line)
+    """Register the marks, simulate GPUs, and take this worker's share, if the suite has opted in."""
+    _taken.clear()
+    _taken.update(_ours.taken(config))
     config.stash[MASK] = os.environ.get("CUDA_VISIBLE_DEVICES")
     watch = config.stash[_WATCH] = _watcher(config)
     if _CORE in sys.modules:
         watch()
     else:
         when_loaded.append(watch)
-    given: Any = getattr(config, "workerinput", None)
-    if given is None and is_plain(config):
+    plain = is_plain(config)
+    if not plain or config.getoption("markers", False):
+        for line in MARKS:
+            config.addinivalue_line("markers", line)
+    if plain:
         return
     from ._settings import settings
 
     chosen = settings(config)
+    watch()
+    from ._baselines import check
+
+    check(config)
     if chosen.mode == "off":
         return
+    given: Any = getattr(config, "workerinput", None)
     if given is None and chosen.mode == "sim":
         from ._workers import simulate_if_chosen
 
@@ -151,26 +161,22 @@ def pytest_testnodedown(node: Any) -> None:
 # Collection
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Watch the tests if one of them concerns GPUs. Otherwise the plugin has no hook that runs for each test."""
-    parents: set[pytest.Collector | None] = set()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, Any, Any]:
+    """Watch the tests if one of them uses our fixtures. A suite that has not opted in has no other hook that runs for each test."""
+    result = yield  # to all others, which may add fixtures
     for item in items:
-        names = getattr(item, "fixturenames", ())
-        if not _FIXTURES.isdisjoint(names) or (item.own_markers and _marked(item)):
+        if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            continue
+        ours = _ours.fixtures(item)
+        if ours:
             _watch(config)
-            if "gpu_oom_each" in names:
-                from ._walk import register
+        if "gpu_oom_each" in ours:
+            from ._walk import register
 
-                register(config)
-                break
-        elif item.parent not in parents:
-            parents.add(item.parent)
-            if any(_marked(parent) for parent in item.listchain()):
-                _watch(config)
-
-
-def _marked(node: Any) -> bool:
-    return any(mark.name in _MARKS for mark in getattr(node, "own_markers", ()))
+            register(config)
+            break
+    return result
 
 
 def _watcher(config: pytest.Config) -> Callable[[], None]:
@@ -194,9 +200,9 @@ def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
     Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with ``--gpuconf=required``.
     """
     from . import _devices, _workers
-    from ._marks import Need, need_of
+    from ._marks import need_of_user
 
-    need = need_of(request.node) or Need() if isinstance(request.node, pytest.Item) else Need()
+    need = need_of_user(request.node)
     _workers.apply_share(request.config)
     _devices.require(request.config, need)
     return _devices.logical_gpus(need)
@@ -235,26 +241,17 @@ def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
-def gpu_oom_after() -> Iterator[Callable[[int], None]]:
+def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], None]]:
     """A function that makes an allocation fail: after ``gpu_oom_after(3)`` the third one runs out of memory, in any library.
 
     The error is the library's own, by the path of a real one; its text contains "injected". Allocations of all threads on all GPUs
     count, those of 0 bytes do not. Another call replaces it, and ``gpu_oom_after(0)`` takes it back, as do the test's end and a
-    reset.
+    reset. ``gpu_sim`` begins to count anew. A test that passes without the failure gets a warning.
     """
-    from .. import errors
-    from .._core import injected, texts
+    from . import _failing
 
-    def fail(n: int) -> None:
-        __tracebackhide__ = True  # the test's own line is what is wrong
-        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63:
-            raise errors.InvalidArgumentError(
-                f"gpu_oom_after takes the number of an allocation, at least 1, but got {texts.shown(n)}"
-            )
-        injected.fail_allocation(n)
-
-    yield fail
-    injected.stop()
+    with _failing.for_a_test(request.node, request.config) as fail:
+        yield fail
 
 
 @pytest.fixture
@@ -267,18 +264,6 @@ def gpu_oom_each(request: pytest.FixtureRequest) -> int:
     from ._walk import STEP
 
     return request.node.stash.get(STEP, 0) if isinstance(request.node, pytest.Item) else 0
-
-
-# Tests
-
-
-def pytest_exception_interact(node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
-    """Let go of the device memory that a failed test's traceback holds."""
-    if call.excinfo is not None and not (_LIBRARIES.isdisjoint(sys.modules) or node.config.getoption("usepdb", False)):
-        from ._leaks import drop_locals, uses_gpu
-
-        if uses_gpu():
-            drop_locals(call.excinfo.value)
 
 
 # Reports

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from .. import config as tf_config
@@ -12,6 +14,8 @@ from .._core.devices import LogicalDevice
 from ..machine.visible import visible_devices
 from ._marks import Need
 from ._settings import settings
+
+_NEED_REAL = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))
 
 
 def logical_gpus(need: Need) -> list[LogicalDevice]:
@@ -42,14 +46,15 @@ def missing(need: Need) -> str:
 def refuse(config: pytest.Config, why: str) -> None:
     """Skip the running test, or fail it if GPUs are required."""
     if settings(config).mode == "required":
-        pytest.fail(f"{why}, and --gpuconf=required", pytrace=False)
-    hint = "; --gpuconf=sim simulates one" if why == "no GPU found" else ""
+        pytest.fail(f"gpuconf: {why}, and --gpuconf=required", pytrace=False)
+    # A simulated GPU is no help to libraries that need a real one.
+    hint = "; --gpuconf=sim simulates one" if why == "no GPU found" and _NEED_REAL.isdisjoint(sys.modules) else ""
     skip(f"{why}{hint}")
 
 
 def skip(why: str) -> None:
     """Skip the running test, at its own line."""
-    raise pytest.skip.Exception(why, _use_item_location=True)
+    raise pytest.skip.Exception(f"gpuconf: {why}", _use_item_location=True)
 
 
 def require(config: pytest.Config, need: Need) -> None:

@@ -11,13 +11,17 @@ import pytest
 
 from .. import errors, memory
 from .._core import runtime, stacks
-from .._core.native import core, loaded
+from .._core.native import loaded
+from .._typing import Any
 from ..memory import _caches, _record, _tracebacks
 from ._marks import sizes_text
+from ._peaks import Peaks
 
 _MOST_EVENTS = 100_000  # of one test, on each GPU, among which call sites are looked up
 _MOST_SITES = 3
+_COUNTED_ELSEWHERE = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))  # whose memory need not be gpuconf's
 
+Sums = dict[Any, "tuple[int, int]"]  # as in planning.difference
 Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
 
 
@@ -73,31 +77,29 @@ def line(key: tuple[str, str, str], size: int, blocks: int, sites: list[str]) ->
 class Watch:
     """Watches one test after the other. ``begin`` and ``end`` are called around each."""
 
-    def __init__(self, peaks: bool) -> None:
-        self._peaks = peaks
+    def __init__(self, lines: bool) -> None:
+        self._lines = lines  # whether to record call sites
         self._before: Holdings = {}
         self._generation = -1
         self._noted: Holdings = {}
         self._fixtures: dict[int, tuple[int, Holdings]] = {}  # fixtures that outlive a test -> generation, what they hold
-        self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, generation
-        self.start = self.peak = 0  # bytes in use when the test began, and the most so far, on all GPUs
+        self.peaks = Peaks()
+        self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak, if call sites are recorded
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
         self._recording: memory.Recording | None = None
+        self.file = ""  # that the test is in, once a part of it has failed
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
     def begin(self) -> None:
         """Note what is in use."""
         self._noted = {}
         self.call_sites = {}
+        self.file = ""
         self._recording = None
         self.record()
         self._before, self._generation = holdings(), runtime.current.generation
-        self.start = total_bytes(self._before)
-        self.peak = 0
-        if self._peaks and loaded() and runtime.initialized():
-            import json
-
-            self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], self._generation) for n in range(len(runtime.ordinals()))]
+        self.at_peak = {}
+        self.peaks.begin()
 
     def record(self, machine_is_new: bool = False) -> None:
         """Record call sites from here on, if the run reports memory. A recording of the test's own takes precedence.
@@ -106,9 +108,9 @@ class Watch:
         """
         if self._recording is not None and self._recording.running:
             return
-        if self._peaks and machine_is_new:
+        if self._lines and machine_is_new:
             runtime.physical_devices()
-        if self._peaks and loaded() and runtime.enumerated():
+        if self._lines and loaded() and runtime.enumerated():
             try:
                 self._recording = _record.record_in_background(_MOST_EVENTS)
             except errors.FailedPreconditionError:  # an earlier test has left one running
@@ -118,8 +120,16 @@ class Watch:
         """Find out where the memory that is still in use was allocated."""
         if self._recording is None:
             return
+        from ..planning import difference
+        from ..planning.history import histories
+
+        trace = self._recording.stop()
+        for history in histories(trace):
+            sums = difference.at_peak(history)
+            if sum(size for size, _ in sums.values()) >= sum(size for size, _ in self.at_peak.get(history.gpu, {}).values()):
+                self.at_peak[history.gpu] = sums
         live: dict[tuple[int, int], tuple[tuple[str, str, str], str]] = {}
-        for event in self._recording.stop().events:
+        for event in trace.events:
             if event.action == "allocate" and event.call_site is not None:
                 key = f"/device:GPU:{event.gpu}", event.library, event.tag
                 live[event.gpu, event.address] = key, stacks.shown(event.call_site)
@@ -132,12 +142,14 @@ class Watch:
     def note(self) -> None:
         """Note what is in use beyond the start, before a fixture frees it."""
         self._noted = _add(self._noted, self._leaked())
-        self._read_peaks()
+        self.peaks.read()
         self._read_call_sites()
 
     def end(self) -> Holdings:
         """Return what stayed allocated."""
-        self._read_peaks()
+        self.peaks.read()
+        if self.file and not _COUNTED_ELSEWHERE.isdisjoint(sys.modules):
+            drop_tracebacks(self.file)
         leaked = _add(self._noted, self._leaked())
         self._noted = {}
         self._read_call_sites()
@@ -152,21 +164,9 @@ class Watch:
                 gc.collect()
             _caches.empty_caches()
             leaked = _difference(holdings(), before)
+            if leaked and self.file and drop_tracebacks(self.file):
+                leaked = _difference(holdings(), before)
         return leaked
-
-    def _read_peaks(self) -> None:
-        if not self._peaks or not loaded() or not runtime.initialized():
-            return
-        import json
-
-        peaks = []
-        for number, measurement, generation in self._open:
-            if generation == runtime.current.generation:
-                peaks.append(json.loads(core.pybind_StopPeak(number, measurement))[1])
-        if not self._open or not peaks:  # initialized during the test
-            peaks = [memory.stats(d.name).peak_bytes_in_use for d in runtime.logical_devices("pytest") if d.device_type == "GPU"]
-        self._open = []
-        self.peak = max(self.peak, sum(peaks))
 
     # Memory of a fixture that outlives the test is no leak of the test that was the first to use it.
 
@@ -184,6 +184,7 @@ class Watch:
         self._fixtures[fixture] = now, grown
         self._wide |= _buffers() - buffers
         self._before = _add(self._before, grown)
+        self.peaks.go_on()
 
     def free_leaked_buffers(self) -> None:
         """Free the buffers that earlier tests left on a simulated machine, which is about to be replaced."""
@@ -216,6 +217,17 @@ def drop_locals(error: BaseException) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         _tracebacks.clear(error)
+
+
+def drop_tracebacks(file: str) -> bool:
+    """Let go of the device memory that all tracebacks hold which pass through a file. Whether there were any."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        if not _tracebacks.clear_through(file):
+            return False
+        gc.collect()
+    _caches.empty_caches()
+    return True
 
 
 def uses_gpu() -> bool:

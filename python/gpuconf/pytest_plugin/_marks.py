@@ -10,10 +10,10 @@ import pytest
 
 from .._core import sizes, texts
 from .._typing import Any
-from ._options import MARKS
-from ._settings import settings
+from . import _ours
+from ._options import MARKS, is_plain
 
-NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
+NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak", "gpu_peak"))
 _FIXTURES = frozenset(("gpu", "gpus"))
 
 _COMPARISONS = {
@@ -37,18 +37,21 @@ class Need:
     def __init__(self) -> None:
         self.n = 1
         self.free = 0
-        self.capability: list[tuple[str, tuple[int, int]]] = []
+        self.capability: list[tuple[str, tuple[int, ...]]] = []
         self.exclusive = False
         self.allowed: int | None = None  # bytes that may stay; None: any
+        self.peak: int | None = None  # bytes that may be in use at once on a GPU; None: any
+        self.baseline = False  # whether the peak is compared with the one of the baseline's file
+        self.tolerance = 0.0  # the part by which it may be higher
 
     def fits(self, capability: tuple[int, int]) -> bool:
         """Whether a compute capability is good enough."""
-        return all(_COMPARISONS[sign](capability, wanted) for sign, wanted in self.capability)
+        return all(_COMPARISONS[sign](capability[: len(wanted)], wanted) for sign, wanted in self.capability)
 
     def __str__(self) -> str:
         text = "a GPU" if self.n == 1 else f"{self.n} GPUs"
         details = [f"{sizes_text(self.free)} free"] if self.free else []
-        details += [f"compute capability {sign or '>='}{major}.{minor}" for sign, (major, minor) in self.capability]
+        details += [f"compute capability {sign or '>='}{'.'.join(map(str, wanted))}" for sign, wanted in self.capability]
         return text + (f" with {' and '.join(details)}" if details else "")
 
 
@@ -73,18 +76,29 @@ def _size(name: str, value: Any) -> int:
     return size
 
 
-def _capability(text: Any) -> list[tuple[str, tuple[int, int]]]:
+def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """Read conditions. A major version alone, as in ``"<9"``, compares with all of its minor ones."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = (value,)
+    text = ".".join(map(str, value)) if isinstance(value, tuple) else value  # (9, 0), as PyTorch has it
     found = []
     for part in str(text).split(","):
-        match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})\.(\d{1,3})\s*", part)
+        match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})(?:\.(\d{1,3}))?\s*", part)
         if match is None or not isinstance(text, str):
-            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got {texts.shown(text)}")
-        found.append((match[1], (int(match[2]), int(match[3]))))
+            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}")
+        found.append((match[1], tuple(int(number) for number in match.groups()[1:] if number)))
     return found
 
 
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
-    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",)}[mark.name]
+    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",), "gpu_peak": ("limit", "tolerance")}[mark.name]
+    if mark.name == "gpu_peak":
+        try:
+            _fill_peak(need, mark)
+        except MarkError:
+            if not foreign:
+                raise
+        return
     if mark.args and not foreign:
         takes = f"keywords only: {', '.join(known)}" if known else "no arguments"
         raise MarkError(f"{mark.name} takes {takes}; got {texts.shown(mark.args[0])}")
@@ -105,6 +119,36 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
             need.allowed = _size("gpu_leak(allow=...)", value)
 
 
+def _fill_peak(need: Need, mark: pytest.Mark) -> None:
+    given = {**dict(zip(("limit",), mark.args, strict=False)), **mark.kwargs}
+    wrong = [texts.shown(value) for value in mark.args[1:]] + [repr(name) for name in given if name not in ("limit", "tolerance")]
+    if wrong or (mark.args and "limit" in mark.kwargs):
+        raise MarkError(f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}")
+    need.peak = _size("gpu_peak", given["limit"]) if given.get("limit") is not None else None
+    need.baseline = need.peak is None
+    if "tolerance" not in given:
+        return
+    if need.peak is not None:
+        raise MarkError("gpu_peak takes a limit or a tolerance for the baseline, not both")
+    need.tolerance = tolerance("gpu_peak(tolerance=...)", given["tolerance"])
+
+
+def tolerance(name: str, value: Any) -> float:
+    """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
+    try:
+        if isinstance(value, str):
+            found = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found = float(value)
+        else:
+            raise ValueError
+        if not 0 <= found < 100:
+            raise ValueError
+    except ValueError:
+        raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}") from None
+    return found
+
+
 _OWN = pytest.StashKey[frozenset[str]]()
 
 
@@ -117,19 +161,45 @@ def registered_by_suite(config: pytest.Config) -> frozenset[str]:
 
 
 _NEED = pytest.StashKey["Need | None"]()
+_USES = pytest.StashKey[bool]()
 
 
 def need_of(item: pytest.Item) -> Need | None:
-    """Return what a test needs, None if it has none of the marks and fixtures. Raises MarkError for an invalid mark."""
+    """Return what a test needs, None if it has none of the marks and fixtures. Raises MarkError for an invalid mark.
+
+    Marks are ours where the suite has opted in, and on a test with one of our fixtures.
+    """
     if _NEED not in item.stash:
         item.stash[_NEED] = _need_of(item)
     return item.stash[_NEED]
 
 
+def need_of_user(node: object) -> Need:
+    """Return what a test needs that uses our fixtures, also if it requested them while it ran. Fails it for an invalid mark."""
+    if not isinstance(node, pytest.Item):
+        return Need()
+    wrong = ""
+    if not item_is_ours(node):
+        node.stash[_USES] = True
+        if _NEED in node.stash:
+            del node.stash[_NEED]
+    try:
+        return need_of(node) or Need()
+    except MarkError as error:
+        wrong = str(error)
+    pytest.fail(wrong, pytrace=False)
+
+
+def item_is_ours(item: pytest.Item) -> bool:
+    """Whether the marks of a test are ours."""
+    return not is_plain(item.config) or item.stash.get(_USES, False) or bool(_ours.fixtures(item))
+
+
 def _need_of(item: pytest.Item) -> Need | None:
+    if not item_is_ours(item):
+        return None
     marks = [mark for mark in item.iter_markers() if mark.name in NAMES]
-    uses = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
-    if not marks and not uses:
+    if not marks and _FIXTURES.isdisjoint(_ours.fixtures(item)):
         return None
     need = Need()
     own = registered_by_suite(item.config) if marks else frozenset()
@@ -143,14 +213,17 @@ def _need_of(item: pytest.Item) -> Need | None:
 
 
 def requires_gpu(item: pytest.Item) -> bool:
-    """Whether a test's marks make it one that needs a GPU.
+    """Whether a test needs a GPU before its fixtures are set up, by its marks or by the fixtures ``gpu`` and ``gpus``.
 
     A mark that the suite registers itself says nothing about the GPUs that gpuconf finds (they may be another vendor's), unless it
-    has arguments of ours or the run chose a mode.
+    has arguments of ours or the run has opted in.
     """
-    if "gpu_sim" in getattr(item, "fixturenames", ()):
+    fixtures = _ours.fixtures(item)
+    if "gpu_sim" in fixtures:
         return False  # it brings its own
-    own = frozenset() if settings(item.config).chosen else registered_by_suite(item.config)
+    if not _FIXTURES.isdisjoint(fixtures) and not _ours.simulates(item):
+        return True
+    own = registered_by_suite(item.config) if is_plain(item.config) else frozenset()
     return any(
         mark.name in ("gpu", "gpu_exclusive") and (mark.name not in own or not mark.kwargs.keys().isdisjoint(("n", "free", "cc")))
         for mark in item.iter_markers()

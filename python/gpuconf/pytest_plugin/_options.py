@@ -11,12 +11,13 @@ MARKS = (
     "gpu(n=1, free=None, cc=None): needs n GPUs with this much free memory ('8GiB') and this compute capability ('>=8.0').",
     "gpu_exclusive: no GPU test of another pytest-xdist worker runs on this worker's GPU meanwhile.",
     "gpu_leak(allow=0): fails if more GPU memory than this stays allocated after the test.",
+    "gpu_peak(limit=None, tolerance=0): fails if more GPU memory is in use at once than this, or than the baseline's file has.",
 )
 
 # CUDA_VISIBLE_DEVICES when the run began.
 MASK = pytest.StashKey["str | None"]()
 
-_NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report")
+_NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report", "update", "peak")
 
 
 def given(config: pytest.Config, name: str) -> Any:
@@ -33,7 +34,7 @@ def _key(config: pytest.Config, name: str) -> Any:
 
 
 def is_plain(config: pytest.Config) -> bool:
-    """Whether a run sets none of the options."""
+    """Whether a run sets none of the options and keys: marks named as ours are somebody else's then, and nothing is shared."""
     return not any(given(config, name) for name in _NAMES)
 
 
@@ -67,6 +68,23 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="Show the GPU memory of each test that used any.",
     )
+    group.addoption(
+        "--gpuconf-update",
+        dest="gpuconf_update",
+        action="store_true",
+        default=None,
+        help="Write the peaks of this run's tests with the mark gpu_peak to the baseline's file, gpuconf-memory.json.",
+    )
+    group.addoption(
+        "--gpuconf-peak",
+        dest="gpuconf_peak",
+        metavar="SIZE",
+        help="Fail tests that have more GPU memory in use at once than this, such as 6GiB.",
+    )
+    parser.addini("gpuconf_update", "write the peaks of tests to the baseline's file", type="bool", default=False)
+    parser.addini("gpuconf_peak", "the most GPU memory that a test may have in use at once", default="")
+    parser.addini("gpuconf_baseline", "the baseline's file, from the root of the suite", default="gpuconf-memory.json")
+    parser.addini("gpuconf_tolerance", "the part by which a peak may be higher than the baseline's, such as 5%", default="")
     parser.addini("gpuconf", "GPU tests: auto, sim, required or off", default="")
     parser.addini("gpuconf_sim", "GPUs to simulate, such as 2xH100-80GB", default="")
     parser.addini("gpuconf_per_worker", "GPU memory of each pytest-xdist worker", default="")

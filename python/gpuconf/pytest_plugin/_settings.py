@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from .._core import texts
+from .._typing import Any
 from ._options import given
 
 MODES = ("auto", "sim", "required", "off")
@@ -20,18 +21,43 @@ class Settings:
         self.machine: str = given(config, "sim") or ""
         self.fail_on_cuda_at_collection = bool(given(config, "fail_on_cuda_at_collection"))
         self.report = bool(given(config, "report"))
+        self.update = bool(given(config, "update"))
+        self.peak = self._peak(given(config, "peak"))
+        self.baseline = config.rootpath / str(config.getini("gpuconf_baseline"))
+        self.tolerance = self._tolerance(config.getini("gpuconf_tolerance"))
         self.per_worker: int = 0  # bytes; 0 for none
         self.fraction: float = 0.0  # of a GPU's memory; 0 for none
-        # Whether the suite or its user chose anything: then marks that the suite registers itself mean what they mean here.
-        self.chosen = bool(given(config, "mode") or self.machine or given(config, "per_worker"))
         if self.mode not in MODES:
-            raise pytest.UsageError(f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}")
+            raise pytest.UsageError(
+                f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}; --gpuconf-sim=2xT4 simulates GPUs"
+            )
         if self.machine and self.mode in ("off", "required"):
             raise pytest.UsageError(f"--gpuconf-sim simulates GPUs and cannot be used with --gpuconf={self.mode}")
         if self.machine:
             self.mode = "sim"
         if given(config, "per_worker"):
             self._share(str(given(config, "per_worker")))
+
+    @staticmethod
+    def _peak(text: Any) -> int | None:
+        if not text:
+            return None
+        from .. import errors
+        from .._core import sizes
+
+        try:
+            return sizes.limit_bytes(str(text))
+        except errors.GpuconfError:
+            raise pytest.UsageError(f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'") from None
+
+    @staticmethod
+    def _tolerance(text: Any) -> float:
+        from ._marks import MarkError, tolerance
+
+        try:
+            return tolerance("gpuconf_tolerance", text) if text else 0.0
+        except MarkError as error:
+            raise pytest.UsageError(str(error)) from None
 
     def _share(self, text: str) -> None:
         from .. import errors

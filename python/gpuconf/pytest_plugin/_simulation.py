@@ -16,7 +16,7 @@ from .. import errors, memory
 from .._core import abi, runtime
 from .._core.native import loaded
 from ..machine import simulate as machine
-from . import _leaks, _walk, _workers
+from . import _failing, _leaks, _walk, _workers
 
 
 @contextmanager
@@ -28,8 +28,11 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
     def simulate(spec: str | None) -> machine.Simulation:
         __tracebackhide__ = True  # the test's own line is what is wrong
         _clean(config, bool(entered))
+        failure = _failing.of_run(config)
+        if failure is not None:
+            failure.settle()
         try:
-            simulation = machine.simulate(spec)
+            simulation = machine.simulate_buffers(spec)
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
         # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.
@@ -42,10 +45,15 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         walker = _walk.walker_of(config)
         if walker is not None:
             walker.rearm()
+        if failure is not None:
+            failure.go_on()
         return simulation
 
     yield simulate
     runtime.other_machines_masks.difference_update(masks)
+    failure = _failing.of_run(config)
+    if failure is not None:
+        failure.settle()
     if entered:
         _clean(config, True)
         entered[0].__exit__(None, None, None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -15,8 +16,6 @@ _MOST_LINES = 20
 
 def header(config: pytest.Config) -> str | None:
     """Return the line of the header; None if nothing was chosen."""
-    import os
-
     chosen = settings(config)
     if chosen.mode == "sim":
         return f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')}"
@@ -25,7 +24,7 @@ def header(config: pytest.Config) -> str | None:
 
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """List leaks, and with --gpuconf-report the memory of tests."""
-    leaks, peaks = [], {}
+    leaks, peaks, missing, failed = [], {}, [], []
     for reports in reporter.stats.values():
         for report in reports:
             if getattr(report, "when", None) != "teardown":
@@ -33,6 +32,10 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
             found = dict(report.user_properties)
             if "gpuconf.leak" in found:
                 leaks.append((found["gpuconf.leaked_bytes"], report.nodeid, found["gpuconf.leak"]))
+            if "gpuconf.no_baseline" in found:
+                missing.append(report.nodeid)
+            if "gpuconf.peak" in found:
+                failed.append((report.location, found["gpuconf.peak"]))
             if "gpuconf.peak_bytes" in found:
                 peaks[report.nodeid] = found["gpuconf.peak_bytes"], found.get("gpuconf.leaked_bytes", 0)
     if leaks:
@@ -49,6 +52,13 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
             for nodeid, (peak, left) in sorted(peaks.items(), key=lambda one: (-one[1][0], one[0]))
         ]
         _lines(reporter, lines, len(lines))
+    if missing:
+        these = f"{len(missing)} tests" if len(missing) > 1 else missing[0]
+        name = settings(config).baseline.name
+        reporter.write_line(f"gpuconf: no baseline in {name} for {these} on this GPU: --gpuconf-update writes it")
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for (file, line, _), text in failed:
+            reporter.write_line(f"::error file={file},line={(line or 0) + 1},title=GPU memory::{text}")
     if "gpuconf.pytest_plugin._workers" in sys.modules:
         from ._workers import problem
 

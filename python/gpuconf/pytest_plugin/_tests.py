@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from .. import errors
 from .._core.native import loaded
 from .._typing import Any
-from . import _devices, _leaks, _workers
-from ._marks import MarkError, need_of, requires_gpu, sizes_text
+from . import _baselines, _devices, _leaks, _limits, _workers
+from ._failing import PASSED
+from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
 from ._settings import settings
+from ._walk import STEP
 
 _LOCK = pytest.StashKey[Any]()  # the lock of the GPU, or None
 
@@ -22,6 +25,7 @@ class Tests:
 
     def __init__(self) -> None:
         self._begun: pytest.Item | None = None
+        self._entries: dict[str, dict[str, dict[str, Any]]] = {}  # of the baseline's file
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -76,9 +80,18 @@ class Tests:
         report = yield
         if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(item.config).file = str(item.path)
+        if call.when == "call":
+            item.stash[PASSED] = report.passed
         if call.when == "teardown" and loaded():
             _look(item, report)
         return report
+
+    def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+        """Let go of the memory that the traceback of a failed subtest or collector holds."""
+        if call.excinfo is not None and _leaks.uses_gpu() and not node.config.getoption("usepdb", False):
+            _leaks.drop_locals(call.excinfo.value)
+            _leaks.watch_of(node.config).file = str(node.path)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
@@ -91,6 +104,18 @@ class Tests:
             return (yield)
         finally:
             watch.fixture_is_set_up(id(fixturedef), before)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Collect the new entries of the baseline's file, from the workers too."""
+        found = dict(report.user_properties).get(_baselines.ENTRY)
+        if found and report.when == "teardown" and report.passed:
+            where, entry = json.loads(str(found))
+            self._entries.setdefault(report.nodeid, {})[where] = entry
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the baseline's file."""
+        if self._entries and not hasattr(session.config, "workerinput"):
+            _baselines.of_run(session.config).update(self._entries)
 
     @pytest.hookimpl
     def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
@@ -124,13 +149,19 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     """Compare what is in use after a test with what was before."""
     watch = _leaks.watch_of(item.config)
     leaked = watch.end()
-    if settings(item.config).report and watch.peak > watch.start:
-        _set_property(report, "gpuconf.peak_bytes", watch.peak)
+    if settings(item.config).report and watch.peaks.most:
+        _set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
+    try:
+        need = need_of(item)
+    except MarkError:
+        need = None
     if leaked:
-        _report(item, report, leaked)
+        _report(item, report, leaked, need)
+    if not item.stash.get(STEP, 0):
+        _limits.look(item, report, need, watch)
 
 
-def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holdings) -> None:
+def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holdings, need: Need | None) -> None:
     sites = _leaks.watch_of(item.config).call_sites
     lines = [_leaks.line(key, *held, sites.get(key, [])) for key, held in sorted(leaked.items())]
     total = _leaks.total_bytes(leaked)
@@ -138,10 +169,6 @@ def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holding
     _set_property(report, "gpuconf.leaked_blocks", sum(blocks for _, blocks in leaked.values()))
     report.sections.append(("GPU memory left allocated", "\n".join(lines)))
     report.user_properties.append(("gpuconf.leak", "; ".join(lines)))
-    try:
-        need = need_of(item)
-    except MarkError:
-        return
     if need is not None and need.allowed is not None and total > need.allowed and report.passed:
         report.outcome = "failed"
         allowed = f", and gpu_leak allows {sizes_text(need.allowed)}" if need.allowed else ""

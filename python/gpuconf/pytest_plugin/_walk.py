@@ -13,14 +13,27 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from .._core import injected
-from . import _leaks
+from . import _leaks, _ours
 
+_NONE = pytest.StashKey[bool]()  # whether the test has allocated nothing
 STEP = pytest.StashKey[int]()  # the number of the allocation that fails; 0: none
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, in any library."""
+    """Whether an exception says that memory ran out, in any library. A group does if all of its exceptions do."""
+    grouped = getattr(error, "exceptions", None)  # of an ExceptionGroup, that of Python 3.11 or the one that anyio has for 3.10
+    if isinstance(grouped, tuple) and grouped:
+        return all(map(is_out_of_memory, grouped))
     return isinstance(error, MemoryError) or " out of memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+
+
+def _refusal(item: pytest.Item) -> str:
+    """Return why a test cannot be walked, "" if it can."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        return "cannot walk a test with @given, which Hypothesis repeats itself: give this test fixed values"
+    if "benchmark" in getattr(item, "fixturenames", ()) and item.config.pluginmanager.has_plugin("benchmark"):
+        return "cannot walk a test with the fixture benchmark, which would time the failing runs: use two tests"
+    return ""
 
 
 class Walker:
@@ -33,7 +46,7 @@ class Walker:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run the steps, then leave the ordinary run to pytest, or report the step that failed."""
-        if "gpu_oom_each" not in getattr(item, "fixturenames", ()):
+        if "gpu_oom_each" not in _ours.fixtures(item) or _refusal(item):
             return None
         n = 0
         while True:
@@ -45,6 +58,7 @@ class Walker:
                 return True
             if not self._fired or any(report.skipped for report in reports):
                 item.stash[STEP] = 0
+                item.stash[_NONE] = n == 1 and not any(report.skipped for report in reports)
                 return None  # the ordinary run
 
     def _report(self, item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport], n: int) -> None:
@@ -61,12 +75,22 @@ class Walker:
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Refuse a test that cannot be walked."""
+        why = _refusal(item) if "gpu_oom_each" in _ours.fixtures(item) else ""
+        if why:
+            pytest.fail(f"gpu_oom_each {why}", pytrace=False)
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> object:
         """Make an allocation of the test's own code fail, and accept that the test ends with that error."""
         n = item.stash.get(STEP, 0)
         if not n:
-            return (yield)
+            result = yield
+            if item.stash.get(_NONE, False):
+                item.warn(pytest.PytestWarning("gpuconf: gpu_oom_each made no allocation fail: the test makes none"))
+            return result
         self._fired, self._n = False, n
         injected.fail_allocation(n)
         try:

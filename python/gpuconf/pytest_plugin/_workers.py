@@ -16,12 +16,8 @@ import sys
 import pytest
 
 from .._typing import Any
-from ._options import MASK
+from ._options import MASK, is_plain
 from ._settings import DEFAULT_MACHINE, settings
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
 
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
 _PROBE = """
@@ -132,7 +128,7 @@ def may_have_gpus() -> bool:
 
 def cards_of(config: pytest.Config) -> Cards | None:
     """Return the GPUs of the controller's workers, None if they are not to be shared."""
-    if settings(config).mode == "off":
+    if is_plain(config) or settings(config).mode == "off":
         return None
     if _CARDS not in config.stash:
         simulate_if_chosen(config)  # before the options are all read, for -n auto
@@ -154,13 +150,13 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         return
     spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
-    from ..machine.simulate import simulate
+    from ..machine.simulate import simulate_buffers
     from ..sharing._simulated_cards import of_program
 
     try:
-        simulate(spec)
+        simulate_buffers(spec)
         shared = of_program(spec)
-        simulate(None)
+        simulate_buffers(None)
     except (errors.InvalidArgumentError, errors.FailedPreconditionError, errors.UnavailableError) as error:
         raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}

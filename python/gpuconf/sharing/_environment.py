@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
+from .. import errors
 from ._frameworks_environment import LeasedCard, of_frameworks
 
-STARTUP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_startup")
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+STARTUP = os.path.join(_PACKAGE, "_startup")
+SIMULATOR = os.path.join(_PACKAGE, "_simulator")
 
 
 def of_program(
@@ -29,6 +33,7 @@ def of_program(
         found["GPUCONF_ALLOW_GROWTH"] = "true" if growth else "false"
     if simulate:
         found["GPUCONF_SIMULATE"] = simulate
+        found.update(of_simulation(environ))
     found["PYTHONPATH"] = python_path(environ)
     return found
 
@@ -37,7 +42,37 @@ def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) ->
     """Return the variables that limit this process and its children: those of a program that need no startup code."""
     found = of_program(cards, limit, simulate=simulate)
     del found["PYTHONPATH"]
+    for name in of_simulation():
+        found.pop(name, None)  # read when a program starts
     return found
+
+
+def of_simulation(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables by which a program finds the simulated driver.
+
+    JAX begins with a look at the versions of CUDA's libraries. CUPTI, which it asks, calls itself without end on a driver that
+    has no tables without a name (cuGetExportTable). Without the look JAX goes on to its CPU backend.
+    """
+    return {
+        "LD_LIBRARY_PATH": loader_path(environ),
+        "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": environ.get("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1"),
+    }
+
+
+def loader_path(environ: Mapping[str, str] = os.environ) -> str:
+    """Return an ``LD_LIBRARY_PATH`` with which every program finds the simulated driver and NVML by their names.
+
+    Empty elements, which mean the working directory, are left out. Raises FailedPreconditionError if the loader would not take the
+    package's folder for one folder.
+    """
+    wrong = sorted(set(SIMULATOR) & set(":;$"))
+    if wrong:
+        raise errors.FailedPreconditionError(
+            f"no program can find the simulated driver in {SIMULATOR}: {' and '.join(wrong)} is no part of a name in "
+            "LD_LIBRARY_PATH. Install gpuconf in a folder without it"
+        )
+    before = [entry for entry in re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")) if entry and entry != SIMULATOR]
+    return ":".join([SIMULATOR, *before])
 
 
 def python_path(environ: Mapping[str, str] = os.environ) -> str:

@@ -29,7 +29,7 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
 
     batches = json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))
     for batch in batches:
-        for policy in policies:
+        for policy in (name.replace("auto", "virtual") for name in policies):
             if policy in ("virtual", "pytorch-expandable") and not batch["virtual"]:
                 raise errors.InvalidArgumentError(
                     f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"

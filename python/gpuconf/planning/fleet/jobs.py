@@ -9,7 +9,12 @@ from collections import namedtuple
 from ... import errors
 from ..._core.table import Table
 from ..._typing import Any
+from ...memory._record import Recording
+from ...memory._trace import Trace, load_trace
 from ..plan import Plan, plan
+
+AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
+_MIB = 1 << 20
 
 
 class Need(Table, namedtuple("Need", ["gpus", "limit", "policy", "settings", "curve"], defaults=((),))):
@@ -20,13 +25,17 @@ class Need(Table, namedtuple("Need", ["gpus", "limit", "policy", "settings", "cu
     gpus: int
     limit: int  # in bytes; the same for each GPU, as `gpuconf run --memory` sets it
     policy: str  # the one that needs the least
-    settings: str  # as in PlanResult
+    settings: str  # of PYTORCH_CUDA_ALLOC_CONF, with which the job has that policy below `gpuconf run`
     curve: tuple[tuple[float, int], ...]  # with phases: until when, in seconds since the start, at most how many bytes are in use
 
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     """Replay a trace: a file, a Trace or a Recording. ``phases`` adds the curve."""
-    found = plan(trace, policy=policies)
+    taken: Trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    of_pytorch = bool(taken._recorded or taken._incomplete)
+    if policies == (AUTO,):
+        policies = ("pytorch" if of_pytorch and not taken._settings.get("expandable_segments") else "virtual",)
+    found = plan(taken, policy=policies)
     if not found.results:
         return Need(1, 1 << 20, policies[0], "")  # no allocations; the smallest limit there is
     best: Need | None = None
@@ -35,8 +44,43 @@ def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
         worst = max(results, key=lambda result: result.least_limit)
         if best is None or worst.least_limit < best.limit:
             best = Need(len(results), worst.least_limit, policy, worst.settings)
+            if of_pytorch:
+                best = _below_run(best, taken)
     assert best is not None
     return best._replace(curve=_curve(found, best)) if phases else best
+
+
+def _below_run(need: Need, trace: Trace) -> Need:
+    """Return what a job of PyTorch needs below ``gpuconf run``, with the settings that select the policy.
+
+    PyTorch keeps its allocator there, and its segments are gpuconf's; with expandable segments, gpuconf replaces it.
+    """
+    if need.policy in ("virtual", "regions"):
+        return need._replace(settings="expandable_segments:True")
+    if need.policy == "pytorch-expandable":
+        replaced = plan(trace, policy="virtual").results
+        return need._replace(limit=max(need.limit, *(result.least_limit for result in replaced)))
+    recorded = _as_text(trace._settings)
+    return need._replace(settings=",".join(filter(None, (recorded, need.settings))))
+
+
+def _as_text(settings: dict[str, Any]) -> str:
+    """Return what PYTORCH_CUDA_ALLOC_CONF had when a snapshot was recorded, as far as it is not PyTorch's default."""
+    sizes = {
+        "max_split_size": "max_split_size_mb",
+        "max_non_split_rounding_size": "max_non_split_rounding_mb",
+        "large_segment_size": "large_segment_size_mb",
+    }
+    parts = [f"{name}:{settings[key] // _MIB}" for key, name in sizes.items() if settings.get(key)]
+    if settings.get("garbage_collection_threshold"):
+        parts.append(f"garbage_collection_threshold:{settings['garbage_collection_threshold']:g}")
+    divisions = settings.get("roundup_power2_divisions") or [0]
+    if len(set(divisions)) == 1:
+        parts += [f"roundup_power2_divisions:{divisions[0]}"] if divisions[0] > 1 else []
+    else:
+        steps = ",".join(f"{1 << i}:{max(n, 1)}" for i, n in enumerate(divisions))
+        parts.append(f"roundup_power2_divisions:[{steps.rpartition(',')[0]},>:{max(divisions[-1], 1)}]")
+    return ",".join(parts)
 
 
 def _curve(found: Plan, best: Need) -> tuple[tuple[float, int], ...]:

@@ -20,7 +20,7 @@ from ..plan import check_policies
 from . import leases
 from . import phases as _phases
 from .cards import FleetGpus, parse
-from .jobs import Need
+from .jobs import AUTO, Need
 from .replays import replay
 
 SCHEMA = 1
@@ -50,9 +50,10 @@ def _command(need: Need, phases: bool) -> str:
     settings = f"PYTORCH_CUDA_ALLOC_CONF={shlex.quote(need.settings)} " if need.settings else ""
     gpus = f" --gpus {need.gpus}" if need.gpus > 1 else ""
     limit = f"{need.limit // _MIB}MiB"
+    growth = " --no-growth" if need.policy == "regions" else ""
     if phases:  # the limits of a card's jobs may add up to more than its memory, so they cannot be leases
         return f"{settings}GPUCONF_MEMORY_LIMIT={limit} gpuconf run --"
-    return f"{settings}gpuconf run --memory {limit}{gpus} --"
+    return f"{settings}gpuconf run --memory {limit}{gpus}{growth} --"
 
 
 class FleetCard(Table, namedtuple("FleetCard", ["gpu", "number", "memory", "used", "jobs"])):
@@ -210,7 +211,7 @@ def _count(number: int, noun: str) -> str:
 def plan_fleet(
     jobs: str | os.PathLike[str] | Iterable[Any] | Mapping[str, Any],
     fleet: str,
-    policy: str | Iterable[str] = "virtual",
+    policy: str | Iterable[str] = AUTO,
     reserve: int | str = RESERVE,
     phases: bool = False,
     dask: Any = None,
@@ -221,8 +222,9 @@ def plan_fleet(
     recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of :func:`gpuconf.simulate`.
 
     The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the CUDA context
-    and for what libraries take outside of their allocators; at least what a lease takes for the context. With several policies,
-    the one that needs the least counts. A job
+    and for what libraries take outside of their allocators; at least what a lease takes for the context. By default the policy is
+    what ``gpuconf run`` gives a job: ``"pytorch"`` for a snapshot that PyTorch recorded, and ``"virtual"`` for other traces. With
+    several policies, the one that needs the least counts. A job
     whose trace has several logical GPUs takes that many cards, and the same limit on each.
 
     Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
@@ -252,7 +254,7 @@ def find(
 ) -> FleetPlan:
     """Do what plan_fleet does, with progress."""
     refuse_in_child()
-    policies = tuple(check_policies(policy))
+    policies = (AUTO,) if policy == AUTO else tuple(check_policies(policy))
     if not policies:
         raise errors.InvalidArgumentError("policy must name at least one policy")
     gpus = parse(fleet, policies)  # loads the core, which must precede all imports

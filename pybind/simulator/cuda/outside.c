@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory outside of the arenas: of pools, of graphs, CUDA 2's 32-bit addresses, and what is mapped of external memory. */
+#include "outside.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PAGE = 4096 };
+
+int within_outside(uint64_t addr, uint64_t bytes) {
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
+		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
+			return 1;
+	return 0;
+}
+
+int find_outside(uint64_t addr, struct place *out) {
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
+		if (inside(addr, 1, one->range)) {
+			*out = (struct place){.range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
+			return 1;
+		}
+	return 0;
+}
+
+int count_outside(void) {
+	int count = 0;
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
+		count += one->kind != GRAPH_MEMORY;
+	return count;
+}
+
+struct outside *add_outside(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
+	const int access = PROT_READ | PROT_WRITE;
+	uint64_t addr = kind != LOW_MEMORY ? take_range(bytes, GRANULE, access) : 0;
+	if (kind == LOW_MEMORY && bytes > 0) {
+		void *at = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+		addr = at == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)at;
+	}
+	if (addr == 0)
+		return NULL;
+	struct outside *new = calloc(1, sizeof *new);
+	*new = (struct outside){.range = {addr, bytes}, .gpu = gpu, .kind = kind, .next = m->outside};
+	m->outside = new;
+	watch_host_memory();
+	return new;
+}
+
+uint64_t add_graph_memory(uint64_t bytes, int gpu) {
+	struct outside *new = add_outside(bytes, gpu, GRAPH_MEMORY, 0);
+	return new == NULL ? 0 : new->range.addr;
+}
+
+/* A part of a file in the place of anonymous pages. */
+struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, enum outside_kind kind) {
+	uint64_t begin = offset / PAGE * PAGE, length = (offset + bytes + PAGE - 1) / PAGE * PAGE - begin;
+	uint64_t addr = take_range(length, GRANULE, PROT_READ | PROT_WRITE);
+	if (addr == 0)
+		return NULL;
+	if (mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) == MAP_FAILED) {
+		give_range(addr);
+		return NULL;
+	}
+	struct outside *new = calloc(1, sizeof *new);
+	*new = (struct outside){.range = {addr + offset - begin, bytes}, .pages = {addr, length}, .offset = offset, .gpu = gpu, .kind = kind, .next = m->outside};
+	m->outside = new;
+	watch_host_memory();
+	return new;
+}
+
+/* What is mapped of a file goes back to it, and what a pool of this process has there, to the host. */
+static void unmap(const struct outside *gone) {
+	const struct pool *pool = gone->pool;
+	if (pool != NULL && pool->file > 0 && !pool->imported)
+		fallocate(pool->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)gone->offset, (off_t)gone->pages.bytes);
+	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	give_range(gone->pages.addr);
+	if (gone->part != NULL)
+		release_part(gone->part);
+}
+
+/* It stays mapped: a stale pointer reads garbage but never faults. */
+void drop_outside(struct outside **at) {
+	struct outside *gone = *at;
+	if (gone->pages.bytes > 0)
+		unmap(gone);
+	else
+		give_range(gone->range.addr);
+	if (gone->kind == POOL_MEMORY)
+		gone->pool->used -= charge(gone->range.bytes);
+	if (gone->kind == LOW_MEMORY) {
+		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
+		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
+	}
+	*at = gone->next;
+	free(gone);
+}
+
+void end_outside(struct context *context) {
+	for (struct outside **at = &m->outside; *at != NULL;)
+		if ((*at)->context != NULL && (*at)->context == context)
+			drop_outside(at);
+		else
+			at = &(*at)->next;
+}
+
+CUresult free_outside(uint64_t addr) {
+	struct outside **at = &m->outside;
+	while (*at != NULL && (*at)->range.addr != addr)
+		at = &(*at)->next;
+	if (*at == NULL)
+		return INVALID_VALUE;
+	if ((*at)->kind == GRAPH_MEMORY)
+		return graph_memory_freed(addr);
+	struct pool *pool = (*at)->pool;
+	drop_outside(at);
+	if (pool != NULL)
+		pool_freed(pool);
+	return SUCCESS;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuBLAS and cuBLASLt. Products compute nothing: functions.h has most of them. */
+#include "unmarked.h"
+
+#include "arguments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALLOC_FAILED = 3, BLAS_INVALID_VALUE = 7, NOT_SUPPORTED_HERE = 15, INTERNAL_ERROR = 14 };
+
+EXPORT const char *cublasGetStatusName(int status) {
+	switch (status) {
+	case SUCCESS:
+		return "CUBLAS_STATUS_SUCCESS";
+	case ALLOC_FAILED:
+		return "CUBLAS_STATUS_ALLOC_FAILED";
+	case BLAS_INVALID_VALUE:
+		return "CUBLAS_STATUS_INVALID_VALUE";
+	case NOT_SUPPORTED_HERE:
+		return "CUBLAS_STATUS_NOT_SUPPORTED";
+	default:
+		return "CUBLAS_STATUS_INTERNAL_ERROR";
+	}
+}
+
+EXPORT const char *cublasGetStatusString(int status) {
+	return status == SUCCESS ? "success" : status == NOT_SUPPORTED_HERE ? "the requested functionality is not supported" : "an internal operation failed";
+}
+
+#define OBJECT(create, destroy) \
+	EXPORT int create(void **out) { return make(out, 64) ? SUCCESS : ALLOC_FAILED; } \
+	EXPORT int destroy(void *object) { \
+		free(object); \
+		return SUCCESS; \
+	}
+OBJECT(cublasCreate_v2, cublasDestroy_v2)
+OBJECT(cublasLtCreate, cublasLtDestroy)
+OBJECT(cublasLtMatmulDescCreate, cublasLtMatmulDescDestroy)
+OBJECT(cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceDestroy)
+OBJECT(cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy)
+
+EXPORT int cublasSetStream_v2(struct follower *handle, void *stream) {
+	handle->stream = stream;
+	return SUCCESS;
+}
+
+EXPORT int cublasSetPointerMode_v2(struct follower *handle, int mode) {
+	handle->mode = mode;
+	return SUCCESS;
+}
+
+EXPORT int cublasGetPointerMode_v2(const struct follower *handle, int *mode) {
+	*mode = handle->mode;
+	return SUCCESS;
+}
+
+EXPORT int cublasSetMathMode(struct follower *handle, int mode) {
+	handle->math = mode;
+	return SUCCESS;
+}
+
+EXPORT int cublasGetMathMode(const struct follower *handle, int *mode) {
+	*mode = handle->math;
+	return SUCCESS;
+}
+
+/* The batched solvers say that they succeeded: some on the host, some on the card for each matrix. */
+#define SOLVES(name, host, card, count) \
+	EXPORT int name(ARGUMENTS) { \
+		if (computes(#name) != SUCCESS) \
+			return NOT_SUPPORTED_HERE; \
+		if (host != 0) \
+			NOTHING_TO(int, host); \
+		return succeed((const struct follower *)a0, card, (int)count) == SUCCESS ? SUCCESS : INTERNAL_ERROR; \
+	}
+#define ALL(name, ...) SOLVES(cublasS##name, __VA_ARGS__) SOLVES(cublasD##name, __VA_ARGS__) SOLVES(cublasC##name, __VA_ARGS__) SOLVES(cublasZ##name, __VA_ARGS__)
+ALL(getrfBatched, 0, a5, a6)
+ALL(getrsBatched, a9, 0, 0)
+ALL(geqrfBatched, a6, 0, 0)
+ALL(gelsBatched, a9, a10, a11)
+
+/* Vectors and matrices that are copied have values: of elements, in columns of a leading dimension. */
+static int copy(int64_t rows, int64_t columns, int64_t element, const char *from, int64_t from_leading, char *to, int64_t to_leading, void *stream) {
+	int result = begin();
+	if (rows < 0 || columns < 0 || element <= 0 || from_leading < 1 || to_leading < 1)
+		return BLAS_INVALID_VALUE;
+	for (int64_t i = 0; result == SUCCESS && i < columns; i++)
+		result = copy_async(to + i * to_leading * element, from + i * from_leading * element, (size_t)(rows * element), stream);
+	return result == SUCCESS ? SUCCESS : INTERNAL_ERROR;
+}
+
+#define COPIES(name) \
+	EXPORT int cublas##name##VectorAsync(int count, int element, const void *from, int from_step, void *to, int to_step, void *stream) { \
+		return copy(1, count, element, from, from_step, to, to_step, stream); \
+	} \
+	EXPORT int cublas##name##MatrixAsync(int rows, int columns, int element, const void *from, int from_leading, void *to, int to_leading, void *stream) { \
+		return copy(rows, columns, element, from, from_leading, to, to_leading, stream); \
+	}
+COPIES(Set)
+COPIES(Get)
+
+EXPORT size_t cublasLtGetVersion(void) { return (size_t)versions.cublas; }
+
+/* One algorithm, which needs no workspace. The layout is cublasLtMatmulHeuristicResult_t's. */
+struct heuristic {
+	uint64_t algorithm[8];
+	size_t workspace;
+	int state;
+	float waves;
+	int reserved[4];
+};
+
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int most, struct heuristic *out, int *count) {
+	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)preference;
+	*count = most > 0;
+	if (most > 0)
+		memset(out, 0, sizeof *out);
+	return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulAlgoCheck(void *handle, void *product, void *a, void *b, void *c, void *d, void *algorithm, struct heuristic *out) {
+	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)algorithm;
+	memset(out, 0, sizeof *out);
+	return SUCCESS;
+}
+
+EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *out, size_t bytes, size_t *written) {
+	(void)algorithm, (void)attribute;
+	memset(out, 0, bytes);
+	if (written != NULL)
+		*written = bytes;
+	return SUCCESS;
+}

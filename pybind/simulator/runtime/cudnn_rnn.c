@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuDNN's recurrent networks: where each weight is in the weight space, and how large that and the others are.
+ *
+ * The space has the matrices of each layer and direction (of the input's gates, of the recurrent ones, of a projection), and then the biases in
+ * the same order. Nothing is padded: cuDNN's documentation gives the shapes, and PyTorch checks that the gates of a matrix are adjacent.
+ */
+#include "cudnn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LSTM = 2, GRU = 3, NO_BIAS = 0, INPUT_BIAS = 1, TWO_BIASES = 2, RECURRENT_BIAS = 3, SKIPPED_INPUT = 1, TRAINING = 1 };
+
+struct rnn {
+	int mode, bias, directions, skips_input, type, input, hidden, projection, layers;
+};
+
+struct sequences {
+	int type, layout, most, batch, vector;
+	int64_t steps; /* of all sequences */
+};
+
+EXPORT int cudnnCreateRNNDescriptor(void **out) { return cudnn_create(out, sizeof(struct rnn)); }
+
+EXPORT int cudnnCreateRNNDataDescriptor(void **out) { return cudnn_create(out, sizeof(struct sequences)); }
+
+EXPORT int cudnnDestroyRNNDescriptor(void *object) {
+	free(object);
+	return SUCCESS;
+}
+
+EXPORT int cudnnDestroyRNNDataDescriptor(void *object) {
+	free(object);
+	return SUCCESS;
+}
+
+EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, int bias, int direction, int input_mode, int type, int precision, int math,
+                                    int input, int hidden, int projection, int layers, const void *dropout, unsigned flags) {
+	(void)algorithm, (void)precision, (void)math, (void)dropout, (void)flags;
+	if (rnn == NULL)
+		return CUDNN_NULL_POINTER;
+	if (mode < 0 || mode > GRU || input <= 0 || hidden <= 0 || layers <= 0 || projection < 0 || projection > hidden)
+		return CUDNN_BAD_PARAM;
+	if (projection == 0)
+		projection = hidden;
+	*rnn = (struct rnn){mode, bias, 1 + (direction == 1), input_mode == SKIPPED_INPUT, type, input, hidden, projection, layers};
+	return SUCCESS;
+}
+
+EXPORT int cudnnSetRNNDataDescriptor(struct sequences *data, int type, int layout, int most, int batch, int vector, const int *lengths, const void *filling) {
+	(void)filling;
+	if (data == NULL || lengths == NULL)
+		return CUDNN_NULL_POINTER;
+	if (most <= 0 || batch <= 0 || vector <= 0)
+		return CUDNN_BAD_PARAM;
+	*data = (struct sequences){type, layout, most, batch, vector, 0};
+	for (int i = 0; i < batch; i++)
+		data->steps += lengths[i];
+	return SUCCESS;
+}
+
+static int gates(const struct rnn *rnn) { return rnn->mode == LSTM ? 4 : rnn->mode == GRU ? 3 : 1; }
+
+static int biases(const struct rnn *rnn) { return rnn->bias == NO_BIAS ? 0 : rnn->bias == TWO_BIASES ? 2 : 1; }
+
+/* The columns of an input's matrix; 0 where the input is not multiplied. */
+static int64_t columns(const struct rnn *rnn, int pseudo) {
+	if (pseudo < rnn->directions)
+		return rnn->skips_input ? 0 : rnn->input;
+	return (int64_t)rnn->projection * rnn->directions;
+}
+
+/* Elements of a layer's matrices in one direction. */
+static int64_t matrices(const struct rnn *rnn, int pseudo) {
+	int64_t projected = rnn->projection < rnn->hidden ? (int64_t)rnn->projection * rnn->hidden : 0;
+	return gates(rnn) * rnn->hidden * (columns(rnn, pseudo) + rnn->projection) + projected;
+}
+
+/* The elements before a layer's matrices, or all for the number of layers and directions. */
+static int64_t before(const struct rnn *rnn, int pseudo) {
+	int64_t sum = 0;
+	for (int i = 0; i < pseudo; i++)
+		sum += matrices(rnn, i);
+	return sum;
+}
+
+EXPORT int cudnnGetRNNWeightSpaceSize(const void *handle, const struct rnn *rnn, size_t *bytes) {
+	if (handle == NULL || rnn == NULL || bytes == NULL)
+		return CUDNN_NULL_POINTER;
+	int pseudos = rnn->layers * rnn->directions;
+	*bytes = cudnn_element(rnn->type) * (size_t)(before(rnn, pseudos) + (int64_t)pseudos * biases(rnn) * gates(rnn) * rnn->hidden);
+	return SUCCESS;
+}
+
+/* Elements from the begin of the space to a part of it; no rows: there is no such part. */
+struct part {
+	int64_t at, rows, columns;
+};
+
+static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
+	int64_t at = before(rnn, pseudo), each = columns(rnn, pseudo) * rnn->hidden, again = (int64_t)rnn->projection * rnn->hidden;
+	int many = gates(rnn);
+	if (linear < many)
+		return (struct part){at + linear * each, each > 0 ? rnn->hidden : 0, columns(rnn, pseudo)};
+	at += many * each;
+	if (linear < 2 * many)
+		return (struct part){at + (linear - many) * again, rnn->hidden, rnn->projection};
+	return (struct part){at + many * again, linear == 8 && rnn->projection < rnn->hidden ? rnn->projection : 0, rnn->hidden};
+}
+
+static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
+	int many = gates(rnn), recurrent = linear >= many;
+	int64_t at = before(rnn, rnn->layers * rnn->directions) + (int64_t)pseudo * biases(rnn) * many * rnn->hidden;
+	if (linear >= 2 * many || rnn->bias == NO_BIAS || (rnn->bias == INPUT_BIAS && recurrent) || (rnn->bias == RECURRENT_BIAS && !recurrent))
+		return (struct part){0, 0, 0};
+	return (struct part){at + (int64_t)(rnn->bias == RECURRENT_BIAS ? linear - many : linear) * rnn->hidden, rnn->hidden, 1};
+}
+
+static void describe(const struct rnn *rnn, struct part part, const char *space, struct cudnn_tensor *out, const void **address) {
+	if (out != NULL)
+		*out = (struct cudnn_tensor){.type = rnn->type, .dimensions = part.rows > 0 ? 3 : 0, .sizes = {1, (int)part.rows, (int)part.columns},
+		                             .strides = {(int)(part.rows * part.columns), (int)part.columns, 1}};
+	if (address != NULL)
+		*address = part.rows > 0 ? space + (size_t)part.at * cudnn_element(rnn->type) : NULL;
+}
+
+EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, int pseudo, size_t bytes, const void *space, int linear, struct cudnn_tensor *matrix_out,
+                                   const void **matrix_address, struct cudnn_tensor *bias_out, const void **bias_address) {
+	size_t needed;
+	if (handle == NULL || rnn == NULL)
+		return CUDNN_NULL_POINTER;
+	cudnnGetRNNWeightSpaceSize(handle, rnn, &needed);
+	if (pseudo < 0 || pseudo >= rnn->layers * rnn->directions || linear < 0 || linear > 9 || bytes < needed)
+		return CUDNN_BAD_PARAM;
+	describe(rnn, matrix(rnn, pseudo, linear), space, matrix_out, matrix_address);
+	describe(rnn, bias(rnn, pseudo, linear), space, bias_out, bias_address);
+	return SUCCESS;
+}
+
+/*
+ * NVIDIA documents neither size. No kernel needs a workspace here. The reserve space is what the backward pass needs of each step, layer and
+ * direction: the gates, an LSTM's cell or a GRU's recurrent term, and the outputs of the layers below the last. A card's is larger.
+ */
+EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, int mode, const struct sequences *data, size_t *workspace, size_t *reserve) {
+	if (handle == NULL || rnn == NULL || data == NULL)
+		return CUDNN_NULL_POINTER;
+	if (workspace != NULL)
+		*workspace = 0;
+	if (reserve != NULL) {
+		int64_t kept = gates(rnn) + (rnn->mode == LSTM || rnn->mode == GRU);
+		int64_t each = rnn->layers * kept * rnn->hidden + (rnn->layers - 1) * (int64_t)rnn->projection;
+		*reserve = mode == TRAINING ? (size_t)(data->steps * rnn->directions * each) * cudnn_element(rnn->type) : 0;
+	}
+	return SUCCESS;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cuSPARSE: descriptors that keep sizes. Products compute nothing, and need no buffer (NVIDIA documents no sizes). */
+#include "unmarked.h"
+
+#include "arguments.h"
+
+#include <stdlib.h>
+
+enum { ALLOC_FAILED = 2 };
+
+EXPORT const char *cusparseGetErrorString(int status) {
+	static const char *const texts[] = {"success", "initialization error", "out of memory", "invalid value", "architecture mismatch", "mapping error",
+	                                    "kernel launch failure", "internal error", "matrix type not supported", "zero pivot", "operation not supported",
+	                                    "insufficient resources"};
+	return status >= 0 && (size_t)status < sizeof texts / sizeof *texts ? texts[status] : "unknown error";
+}
+
+EXPORT const char *cusparseGetErrorName(int status) { return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED"; }
+
+/* The descriptor of a sparse matrix has its sizes. */
+struct matrix {
+	int64_t rows, columns, elements;
+};
+
+#define OBJECT(create, destroy) \
+	EXPORT int create(void **out) { return make(out, sizeof(struct follower)) ? SUCCESS : ALLOC_FAILED; } \
+	EXPORT int destroy(void *object) { \
+		free(object); \
+		return SUCCESS; \
+	}
+OBJECT(cusparseCreate, cusparseDestroy)
+OBJECT(cusparseCreateMatDescr, cusparseDestroyMatDescr)
+OBJECT(cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info)
+OBJECT(cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info)
+OBJECT(cusparseCreateDnVec, cusparseDestroyDnVec)
+OBJECT(cusparseCreateDnMat, cusparseDestroyDnMat)
+OBJECT(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
+OBJECT(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr)
+OBJECT(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr)
+
+EXPORT int cusparseCreateCsr(void **out, int64_t rows, int64_t columns, int64_t elements) {
+	if (!make(out, sizeof(struct matrix)))
+		return ALLOC_FAILED;
+	*(struct matrix *)*out = (struct matrix){rows, columns, elements};
+	return SUCCESS;
+}
+
+EXPORT int cusparseCreateCoo(void **out, int64_t rows, int64_t columns, int64_t elements) { return cusparseCreateCsr(out, rows, columns, elements); }
+
+EXPORT int cusparseDestroySpMat(void *object) {
+	free(object);
+	return SUCCESS;
+}
+
+EXPORT int cusparseSpMatGetSize(const struct matrix *matrix, int64_t *rows, int64_t *columns, int64_t *elements) {
+	*rows = matrix->rows;
+	*columns = matrix->columns;
+	*elements = matrix->elements;
+	return SUCCESS;
+}
+
+EXPORT int cusparseSetStream(struct follower *handle, void *stream) {
+	handle->stream = stream;
+	return SUCCESS;
+}
+
+#define SETS(name) \
+	EXPORT int name(void) { return SUCCESS; }
+SETS(cusparseSetPointerMode)
+SETS(cusparseSetMatType)
+SETS(cusparseSetMatFillMode)
+SETS(cusparseSetMatDiagType)
+SETS(cusparseSetMatIndexBase)
+SETS(cusparseCsrSetStridedBatch)
+SETS(cusparseCsrSetPointers)
+SETS(cusparseSpMatSetAttribute)
+SETS(cusparseDnMatSetStridedBatch)
+SETS(cusparseSDDMM_preprocess)
+SETS(cusparseSpSV_analysis)
+SETS(cusparseSpSM_analysis)
+
+/* The place of a size in bytes. */
+#define SIZED(name, type, size) \
+	EXPORT int name(ARGUMENTS) { \
+		NOTHING_TO(type, size); \
+		return SUCCESS; \
+	}
+#define ALL(M, name, ...) M(cusparseS##name, __VA_ARGS__) M(cusparseD##name, __VA_ARGS__) M(cusparseC##name, __VA_ARGS__) M(cusparseZ##name, __VA_ARGS__)
+ALL(SIZED, bsrsv2_bufferSize, int, a11)
+ALL(SIZED, bsrsm2_bufferSize, int, a13)
+ALL(SIZED, csrgeam2_bufferSizeExt, size_t, a19)
+SIZED(cusparseXcoosort_bufferSizeExt, size_t, a6)
+SIZED(cusparseXcsrsort_bufferSizeExt, size_t, a6)
+SIZED(cusparseSpMV_bufferSize, size_t, a9)
+SIZED(cusparseSpSV_bufferSize, size_t, a9)
+SIZED(cusparseSpSM_bufferSize, size_t, a10)
+SIZED(cusparseSpMM_bufferSize, size_t, a10)
+SIZED(cusparseSDDMM_bufferSize, size_t, a10)
+SIZED(cusparseSpGEMM_workEstimation, size_t, a11)
+
+/* What computes, and besides has a place for the size of a buffer or of the result: no element. */
+#define COMPUTES_SIZE(name, type, size) \
+	EXPORT int name(ARGUMENTS) { \
+		if (computes(#name) != SUCCESS) \
+			return 10; /* CUSPARSE_STATUS_NOT_SUPPORTED */ \
+		NOTHING_TO(type, size); \
+		return SUCCESS; \
+	}
+COMPUTES_SIZE(cusparseSpGEMM_compute, size_t, a11)
+COMPUTES_SIZE(cusparseXcsrgeam2Nnz, int, a13)
+
+/* -1: no pivot is zero. */
+#define PIVOT(name) \
+	EXPORT int name(const void *handle, const void *info, int *position) { \
+		(void)handle, (void)info; \
+		*position = -1; \
+		return SUCCESS; \
+	}
+PIVOT(cusparseXbsrsv2_zeroPivot)
+PIVOT(cusparseXbsrsm2_zeroPivot)

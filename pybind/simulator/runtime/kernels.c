@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names of kernels, which a library registers when it is loaded: about 30,000 in PyTorch's. A name is made readable at its first use. */
+#include "kernels.h"
+
+#include "unmarked.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A table by address with open addressing, at most half full; its size is a power of two. */
+static struct kernel {
+	const void *function;
+	const char *symbol; /* the library's, while it is loaded */
+	const char *name;
+} *table;
+static size_t size, taken;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct kernel *place(struct kernel *in, size_t many, const void *function) {
+	size_t at = ((uintptr_t)function >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+	for (;; at++)
+		if (in[at & (many - 1)].function == function || in[at & (many - 1)].function == NULL)
+			return &in[at & (many - 1)];
+}
+
+static int grow(void) {
+	size_t many = size == 0 ? 1024 : size * 2;
+	struct kernel *larger = calloc(many, sizeof *larger);
+	if (larger == NULL)
+		return 0;
+	for (size_t i = 0; i < size; i++)
+		if (table[i].function != NULL)
+			*place(larger, many, table[i].function) = table[i];
+	free(table);
+	table = larger;
+	size = many;
+	return 1;
+}
+
+/* The other arguments, such as the device's own name for it, are not needed. */
+EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *symbol) {
+	(void)handle;
+	pthread_mutex_lock(&lock);
+	if (taken * 2 < size || grow()) {
+		struct kernel *kernel = place(table, size, function);
+		taken += kernel->function == NULL;
+		*kernel = (struct kernel){function, symbol, NULL};
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* The C++ runtime's, if the program has one, as PyTorch does. "void at::native::fill<float>(int)" becomes "at::native::fill". */
+static char *readable(const char *symbol) {
+	char *(*demangle)(const char *, char *, size_t *, int *) = (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
+	int status = 0;
+	char *text = demangle != NULL ? demangle(symbol, NULL, NULL, &status) : NULL;
+	if (text == NULL)
+		return strdup(symbol);
+	static const char anonymous[] = "(anonymous namespace)::";
+	for (char *at; (at = strstr(text, anonymous)) != NULL;)
+		memmove(at, at + sizeof anonymous - 1, strlen(at + sizeof anonymous - 1) + 1);
+	text[strcspn(text, "<(")] = 0;
+	char *space = strrchr(text, ' ');
+	if (space != NULL)
+		memmove(text, space + 1, strlen(space + 1) + 1);
+	return text;
+}
+
+const char *kernel_name(const void *function) {
+	const char *name = NULL;
+	pthread_mutex_lock(&lock);
+	struct kernel *kernel = size > 0 ? place(table, size, function) : NULL;
+	if (kernel != NULL && kernel->function != NULL) {
+		char *text = kernel->name == NULL ? readable(kernel->symbol) : NULL;
+		if (text != NULL)
+			kernel->name = counted_name(text);
+		free(text);
+		name = kernel->name;
+	}
+	pthread_mutex_unlock(&lock);
+	return name != NULL ? name : "a kernel";
+}

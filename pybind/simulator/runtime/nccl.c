@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NCCL's communicators: of the ranks of one process, or of processes of this machine. No call waits for other ranks but a split. */
+#include "nccl.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+EXPORT int ncclGetVersion(int *version) {
+	if (version == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	*version = versions.nccl;
+	return SUCCESS;
+}
+
+EXPORT const char *ncclGetErrorString(int result) {
+	static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
+	                                    "remote process exited or there was a network error", "NCCL operation in progress"};
+	return result >= 0 && (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
+}
+
+EXPORT const char *ncclGetLastError(const struct nccl_comm *comm) {
+	return comm != NULL && comm->error == NCCL_REMOTE ? "a simulated rank ended or was aborted before it reached this operation" : "";
+}
+
+EXPORT int ncclGetUniqueId(struct nccl_id *id) {
+	if (id == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	memset(id, 0, sizeof *id);
+	return getrandom(id, 32, 0) == 32 ? SUCCESS : NCCL_SYSTEM;
+}
+
+EXPORT int ncclCommInitRank(struct nccl_comm **out, int ranks, struct nccl_id id, int rank) {
+	if (out == NULL || ranks < 1 || rank < 0 || rank >= ranks)
+		return NCCL_INVALID_ARGUMENT;
+	if (begin() != SUCCESS)
+		return NCCL_UNHANDLED_CUDA;
+	struct nccl_comm *comm = calloc(1, sizeof *comm);
+	if (comm == NULL)
+		return NCCL_SYSTEM;
+	comm->id = id;
+	comm->ranks = ranks;
+	comm->rank = rank;
+	pthread_mutex_init(&comm->lock, NULL);
+	pthread_cond_init(&comm->turn, NULL);
+	int result = nccl_attach(comm);
+	if (result != SUCCESS) {
+		free(comm);
+		return result;
+	}
+	*out = comm;
+	return SUCCESS;
+}
+
+EXPORT int ncclCommInitRankConfig(struct nccl_comm **out, int ranks, struct nccl_id id, int rank, const void *config) {
+	(void)config;
+	return ncclCommInitRank(out, ranks, id, rank);
+}
+
+EXPORT int ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count, const struct nccl_id *ids, const void *config) {
+	(void)config;
+	return ids == NULL || count < 1 ? NCCL_INVALID_ARGUMENT : ncclCommInitRank(out, ranks, ids[0], rank);
+}
+
+EXPORT int ncclCommInitAll(struct nccl_comm **out, int count, const int *devices) {
+	struct nccl_id id;
+	int result = out == NULL || count < 1 ? NCCL_INVALID_ARGUMENT : ncclGetUniqueId(&id);
+	(void)devices; /* an operation follows its stream */
+	for (int i = 0; result == SUCCESS && i < count; i++)
+		result = ncclCommInitRank(&out[i], count, id, i);
+	return result;
+}
+
+/* Waits until the operations so far are over. */
+EXPORT int ncclCommFinalize(struct nccl_comm *comm) {
+	if (comm == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	pthread_mutex_lock(&comm->lock);
+	while (comm->done != comm->issued)
+		pthread_cond_wait(&comm->turn, &comm->lock);
+	pthread_mutex_unlock(&comm->lock);
+	return SUCCESS;
+}
+
+EXPORT int ncclCommDestroy(struct nccl_comm *comm) {
+	if (comm == NULL)
+		return SUCCESS;
+	ncclCommFinalize(comm);
+	nccl_detach(comm);
+	pthread_mutex_destroy(&comm->lock);
+	pthread_cond_destroy(&comm->turn);
+	free(comm);
+	return SUCCESS;
+}
+
+EXPORT int ncclCommAbort(struct nccl_comm *comm) {
+	if (comm != NULL)
+		__atomic_store_n(&comm->aborted, 1, __ATOMIC_SEQ_CST);
+	return ncclCommDestroy(comm);
+}
+
+EXPORT int ncclCommRevoke(struct nccl_comm *comm, int flags) {
+	(void)flags;
+	if (comm == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	__atomic_store_n(&comm->aborted, 1, __ATOMIC_SEQ_CST);
+	return SUCCESS;
+}
+
+EXPORT int ncclCommGetAsyncError(struct nccl_comm *comm, int *result) {
+	if (comm == NULL || result == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	*result = __atomic_load_n(&comm->error, __ATOMIC_SEQ_CST);
+	return SUCCESS;
+}
+
+EXPORT int ncclCommCount(const struct nccl_comm *comm, int *count) {
+	if (comm == NULL || count == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	*count = comm->ranks;
+	return SUCCESS;
+}
+
+EXPORT int ncclCommUserRank(const struct nccl_comm *comm, int *rank) {
+	if (comm == NULL || rank == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	*rank = comm->rank;
+	return SUCCESS;
+}
+
+/* The id of a communicator that is made of another: the same in all ranks, by the split's number and color. */
+static struct nccl_id derived(const struct nccl_id *from, int number, int color) {
+	struct nccl_id id = *from;
+	uint64_t words[2];
+	memcpy(words, id.bytes, sizeof words);
+	for (int i = 0; i < 2; i++) {
+		words[i] ^= (uint64_t)(uint32_t)number << 32 | (uint32_t)color;
+		for (int j = 0; j < 3; j++) {
+			words[i] = (words[i] ^ words[i] >> 31) * UINT64_C(0x9E3779B97F4A7C15) + (uint64_t)i + 1;
+			words[i] ^= words[i] >> 29;
+		}
+	}
+	memcpy(id.bytes, words, sizeof words);
+	return id;
+}
+
+/* The ranks of a color, in the order of their keys. No color, -1: the rank gets no communicator. */
+EXPORT int ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl_comm **out, const void *config) {
+	int count = 0, rank = 0;
+	(void)config;
+	if (comm == NULL || out == NULL || color < -1)
+		return NCCL_INVALID_ARGUMENT;
+	nccl_word(comm, comm->rank)[0] = color;
+	nccl_word(comm, comm->rank)[1] = key;
+	int number = ++comm->splits, result = nccl_meet(comm, 1);
+	for (int i = 0; result == SUCCESS && i < comm->ranks; i++) {
+		const int *word = nccl_word(comm, i);
+		if (word[0] != color)
+			continue;
+		count++;
+		rank += word[1] < key || (word[1] == key && i < comm->rank);
+	}
+	if (result == SUCCESS)
+		result = nccl_meet(comm, 1);
+	*out = NULL;
+	return result != SUCCESS || color < 0 ? result : ncclCommInitRank(out, count, derived(&comm->id, number, color), rank);
+}
+
+EXPORT int ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out, const void *config, int flags) {
+	int rank;
+	(void)config, (void)flags;
+	if (comm == NULL || out == NULL || excluded == NULL || count < 1 || count >= comm->ranks)
+		return NCCL_INVALID_ARGUMENT;
+	rank = comm->rank;
+	for (int i = 0; i < count; i++) {
+		if (excluded[i] == comm->rank)
+			return NCCL_INVALID_USAGE;
+		rank -= excluded[i] < comm->rank;
+	}
+	return ncclCommInitRank(out, comm->ranks - count, derived(&comm->id, ++comm->splits, -2), rank);
+}
+
+EXPORT int ncclRedOpCreatePreMulSum(int *op, const void *factor, int type, int residence, struct nccl_comm *comm) {
+	if (op == NULL || factor == NULL || comm == NULL || !nccl_reducible(type))
+		return NCCL_INVALID_ARGUMENT;
+	for (int i = 0; i < NCCL_MOST_OPERATORS; i++)
+		if (!comm->factors[i].used) {
+			comm->factors[i] = (struct nccl_factor){.used = 1, .type = type, .on_card = residence == 0, .address = factor};
+			if (residence != 0)
+				memcpy(comm->factors[i].value, factor, (size_t)nccl_size(type));
+			*op = NCCL_OWN + i;
+			return SUCCESS;
+		}
+	return NCCL_INVALID_USAGE;
+}
+
+/* Operations that use it have a copy. */
+EXPORT int ncclRedOpDestroy(int op, struct nccl_comm *comm) {
+	if (comm == NULL || op < NCCL_OWN || op >= NCCL_OWN + NCCL_MOST_OPERATORS)
+		return NCCL_INVALID_ARGUMENT;
+	comm->factors[op - NCCL_OWN].used = 0;
+	return SUCCESS;
+}
+
+EXPORT int ncclMemAlloc(void **out, size_t bytes) {
+	int result = begin();
+	return result == SUCCESS && cuMemAlloc_v2(out, bytes) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA;
+}
+
+EXPORT int ncclMemFree(void *address) { return address == NULL || cuMemFree_v2(address) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA; }
+
+/* Registered memory is used as other memory is. */
+EXPORT int ncclCommRegister(const struct nccl_comm *comm, void *buffer, size_t bytes, void **handle) {
+	(void)bytes;
+	if (comm == NULL || handle == NULL)
+		return NCCL_INVALID_ARGUMENT;
+	*handle = buffer;
+	return SUCCESS;
+}
+
+EXPORT int ncclCommDeregister(const struct nccl_comm *comm, void *handle) {
+	(void)handle;
+	return comm == NULL ? NCCL_INVALID_ARGUMENT : SUCCESS;
+}

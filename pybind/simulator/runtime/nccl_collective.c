@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL's collectives and messages. A group of them is one piece of work of its stream, which moves the values through the memory that the ranks
+ * share, and waits there for the other ranks. Values above a limit are not moved, as where nothing is computed; the ranks meet all the same.
+ */
+#include "nccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum kind { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, GATHER, SCATTER, SEND, RECEIVE };
+
+struct operation {
+	enum kind kind;
+	const char *from;
+	char *to;
+	size_t count, done; /* elements; bytes that a message has moved */
+	int type, op, peer; /* the root or the other rank */
+	struct nccl_factor factor;
+};
+
+/* What a group has for one communicator and stream. */
+struct batch {
+	struct nccl_comm *comm;
+	void *stream, *context;
+	uint64_t turn; /* 0: of a captured graph, which runs many times */
+	int captured, count;
+	struct operation *operations;
+	struct batch *next;
+};
+
+static uint64_t limit = UINT64_MAX;
+static __thread unsigned depth;
+static __thread struct batch *group;
+
+/* Sets how many bytes of an operation are moved at most. */
+EXPORT void gpuconf_runtime_collective_limit(uint64_t bytes) { __atomic_store_n(&limit, bytes, __ATOMIC_RELAXED); }
+
+static size_t bytes_of(const struct operation *operation) { return operation->count * (size_t)nccl_size(operation->type); }
+
+static int moves(const struct operation *operation) { return bytes_of(operation) <= __atomic_load_n(&limit, __ATOMIC_RELAXED); }
+
+/* One chunk: all ranks that have something to say put it into their slots, then all that want to know take it. */
+struct chunk {
+	size_t at, bytes;
+	int whose; /* of the rank that it is for, where there is one */
+};
+
+static void put(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
+	size_t all = bytes_of(operation), at = chunk->at;
+	int root = comm->rank == operation->peer;
+	switch (operation->kind) {
+	case BROADCAST:
+		if (!root)
+			return;
+		break;
+	case SCATTER:
+		if (!root)
+			return;
+		at += (size_t)chunk->whose * all;
+		break;
+	case REDUCE_SCATTER:
+	case ALL_TO_ALL:
+		at += (size_t)chunk->whose * all;
+		break;
+	default:
+		break;
+	}
+	memcpy(nccl_slot(comm, comm->rank), operation->from + at, chunk->bytes);
+}
+
+static void take(struct nccl_comm *comm, const struct operation *operation, const struct chunk *chunk) {
+	size_t all = bytes_of(operation), count = chunk->bytes / (size_t)nccl_size(operation->type);
+	int root = comm->rank == operation->peer, mine = comm->rank == chunk->whose;
+	switch (operation->kind) {
+	case ALL_REDUCE:
+		nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
+		break;
+	case REDUCE:
+		if (root)
+			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
+		break;
+	case REDUCE_SCATTER:
+		if (mine)
+			nccl_reduce(comm, operation->type, operation->op, &operation->factor, operation->to + chunk->at, count);
+		break;
+	case BROADCAST:
+		memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
+		break;
+	case SCATTER:
+		if (mine)
+			memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
+		break;
+	default: /* each rank's part in its place */
+		if (operation->kind == ALL_GATHER || (operation->kind == GATHER && root) || (operation->kind == ALL_TO_ALL && mine))
+			for (int i = 0; i < comm->ranks; i++)
+				memcpy(operation->to + (size_t)i * all + chunk->at, nccl_slot(comm, i), chunk->bytes);
+	}
+}
+
+static int collect(struct nccl_comm *comm, const struct operation *operation) {
+	int parts = operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER ? comm->ranks : 1;
+	size_t all = moves(operation) ? bytes_of(operation) : 0;
+	int result = nccl_meet(comm, 0);
+	for (int whose = 0; whose < parts; whose++)
+		for (size_t at = 0; result == SUCCESS && at < all; at += NCCL_CHUNK) {
+			struct chunk chunk = {at, all - at < NCCL_CHUNK ? all - at : NCCL_CHUNK, whose};
+			put(comm, operation, &chunk);
+			result = nccl_meet(comm, 0);
+			if (result == SUCCESS)
+				take(comm, operation, &chunk);
+			if (result == SUCCESS)
+				result = nccl_meet(comm, 0);
+		}
+	return result;
+}
+
+static int is_message(const struct operation *operation) { return operation->kind == SEND || operation->kind == RECEIVE; }
+
+/* Moves a part of a message if it is this rank's turn. A message without bytes has one part. Returns 2 when it is moved, 1 after a part. */
+static int advance(struct nccl_comm *comm, struct operation *operation) {
+	int sends = operation->kind == SEND;
+	struct nccl_box *box = sends ? nccl_box(comm, comm->rank, operation->peer) : nccl_box(comm, operation->peer, comm->rank);
+	uint32_t full = __atomic_load_n(&box->full, __ATOMIC_ACQUIRE);
+	size_t all = moves(operation) ? bytes_of(operation) : 0, part = all - operation->done < NCCL_MAIL ? all - operation->done : NCCL_MAIL;
+	if ((full & 1) == (uint32_t)sends)
+		return 0;
+	memcpy(sends ? box->bytes : operation->to + operation->done, sends ? operation->from + operation->done : box->bytes, part);
+	__atomic_store_n(&box->full, full + 1, __ATOMIC_RELEASE);
+	operation->done += part;
+	return operation->done == all ? 2 : 1;
+}
+
+/* All messages of a group advance together: their order is not the same in all ranks. Those between the same ranks stay in order. */
+static int exchange(struct nccl_comm *comm, struct operation *operations, int count) {
+	int left = 0;
+	unsigned idle = 0;
+	for (int i = 0; i < count; i++) {
+		operations[i].done = 0;
+		left += is_message(&operations[i]);
+	}
+	char *over = left > 0 ? calloc((size_t)count, 1) : NULL;
+	if (left > 0 && over == NULL)
+		return NCCL_SYSTEM;
+	int result = SUCCESS;
+	while (left > 0 && result == SUCCESS) {
+		int moved = 0;
+		for (int i = 0; i < count; i++) {
+			int waits = over[i] || !is_message(&operations[i]);
+			for (int j = 0; j < i && !waits; j++)
+				waits = !over[j] && operations[j].kind == operations[i].kind && operations[j].peer == operations[i].peer;
+			int step = waits ? 0 : advance(comm, &operations[i]);
+			moved |= step;
+			over[i] |= step == 2;
+			left -= step == 2;
+		}
+		idle = moved ? 0 : idle + 1;
+		if (idle > 100)
+			nanosleep(&(struct timespec){0, idle > 1000 ? 1000000 : 50000}, NULL);
+		if (idle > 100 && idle % 50 == 0 && nccl_lost(comm))
+			result = idle % 100 == 0 ? NCCL_REMOTE : SUCCESS; /* a rank that has sent all may have left: look again once */
+	}
+	free(over);
+	return result;
+}
+
+static void drop(struct batch *batch) {
+	free(batch->operations);
+	free(batch);
+}
+
+static void run(void *argument) {
+	struct batch *batch = argument;
+	struct nccl_comm *comm = batch->comm;
+	pthread_mutex_lock(&comm->lock);
+	while (!batch->captured && comm->done + 1 != batch->turn)
+		pthread_cond_wait(&comm->turn, &comm->lock);
+	pthread_mutex_unlock(&comm->lock);
+	int result = comm->error;
+	for (int i = 0; i < batch->count && result == SUCCESS; i++)
+		if (!is_message(&batch->operations[i]))
+			result = collect(comm, &batch->operations[i]);
+	if (result == SUCCESS)
+		result = exchange(comm, batch->operations, batch->count);
+	if (result != SUCCESS)
+		__atomic_store_n(&comm->error, result, __ATOMIC_SEQ_CST);
+	if (batch->captured)
+		return; /* the graph may run again */
+	pthread_mutex_lock(&comm->lock);
+	comm->done++;
+	pthread_cond_broadcast(&comm->turn);
+	pthread_mutex_unlock(&comm->lock);
+	drop(batch);
+}
+
+static int submit(struct batch *batch) {
+	struct nccl_comm *comm = batch->comm;
+	void *before = NULL;
+	cuCtxGetCurrent(&before);
+	cuCtxSetCurrent(batch->context);
+	int result = cuStreamIsCapturing(batch->stream, &batch->captured);
+	if (result == SUCCESS) {
+		pthread_mutex_lock(&comm->lock);
+		batch->turn = batch->captured ? 0 : comm->issued + 1;
+		result = cuLaunchHostFunc(batch->stream, run, batch);
+		comm->issued += result == SUCCESS && !batch->captured;
+		pthread_mutex_unlock(&comm->lock);
+	}
+	cuCtxSetCurrent(before);
+	if (result != SUCCESS)
+		drop(batch);
+	return result == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA;
+}
+
+EXPORT int ncclGroupStart(void) {
+	depth++;
+	return SUCCESS;
+}
+
+EXPORT int ncclGroupEnd(void) {
+	int result = SUCCESS;
+	if (depth == 0)
+		return NCCL_INVALID_USAGE;
+	if (--depth > 0)
+		return SUCCESS;
+	for (struct batch *batch = group, *next; batch != NULL; batch = next) {
+		next = batch->next;
+		int one = submit(batch);
+		result = result == SUCCESS ? one : result;
+	}
+	group = NULL;
+	return result;
+}
+
+static struct batch *batch_for(struct nccl_comm *comm, void *stream) {
+	struct batch **at = &group;
+	while (*at != NULL && ((*at)->comm != comm || (*at)->stream != stream))
+		at = &(*at)->next;
+	if (*at == NULL && (*at = calloc(1, sizeof **at)) != NULL) {
+		(*at)->comm = comm;
+		(*at)->stream = stream;
+		cuCtxGetCurrent(&(*at)->context);
+	}
+	return *at;
+}
+
+static int add(const char *name, struct nccl_comm *comm, void *stream, struct operation operation) {
+	if (comm == NULL || nccl_size(operation.type) == 0 || operation.peer < 0 || operation.peer >= comm->ranks || operation.op < 0 ||
+	    operation.op >= NCCL_OWN + NCCL_MOST_OPERATORS || (operation.op >= NCCL_OWN && !comm->factors[operation.op - NCCL_OWN].used))
+		return NCCL_INVALID_ARGUMENT;
+	if (begin() != SUCCESS)
+		return NCCL_UNHANDLED_CUDA;
+	if ((operation.kind == ALL_REDUCE || operation.kind == REDUCE || operation.kind == REDUCE_SCATTER) && !nccl_reducible(operation.type)) {
+		not_done("a reduction of 8-bit floating-point numbers by NCCL");
+		return NCCL_INVALID_ARGUMENT;
+	}
+	if (operation.op >= NCCL_OWN)
+		operation.factor = comm->factors[operation.op - NCCL_OWN];
+	if (!moves(&operation) && computes(name) != SUCCESS)
+		return NCCL_INVALID_USAGE;
+	ncclGroupStart();
+	struct batch *batch = batch_for(comm, stream);
+	struct operation *more = batch != NULL ? realloc(batch->operations, sizeof *more * (size_t)(batch->count + 1)) : NULL;
+	if (more != NULL) {
+		batch->operations = more;
+		more[batch->count++] = operation;
+	}
+	int result = ncclGroupEnd();
+	return more == NULL ? NCCL_SYSTEM : result;
+}
+
+#define COLLECTIVE(name, kind, count, type, op, root) \
+	return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}})
+
+EXPORT int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclAllReduce, ALL_REDUCE, count, type, op, 0);
+}
+
+EXPORT int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclReduce, REDUCE, count, type, op, root);
+}
+
+EXPORT int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, count, type, op, 0);
+}
+
+EXPORT int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclBroadcast, BROADCAST, count, type, 0, root);
+}
+
+EXPORT int ncclBcast(void *buffer, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+	return ncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+EXPORT int ncclAllGather(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclAllGather, ALL_GATHER, count, type, 0, 0);
+}
+
+EXPORT int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, count, type, 0, 0);
+}
+
+EXPORT int ncclGather(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclGather, GATHER, count, type, 0, root);
+}
+
+EXPORT int ncclScatter(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+	COLLECTIVE(ncclScatter, SCATTER, count, type, 0, root);
+}
+
+EXPORT int ncclSend(const void *from, size_t count, int type, int peer, struct nccl_comm *comm, void *stream) {
+	return add("ncclSend", comm, stream, (struct operation){SEND, from, NULL, count, 0, type, 0, peer, {0}});
+}
+
+EXPORT int ncclRecv(void *to, size_t count, int type, int peer, struct nccl_comm *comm, void *stream) {
+	return add("ncclRecv", comm, stream, (struct operation){RECEIVE, NULL, to, count, 0, type, 0, peer, {0}});
+}

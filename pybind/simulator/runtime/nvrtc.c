@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NVRTC: a program compiles to PTX with an empty kernel for each kernel of the source that has a name of C, and for each name expression. The
+ * simulated driver finds them there. Nothing else of the source is checked.
+ */
+#include "runtime.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, NO_EXPRESSIONS_AFTER = 8, NO_NAMES_BEFORE = 9, EXPRESSION_NOT_VALID = 10 };
+
+struct expression {
+	char *text, lowered[32];
+	struct expression *next;
+};
+
+struct program {
+	char *source, *ptx; /* ptx: NULL before it is compiled */
+	struct expression *expressions;
+};
+
+EXPORT int nvrtcVersion(int *major, int *minor) {
+	if (major == NULL || minor == NULL)
+		return INVALID_INPUT;
+	*major = versions.cuda / 1000;
+	*minor = versions.cuda % 1000 / 10;
+	return SUCCESS;
+}
+
+EXPORT const char *nvrtcGetErrorString(int result) {
+	static const char *const names[] = {"NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT",
+	                                    "NVRTC_ERROR_INVALID_PROGRAM", "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION",
+	                                    "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION",
+	                                    "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION", "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID", "NVRTC_ERROR_INTERNAL_ERROR"};
+	return result >= 0 && (size_t)result < sizeof names / sizeof *names ? names[result] : "NVRTC_ERROR unknown";
+}
+
+EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int headers, const char *const *texts, const char *const *include_names) {
+	(void)name, (void)headers, (void)texts, (void)include_names;
+	if (out == NULL || source == NULL)
+		return INVALID_INPUT;
+	struct program *program = calloc(1, sizeof *program);
+	if (program == NULL || (program->source = strdup(source)) == NULL) {
+		free(program);
+		return OUT_OF_MEMORY;
+	}
+	*out = program;
+	return SUCCESS;
+}
+
+EXPORT int nvrtcDestroyProgram(struct program **handle) {
+	if (handle == NULL || *handle == NULL)
+		return INVALID_PROGRAM;
+	for (struct expression *one = (*handle)->expressions, *next; one != NULL; one = next) {
+		next = one->next;
+		free(one->text);
+		free(one);
+	}
+	free((*handle)->source);
+	free((*handle)->ptx);
+	free(*handle);
+	*handle = NULL;
+	return SUCCESS;
+}
+
+EXPORT int nvrtcAddNameExpression(struct program *program, const char *text) {
+	static unsigned last;
+	if (program == NULL)
+		return INVALID_PROGRAM;
+	if (program->ptx != NULL)
+		return NO_EXPRESSIONS_AFTER;
+	struct expression *new = calloc(1, sizeof *new);
+	if (new == NULL || (new->text = strdup(text)) == NULL) {
+		free(new);
+		return OUT_OF_MEMORY;
+	}
+	snprintf(new->lowered, sizeof new->lowered, "_gpuconf_kernel_%u", __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED));
+	new->next = program->expressions;
+	program->expressions = new;
+	return SUCCESS;
+}
+
+static int is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* The name before the parenthesis that opens a kernel's parameters. What the attribute __launch_bounds__ has in its own is passed over. */
+static size_t kernel_name(const char *at, const char **name) {
+	static const char bounds[] = "__launch_bounds__";
+	for (;;) {
+		const char *open = at + strcspn(at, "(;{");
+		if (*open != '(')
+			return 0;
+		const char *end = open;
+		while (end > at && isspace((unsigned char)end[-1]))
+			end--;
+		const char *begin = end;
+		while (begin > at && is_name(begin[-1]))
+			begin--;
+		if ((size_t)(end - begin) != sizeof bounds - 1 || memcmp(begin, bounds, sizeof bounds - 1) != 0) {
+			*name = begin;
+			return (size_t)(end - begin);
+		}
+		int depth = 0;
+		for (at = open; *at != 0; at++) {
+			depth += (*at == '(') - (*at == ')');
+			if (depth == 0)
+				break;
+		}
+	}
+}
+
+static void write_ptx(const struct program *program, FILE *file) {
+	static const char global[] = "__global__";
+	const char *name;
+	fprintf(file, ".version 8.0\n.target sm_50\n.address_size 64\n");
+	for (const char *at = program->source; (at = strstr(at, global)) != NULL;) {
+		at += sizeof global - 1;
+		size_t length = kernel_name(at, &name);
+		if (length > 0)
+			fprintf(file, ".visible .entry %.*s()\n{\n\tret;\n}\n", (int)length, name);
+	}
+	for (const struct expression *one = program->expressions; one != NULL; one = one->next)
+		fprintf(file, ".visible .entry %s()\n{\n\tret;\n}\n", one->lowered);
+}
+
+EXPORT int nvrtcCompileProgram(struct program *program, int count, const char *const *options) {
+	(void)count, (void)options;
+	char *ptx = NULL;
+	size_t bytes;
+	if (program == NULL)
+		return INVALID_PROGRAM;
+	FILE *file = open_memstream(&ptx, &bytes);
+	if (file == NULL)
+		return OUT_OF_MEMORY;
+	write_ptx(program, file);
+	if (fclose(file) != 0)
+		return OUT_OF_MEMORY;
+	free(program->ptx);
+	program->ptx = ptx;
+	return SUCCESS;
+}
+
+EXPORT int nvrtcGetLoweredName(const struct program *program, const char *text, const char **lowered) {
+	if (program == NULL || program->ptx == NULL)
+		return program == NULL ? INVALID_PROGRAM : NO_NAMES_BEFORE;
+	for (const struct expression *one = program->expressions; one != NULL; one = one->next)
+		if (strcmp(one->text, text) == 0) {
+			*lowered = one->lowered;
+			return SUCCESS;
+		}
+	return EXPRESSION_NOT_VALID;
+}
+
+/* An image for one architecture is the PTX, too: the simulated driver takes either. */
+#define RESULT(name) \
+	EXPORT int nvrtcGet##name##Size(const struct program *program, size_t *bytes) { \
+		if (program == NULL || program->ptx == NULL) \
+			return INVALID_PROGRAM; \
+		*bytes = strlen(program->ptx) + 1; \
+		return SUCCESS; \
+	} \
+	EXPORT int nvrtcGet##name(const struct program *program, char *out) { \
+		if (program == NULL || program->ptx == NULL) \
+			return INVALID_PROGRAM; \
+		strcpy(out, program->ptx); \
+		return SUCCESS; \
+	}
+RESULT(PTX)
+RESULT(CUBIN)
+
+EXPORT int nvrtcGetProgramLogSize(const struct program *program, size_t *bytes) {
+	*bytes = 1;
+	return program == NULL ? INVALID_PROGRAM : SUCCESS;
+}
+
+EXPORT int nvrtcGetProgramLog(const struct program *program, char *out) {
+	*out = 0;
+	return program == NULL ? INVALID_PROGRAM : SUCCESS;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What computes on a card has no effect here. The Python layer that computes an operation's values itself marks its thread meanwhile. A launch
+ * or a library's product in a thread that is not marked leaves its result without a value, which is counted here by name.
+ *
+ * Copies and fills have values in any thread: the driver does them.
+ */
+#include "unmarked.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_NAMES = 4096 };
+
+static __thread int marks;
+static int strict;
+static void (*notice)(const char *name);
+
+/* A name's place never changes. The last place counts all that find no other. */
+static struct {
+	const char *name;
+	uint64_t count;
+} names[MOST_NAMES];
+static unsigned used;
+static uint64_t all;
+static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT void gpuconf_runtime_mark(int on) { marks += on > 0 ? 1 : -1; }
+
+EXPORT void *gpuconf_runtime_mark_address(void) { return &marks; }
+
+EXPORT uint64_t gpuconf_runtime_unmarked(void) { return __atomic_load_n(&all, __ATOMIC_RELAXED); }
+
+EXPORT int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room, uint64_t *count) {
+	if (index >= __atomic_load_n(&used, __ATOMIC_ACQUIRE))
+		return INVALID_VALUE;
+	if (room > 0)
+		snprintf(name, room, "%s", names[index].name);
+	*count = __atomic_load_n(&names[index].count, __ATOMIC_RELAXED);
+	return SUCCESS;
+}
+
+EXPORT void gpuconf_runtime_on_unmarked(void (*callback)(const char *name)) { __atomic_store_n(&notice, callback, __ATOMIC_RELEASE); }
+
+EXPORT void gpuconf_runtime_strict(int on) { __atomic_store_n(&strict, on, __ATOMIC_RELAXED); }
+
+/* The strings are compared last, since most names are literals of one place. */
+static unsigned look_up(const char *name, int texts) {
+	unsigned count = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
+	for (unsigned i = 0; i < count; i++)
+		if (names[i].name == name || (texts && strcmp(names[i].name, name) == 0))
+			return i;
+	return count;
+}
+
+static unsigned place_of(const char *name, int lasting) {
+	unsigned i = look_up(name, 0);
+	if (i < used)
+		return i;
+	pthread_mutex_lock(&growing);
+	i = look_up(name, 1);
+	if (i == used) {
+		const char *kept = i == MOST_NAMES - 1 ? "others" : lasting ? name : strdup(name);
+		if (i < MOST_NAMES && kept != NULL) {
+			names[i].name = kept;
+			__atomic_store_n(&used, i + 1, __ATOMIC_RELEASE);
+		} else
+			i = MOST_NAMES - 1;
+	}
+	pthread_mutex_unlock(&growing);
+	return i;
+}
+
+int marked(void) { return marks > 0; }
+
+const char *counted_name(const char *text) { return names[place_of(text, 0)].name; }
+
+static int count(const char *name, int lasting) {
+	if (marks > 0)
+		return SUCCESS;
+	unsigned place = place_of(name, lasting);
+	int stop = __atomic_load_n(&strict, __ATOMIC_RELAXED);
+	void (*call)(const char *) = __atomic_load_n(&notice, __ATOMIC_ACQUIRE);
+	__atomic_add_fetch(&all, 1, __ATOMIC_RELAXED);
+	if ((__atomic_fetch_add(&names[place].count, 1, __ATOMIC_RELAXED) == 0 || stop) && call != NULL)
+		call(names[place].name != NULL ? names[place].name : name);
+	return stop ? NOT_SUPPORTED : SUCCESS;
+}
+
+int computes(const char *function) { return count(function, 1); }
+
+static int hear(const char *kernel) { return count(kernel, 0); }
+
+/* The driver's own launches, such as Triton's, are counted with the others. */
+__attribute__((constructor)) static void hear_of_launches(void) { gpuconf_simulator_on_launch(hear); }

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The baseline's file: the peak of each test, for each GPU model and minor version of PyTorch.
+
+    {"schema": 1, "tests": {"test_model.py::test_step": {"NVIDIA T4, PyTorch 2.15": {"peak_bytes": 1024, "lines": [...]}}}}
+
+``lines`` are the lines that held the most at the peak, if they were recorded: [file, line, function, library, tag, bytes, blocks].
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from .._core import runtime
+from .._core.native import loaded
+from .._typing import Any
+from ..machine.visible import visible_devices
+from ._options import is_plain
+from ._settings import settings
+
+SCHEMA = 1
+_MOST_LINES = 200
+ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new entry from a worker
+
+
+def place() -> str:
+    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it is loaded."""
+    names: list[str] = []
+    if loaded() and runtime.initialized():
+        ordinals = set(runtime.ordinals())
+        names = sorted({device.name for device in visible_devices() if device.cuda_ordinal in ordinals})
+    torch = getattr(sys.modules.get("torch"), "__version__", "")
+    return ", ".join(names + ([f"PyTorch {'.'.join(str(torch).split('.')[:2])}"] if torch else []))
+
+
+class Baselines:
+    """The file's content. Raises pytest.UsageError if it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._tests: dict[str, dict[str, dict[str, Any]]] = _read(path)
+
+    def entry(self, test: str, where: str) -> dict[str, Any] | None:
+        """Return the entry of a test."""
+        return self._tests.get(test, {}).get(where)
+
+    def update(self, entries: dict[str, dict[str, dict[str, Any]]]) -> None:
+        """Replace the entries of tests and write the file."""
+        for test, by_place in entries.items():
+            self._tests.setdefault(test, {}).update(by_place)
+        ordered = {test: dict(sorted(found.items())) for test, found in sorted(self._tests.items())}
+        number, name = tempfile.mkstemp(dir=self.path.parent, prefix=self.path.name)
+        with open(number, "w", encoding="utf-8") as file:
+            json.dump({"schema": SCHEMA, "tests": ordered}, file, indent=1, ensure_ascii=False)
+            file.write("\n")
+        os.chmod(name, 0o644)
+        os.replace(name, self.path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        schema, tests = found["schema"], found["tests"]
+        if schema == SCHEMA:
+            for by_place in tests.values():
+                for entry in by_place.values():
+                    if not isinstance(entry["peak_bytes"], int) or entry["peak_bytes"] < 0:
+                        raise ValueError(f"peak_bytes is {entry['peak_bytes']!r}")
+                    _sums(entry)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise pytest.UsageError(f"gpuconf: {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        told = f"gpuconf: {path.name} is damaged ({what}): restore it, or remove it and run with --gpuconf-update"
+        raise pytest.UsageError(told) from None
+    if schema != SCHEMA:
+        raise pytest.UsageError(
+            f"gpuconf: {path.name} has schema {schema!r}, and this version of gpuconf reads {SCHEMA}: update gpuconf"
+        )
+    return dict(tests)
+
+
+_KEY = pytest.StashKey[Baselines]()
+
+
+def of_run(config: pytest.Config) -> Baselines:
+    """Return the content of a run's file."""
+    if _KEY not in config.stash:
+        config.stash[_KEY] = Baselines(settings(config).baseline)
+    return config.stash[_KEY]
+
+
+def check(config: pytest.Config) -> None:
+    """Raise pytest.UsageError if the file cannot be read, before any test runs."""
+    if not is_plain(config):
+        of_run(config)
+
+
+def new_entry(peak: int, at_peak: dict[int, Any], root: Path) -> dict[str, Any]:
+    """Return an entry: a peak, and the lines that held the most of it."""
+    rows = []
+    for sums in at_peak.values():
+        for (library, tag, site), (size, blocks) in sums.items():
+            if site is not None:
+                rows.append([_relative(site[0], root), site[1], site[2], library, tag, size, blocks])
+    rows.sort(key=lambda row: (-row[5], row[:3]))
+    return {"peak_bytes": peak, **({"lines": rows[:_MOST_LINES]} if rows else {})}
+
+
+def _relative(file: str, root: Path) -> str:
+    return os.path.relpath(file, root) if file.startswith(f"{root}{os.sep}") else file
+
+
+def grown_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """Return the lines that hold more than before, those that grew most first; [] if either entry has no lines."""
+    from ..planning.difference import Difference
+
+    if not old.get("lines") or not new.get("lines"):
+        return []
+    found = Difference(0, _sums(old), _sums(new))
+    return [str(change) for change in found.changes if change.bytes_grown > 0]
+
+
+def _sums(entry: dict[str, Any]) -> dict[Any, tuple[int, int]]:
+    sums: dict[Any, tuple[int, int]] = {}
+    for file, line, function, library, tag, size, blocks in entry.get("lines", []):
+        sums[str(library), str(tag), (str(file), int(line), str(function))] = int(size), int(blocks)
+    return sums

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The most memory that a test has in use on each GPU, beyond what was in use before."""
+
+from __future__ import annotations
+
+import json
+
+from .. import memory
+from .._core import runtime
+from .._core.native import core, loaded
+
+
+class Peaks:
+    """Measures one test after the other. The pools count, so that equal tests have equal peaks."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, bytes in use before
+        self._generation = -1
+        self._before: dict[int, int] = {}
+        self.above: dict[int, int] = {}  # by GPU: the most bytes in use beyond those before
+
+    def begin(self) -> None:
+        """Begin with a test."""
+        self.above = {}
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Take what is in use now as what was in use before: at the start, and when a fixture that outlives the test is set up."""
+        self._stop()
+        self._generation = runtime.current.generation
+        self._before = _in_use()
+        self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, before in self._before.items()]
+
+    def read(self) -> None:
+        """Update ``above`` with what has happened so far."""
+        if self._generation == runtime.current.generation and self._open:
+            found = {n: json.loads(core.pybind_StopPeak(n, number))[1] - before for n, number, before in self._open}
+            self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, _, before in self._open]
+        else:  # the pools are younger than the test
+            found, self._before = _of_pools(), {}
+        for number, size in found.items():
+            self.above[number] = max(self.above.get(number, 0), size)
+
+    def _stop(self) -> None:
+        if self._generation == runtime.current.generation:
+            for n, number, _ in self._open:
+                core.pybind_StopPeak(n, number)
+        self._open = []
+
+    @property
+    def most(self) -> int:
+        """The peak of the GPU with the highest."""
+        return max(self.above.values(), default=0)
+
+    @property
+    def total(self) -> int:
+        """The sum of all in-use peaks, with what was in use before."""
+        return sum(size + self._before.get(number, 0) for number, size in self.above.items())
+
+
+def _names() -> list[str]:
+    if not loaded() or not runtime.initialized():
+        return []
+    return [device.name for device in runtime.logical_devices("pytest") if device.device_type == "GPU"]
+
+
+def _in_use() -> dict[int, int]:
+    return {number: memory.stats(name).bytes_in_use for number, name in enumerate(_names())}
+
+
+def _of_pools() -> dict[int, int]:
+    return {number: memory.stats(name).peak_bytes_in_use for number, name in enumerate(_names())}

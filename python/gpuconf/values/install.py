@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take the place of PyTorch's kernels for CUDA, in the whole process: every thread calls what the dispatcher has."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from .._core import import_hook
+from .._typing import Any
+from . import graphs, kernels, moves, notice, numbers, small, sparse, unmarked
+from .formulas import formula_of, refusal_of
+
+_only_small = False
+_registered: set[str] = set()
+_libraries: dict[str, torch.library.Library] = {}
+_ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
+# Their kernels for CUDA read on the host what a kernel has written, which nothing does here.
+_ALONE_NAMES = {
+    "aten::histc",
+    "aten::histc.out",
+    "aten::equal",
+    "aten::segment_reduce",
+    "aten::_segment_reduce_backward",
+    "aten::linalg_eig",
+    "aten::linalg_eig.out",
+    "aten::linalg_matrix_exp",
+    "aten::median",
+    "aten::nanmedian",
+    "aten::pow.Scalar",
+    "aten::pow.Scalar_out",
+}
+# They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
+# can be called with, or checks values.
+_MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
+# They allocate, or change sizes and storages, and launch nothing.
+_PLAIN = {
+    "aten::empty.memory_format",
+    "aten::empty_strided",
+    "aten::resize_",
+    "aten::set_",
+    "aten::set_.source_Storage",
+    "aten::set_.source_Storage_storage_offset",
+    "aten::set_.source_Tensor",
+    "aten::record_stream",
+    "aten::is_set_to",
+    "aten::is_pinned",
+    "aten::_pin_memory",
+    "aten::_efficientzerotensor",
+    "aten::_fused_sdp_choice",
+    "aten::_cudnn_init_dropout_state",
+    "aten::_cudnn_rnn_flatten_weight",
+    "aten::_use_miopen_ctc_loss",
+    "aten::_use_miopen_ctc_loss.Tensor",
+    "aten::_use_cudnn_ctc_loss",
+    "aten::_use_cudnn_ctc_loss.Tensor",
+}
+# Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key that comes
+# before those of the devices, and operations on the CPU pass through them, too.
+_HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
+_AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+_SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
+
+
+def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
+    """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
+    unmarked.install(library, strict=strict)
+    notice.install(machine, values)
+    graphs.install()
+    if values == "none":
+        global _only_small
+        _only_small = moves.only_small = True
+        small.install()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is overridden
+        _register_all()
+        for key in ("SparseCUDA", "SparseCsrCUDA"):
+            for name in sparse.names(key):
+                _put(name, sparse.computing(_overload(name)), key)
+    import_hook.when_imported("torchvision", _register_all)
+
+
+def _register_all() -> None:
+    names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | _MORE
+    for name in sorted(names - _registered):
+        if name.partition("::")[0] in _SPACES and name not in _PLAIN:
+            _registered.add(name)
+            _register(name, _overload(name))
+
+
+def _overload(name: str) -> Any:
+    space, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def _original(overload: Any) -> Any:
+    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments."""
+    if _HAS_GET_KERNEL:
+        return torch.library.get_kernel(overload, "CUDA").call_boxed
+    redispatch = overload._handle.redispatch_boxed
+    return lambda keys, *args, **named: redispatch(keys & _AFTER_SELECTION, *args, **named)
+
+
+def _on_gpus_only(kernel: Any, overload: Any) -> Any:
+    """Make a kernel for a key that comes before those of all devices."""
+    redispatch, places = overload._handle.redispatch_boxed, kernels.tensor_places(overload)
+
+    def select(keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, places)
+        if (keys & _AFTER_SELECTION).highestPriorityTypeId() == torch._C.DispatchKey.CUDA:
+            return kernel(keys, *args, **named)
+        return redispatch(keys & _AFTER_SELECTION, *args, **named)
+
+    return select
+
+
+def _is_view(schema: Any) -> bool:
+    return any(one.alias_info is not None and not one.alias_info.is_write for one in schema.arguments)
+
+
+def _register(name: str, overload: Any) -> None:
+    if _is_view(overload._schema):
+        return
+    original, formula, refusal = _original(overload), formula_of(name), refusal_of(name)
+    if not refusal and formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
+        refusal = "The CPU has no kernel for it"
+    if refusal:
+        _put(name, kernels.refusing(overload, original, refusal), "CUDA")
+        return
+    operator = kernels.Operator(overload, original, formula)
+    if name == "aten::copy_":
+        kernel = kernels.copying(operator, only_small=_only_small)
+    elif name == "aten::_linalg_check_errors":
+        kernel = kernels.unless_inside(operator)
+    elif (
+        (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor")
+        or name in _ALONE_NAMES
+        or "_to_sparse" in name
+    ):
+        kernel = kernels.alone(operator)
+    else:
+        kernel = kernels.computing(operator, only_small=_only_small)
+        if _only_small and name == "aten::zero_":
+            kernel = kernels.zeroing(kernel)
+    _put(name, kernel, "CUDA")
+
+
+def _put(name: str, kernel: Any, key: str) -> None:
+    space, _, rest = name.partition("::")
+    if space not in _libraries:
+        _libraries[space] = torch.library.Library(space, "IMPL")
+    if key == "CUDA" and not _HAS_GET_KERNEL:
+        kernel, key = _on_gpus_only(kernel, _overload(name)), "BackendSelect"
+    _libraries[space].impl(rest, kernel, key, with_keyset=True)

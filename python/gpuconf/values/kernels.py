@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernels that take the place of PyTorch's for CUDA: those run first, then the CPU computes the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from .._typing import Any
+from . import errors, generators, graphs, moves, numbers, small
+from .thread import state
+
+_CPU = torch.device("cpu")
+CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+# PyTorch's kernels for them give work to the driver, which does it.
+_FILLS = ("aten::zero_", "aten::fill_.Scalar", "aten::fill_.Tensor")
+
+Kernel = Callable[..., Any]
+
+
+class Operator:
+    """An operator: PyTorch's kernel for CUDA, how the CPU computes it, and what has to be known of its schema."""
+
+    __slots__ = (
+        "advances",
+        "aliased",
+        "compute",
+        "name",
+        "original",
+        "out_names",
+        "random",
+        "returns",
+        "takes_generator",
+        "tensors",
+        "written",
+    )
+
+    def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
+        schema = overload._schema
+        self.name = overload.name()
+        self.original = original
+        self.compute = compute or overload._handle.redispatch_boxed
+        # Of each result, whether it is an argument that the operator wrote to.
+        self.aliased = [one.alias_info is not None for one in schema.returns]
+        self.returns = len(self.aliased)
+        self.takes_generator = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
+        # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
+        self.advances = self.takes_generator or "dropout" in self.name
+        self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
+        self.written = [
+            (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
+        ]
+        self.tensors = tensor_places(overload)
+        self.out_names = [one.name for one in schema.arguments if one.is_out]
+
+
+def tensor_places(overload: Any) -> tuple[int, ...]:
+    """Return the places of an operator's arguments that are tensors."""
+    arguments = overload._schema.arguments
+    return tuple(at for at, one in enumerate(arguments) if "Tensor" in str(one.type) and "List" not in str(one.type))
+
+
+def arguments_on_cpu(value: Any) -> Any:
+    """Return an argument with CPU tensors of the same memory in place of tensors on simulated GPUs."""
+    if isinstance(value, torch.Tensor):
+        return moves.to_view(value) if value.is_cuda else value
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return [arguments_on_cpu(one) for one in value]
+    return value
+
+
+def named_on_cpu(values: dict[str, Any]) -> dict[str, Any]:
+    """Like `arguments_on_cpu`, for arguments by name."""
+    found = {}
+    for name, value in values.items():
+        if name == "device":
+            value = _CPU
+        elif name == "pin_memory":
+            value = None
+        found[name] = arguments_on_cpu(value)
+    return found
+
+
+def run_on_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
+    """Let the CPU compute an operator. Returns its results."""
+    if torch.is_autocast_enabled("cpu"):
+        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
+            return _run(operator, args, named, seed)
+    return _run(operator, args, named, seed)
+
+
+def _run(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
+    if seed is None:
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+    if operator.takes_generator:
+        args = [None if isinstance(one, torch.Generator) else one for one in args]
+        named = {**named, "generator": generators.seeded(seed)}
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+    with generators.DefaultSeeded(seed):
+        return errors.attempt(operator.compute, CPU_KEYS, args, named)
+
+
+def draw(args: Any, named: dict[str, Any]) -> generators.Draw:
+    """Return the state of the generator that an operation draws from."""
+    device = None
+    for value in (*args, *named.values()):
+        if isinstance(value, torch.Generator):
+            return generators.Draw(value)
+        if device is None:
+            if isinstance(value, torch.Tensor) and value.is_cuda:
+                device = value.device
+            elif isinstance(value, torch.device) and value.type == "cuda":
+                device = value
+    return generators.Draw(generators.default_of(device or torch.device("cuda")))
+
+
+def write(operator: Operator, results: Any, computed: Any) -> None:
+    """Write what the CPU computed into the results on the simulated GPU."""
+    if all(operator.aliased):
+        return
+    if operator.returns == 1:
+        results, computed = (results,), (computed,)
+    for aliased, result, value in zip(operator.aliased, results, computed, strict=True):
+        if not aliased:
+            moves.fill(result, value)
+
+
+def replay(operator: Operator, targets: Any, args: Any, named: dict[str, Any], seed: int) -> None:
+    """Compute an operator again whose results lie in known memory."""
+    write(operator, targets, run_on_cpu(operator, args, named, seed if operator.random else None))
+
+
+def computing(operator: Operator, *, only_small: bool) -> Kernel:
+    """Make the kernel of an operator whose results PyTorch's kernel for CUDA allocates."""
+    original, is_random, tensors = operator.original, operator.random, operator.tensors
+    fills = operator.name in _FILLS
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, tensors)
+        if state.inside:
+            return original(keys, *args, **named)
+        state.inside = True
+        state.mark.value += 1
+        try:
+            source = draw(args, named) if is_random else None
+            if fills and graphs.capturing():
+                # As a node of the graph it would run before the replay computes what reads the tensor.
+                targets = arguments_on_cpu(args)
+                graphs.record(lambda seed: replay(operator, None, targets, named, seed))
+                return args[0]
+            try:
+                results = original(keys, *args, **named)
+            except RuntimeError as error:
+                if not errors.is_library(error):
+                    raise
+                return moves.to_gpu(
+                    run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), None if source is None else source.seed), args
+                )
+            if source is not None and operator.advances:
+                source.done()
+            if only_small and not small.computes(operator, results, args, named):
+                small.leave(operator, results, args)
+                return results
+            on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
+            if graphs.capturing():
+                targets = arguments_on_cpu(results)
+                graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
+            else:
+                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed))
+            return results
+        finally:
+            state.mark.value -= 1
+            state.inside = False
+
+    return kernel
+
+
+def alone(operator: Operator) -> Kernel:
+    """Make the kernel of an operator whose results have sizes that depend on values: the CPU computes it, then they are moved."""
+
+    def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
+        args = numbers.as_tensors(args, operator.tensors)
+        before = state.inside
+        state.inside = True
+        state.mark.value += 1
+        try:
+            source = draw(args, named) if operator.random else None
+            outs = [named[name] for name in operator.out_names]
+            cpu_named = named_on_cpu(named)
+            for name, out in zip(operator.out_names, outs, strict=True):
+                cpu_named[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
+            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, None if source is None else source.seed)
+            if source is not None and operator.advances:
+                source.done()
+            if not outs:
+                return moves.to_gpu(computed, (args, named))
+            for name, out in zip(operator.out_names, outs, strict=True):
+                out.resize_(cpu_named[name].shape)
+                moves.fill(out, cpu_named[name])
+            return outs[0] if len(outs) == 1 else tuple(outs)
+        finally:
+            state.mark.value -= 1
+            state.inside = before
+
+    return kernel
+
+
+def copying(operator: Operator, *, only_small: bool) -> Kernel:
+    """Make the kernel of ``copy_``. Copies without conversion are the driver's; the CPU does the others."""
+    original = operator.original
+
+    def kernel(keys: Any, to: torch.Tensor, source: Any, non_blocking: bool = False) -> torch.Tensor:
+        (source,) = numbers.as_tensors((source,), (0,))
+        if not (to.layout is source.layout is torch.strided):
+            return original(keys, to, source, non_blocking)
+        if only_small and to.is_cuda and small.is_large(to):
+            return to
+        if state.inside:
+            return original(keys, to, source, non_blocking)
+        state.inside = True
+        state.mark.value += 1
+        try:
+            if graphs.capturing():
+                target, values = arguments_on_cpu(to), arguments_on_cpu(source)
+                graphs.record(lambda _seed: target.copy_(values))
+                return to
+            original(keys, to, source, non_blocking)
+            if only_small and source.is_cuda and small.is_large(source):
+                small.read(operator.name)
+            if to.numel() and not moves.is_bytewise(to, source):
+                arguments_on_cpu(to).copy_(arguments_on_cpu(source))
+            return to
+        finally:
+            state.mark.value -= 1
+            state.inside = False
+
+    return kernel
+
+
+def zeroing(kernel: Kernel) -> Kernel:
+    """Make the kernel of ``zero_`` where only small tensors are computed: memory that is never written is zero."""
+
+    def kernel_of_small(keys: Any, target: torch.Tensor) -> torch.Tensor:
+        if target.layout is torch.strided and small.is_never_written(target):
+            return target
+        return kernel(keys, target)
+
+    return kernel_of_small
+
+
+def unless_inside(operator: Operator) -> Kernel:
+    """Make the kernel of a check of values, which inside an operator has none yet: the CPU's kernel makes the same check."""
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        return None if state.inside else operator.original(keys, *args, **named)
+
+    return kernel
+
+
+def refusing(overload: Any, original: Any, instead: str) -> Kernel:
+    """Make the kernel of an operator that the CPU cannot compute. Inside another one, PyTorch's kernel allocates."""
+    places = tensor_places(overload)
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        if state.inside:
+            return original(keys, *numbers.as_tensors(args, places), **named)
+        raise NotImplementedError(f"gpuconf: {overload.name()} is not computed on simulated GPUs. {instead}")
+
+    return kernel

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python numbers in the place of tensors.
+
+PyTorch makes a tensor of a number in ``x * 0.5`` that takes part in type promotion as a number, and gives it to a Python kernel as
+a number. A kernel that is called from there needs such a tensor again. Nothing makes one by itself, but a detached one is one, too.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .._typing import Any
+
+_KINDS = {float: torch.float64, int: torch.int64, bool: torch.bool, complex: torch.complex128}
+_made: dict[Any, torch.Tensor] = {}
+_MOST = 4096
+
+
+def _template(value: Any) -> torch.Tensor:
+    """Return the tensor that autograd saves of a number."""
+    with torch.inference_mode(False), torch.enable_grad():
+        factor = torch.zeros((), dtype=torch.complex64, device="cpu", requires_grad=True)
+        saved: torch.Tensor = (factor * value).grad_fn._saved_other
+        return saved
+
+
+_TEMPLATES = {kind: _template(kind(1)) for kind in _KINDS}
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """Return the tensor that PyTorch makes of a number."""
+    kind = type(value)
+    key = (kind, repr(value))  # of zeros, too, the sign counts
+    found = _made.get(key)
+    if found is None:
+        if len(_made) >= _MOST:
+            _made.clear()
+        with torch.inference_mode(False):
+            found = _TEMPLATES[kind].detach()
+            found.set_(torch.full((), value, dtype=_KINDS[kind], device="cpu").untyped_storage(), 0, (), ())
+        _made[key] = found
+    return found
+
+
+def as_tensors(args: tuple[Any, ...], places: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return arguments with tensors in place of numbers at these places."""
+    for place in places:
+        if place < len(args) and type(args[place]) in _KINDS:
+            return tuple(as_tensor(one) if at in places and type(one) in _KINDS else one for at, one in enumerate(args))
+    return args

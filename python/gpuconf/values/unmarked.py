@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ran on simulated GPUs without a value: launches and calls of CUDA's libraries outside the operations that are computed.
+
+The libraries that stand in for CUDA's count them by name. They are named once, when the process ends. In a strict simulation each
+is an error, which PyTorch raises.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import sys
+
+from .._core import notices
+from .._typing import Any
+from . import thread
+
+_lines: dict[str, str] = {}  # the first Python line of each name
+_kept: list[Any] = []
+
+
+def install(library: Any, *, strict: bool) -> None:
+    """Use the marks and counters of the library."""
+    thread.use_marks_of(library)
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_note)
+    _kept.extend((callback, library))
+    library.gpuconf_runtime_on_unmarked(callback)
+    library.gpuconf_runtime_strict(int(strict))
+    library.gpuconf_runtime_unmarked.restype = ctypes.c_uint64
+    atexit.register(_report)
+
+
+def _note(name: bytes) -> None:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and "/torch/" in frame.f_code.co_filename:
+        frame = frame.f_back
+    _lines.setdefault(name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}")
+
+
+def counted() -> dict[str, int]:
+    """Return how often each function ran without a value."""
+    library = _kept[1] if _kept else None
+    found: dict[str, int] = {}
+    name, count = ctypes.create_string_buffer(256), ctypes.c_uint64()
+    index = 0
+    while library is not None and library.gpuconf_runtime_unmarked_name(index, name, len(name), ctypes.byref(count)) == 0:
+        found[name.value.decode("utf-8", "replace")] = count.value
+        index += 1
+    return found
+
+
+def _report() -> None:
+    found = counted()
+    if not found:
+        return
+    lines = [f"{name}: {count} times, first from {_lines.get(name, 'a thread without Python')}" for name, count in found.items()]
+    text = "these have no value on simulated GPUs, and what depends on them is wrong:\n  " + "\n  ".join(lines)
+    print(f"gpuconf: {text}", file=sys.stderr)
+    notices.log("warning", text)

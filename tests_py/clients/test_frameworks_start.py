@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the frameworks start under ``gpuconf run --simulate`` when the program does not know gpuconf.
+
+NVIDIA's CUDA runtime, which they contain or load, asks the driver for tables without a name and does not start. So they have no
+GPU, say why, and the program goes on. tests_py/frameworks/test_torch_simulated.py has PyTorch on simulated GPUs, with gpuconf's
+own runtime.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import simulation
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+
+
+@needs("torch")
+def test_pytorch_has_no_gpu_and_computes_on_the_cpu() -> None:
+    assert simulation.printed("import torch; print(torch.cuda.is_available(), (torch.ones(2) + 1).tolist())") == [
+        "False [2.0, 2.0]"
+    ]
+
+
+@needs("jax")
+def test_jax_falls_back_to_its_cpu() -> None:
+    """With CUDA's libraries, its look at their versions ended the process."""
+    program = "import jax, jax.numpy; print(jax.default_backend(), (jax.numpy.ones(2) + 1).tolist())"
+    assert simulation.printed(program) == ["cpu [2.0, 2.0]"]
+
+
+@needs("cupy")
+def test_cupy_says_that_its_runtime_does_not_start() -> None:
+    program = """
+    import cupy
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        print(str(error).split(":")[0])
+    memory = cupy.cuda.UnownedMemory(4096, 100, None, 0)
+    pointer = cupy.cuda.MemoryPointer(memory, 10)
+    print(pointer.ptr, (pointer + 5).ptr, pointer.mem.size)
+    """
+    assert simulation.printed(program) == ["cudaErrorInvalidValue", "4106 4111 100"]

@@ -1,0 +1,273 @@
+"""Programs that give the same on the CPU and on a simulated GPU, whose values the CPU computes.
+
+Each is a function of a device that returns numbers. Run as a program with names, it runs those on both and prints what differs.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import threading
+import warnings
+
+import gpuconf
+
+gpuconf.simulate("2xA100-40GB")
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402, N812
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+
+def _train(model: nn.Module, device: str, x: torch.Tensor, y: torch.Tensor, steps: int = 4, lr: float = 1e-3) -> list[float]:
+    model.to(device)
+    x, y = x.to(device), y.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def mlp(device: str) -> list[float]:
+    model = nn.Sequential(nn.Linear(20, 50), nn.GELU(), nn.LayerNorm(50), nn.Linear(50, 10))
+    return _train(model, device, torch.randn(64, 20), torch.randint(0, 10, (64,)))
+
+
+def convolutions(device: str) -> list[float]:
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, groups=8),
+        nn.ConvTranspose2d(8, 4, 2, stride=2),
+        nn.MaxPool2d(2),
+        nn.GroupNorm(2, 4),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+    x = torch.randn(4, 3, 12, 12).to(memory_format=torch.channels_last)
+    losses = _train(model, device, x, torch.randint(0, 10, (4,)))
+    model.eval()
+    return [*losses, model(x.to(device)).sum().item()]
+
+
+class _Recurrent(nn.Module):
+    def __init__(self, kind: type[nn.Module]) -> None:
+        super().__init__()
+        self.cells = kind(6, 8, num_layers=2, bidirectional=True, batch_first=True)
+        self.out = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.cells(x)[0][:, -1])
+
+
+def recurrent(device: str) -> list[float]:
+    x, y = torch.randn(4, 7, 6), torch.randint(0, 5, (4,))
+    return [loss for kind in (nn.LSTM, nn.GRU, nn.RNN) for loss in _train(_Recurrent(kind), device, x, y)]
+
+
+class _Transformer(nn.Module):
+    def __init__(self, again: bool = False) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, 32)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True) for _ in range(2))
+        self.out = nn.Linear(32, 50)
+        self.again = again
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.words(x)
+        for layer in self.layers:
+            x = checkpoint(layer, x, use_reentrant=False) if self.again else layer(x)
+        return self.out(x).flatten(0, 1)
+
+
+def transformer(device: str) -> list[float]:
+    x = torch.randint(0, 50, (3, 11))
+    return [loss for again in (False, True) for loss in _train(_Transformer(again), device, x, x.flatten())]
+
+
+def attention(device: str) -> list[float]:
+    found = []
+    for dtype in (torch.float32, torch.bfloat16):
+        for causal in (False, True):
+            q, k, v = (torch.randn(2, 3, 9, 16).to(device, dtype).requires_grad_() for _ in range(3))
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            out.float().pow(2).sum().backward()
+            if dtype is torch.float32:
+                found += [out.sum().item(), *(one.grad.abs().sum().item() for one in (q, k, v))]
+    mask = torch.randn(9, 9).to(device).requires_grad_()
+    out = F.scaled_dot_product_attention(*(torch.ones(2, 3, 9, 16).to(device) for _ in range(3)), attn_mask=mask)
+    return [*found, out.sum().item()]
+
+
+def scaler(device: str) -> list[float]:
+    """Autocast in bfloat16 and a scaler of gradients. The CPU has no cuBLAS to compare roundings with: only what must hold."""
+    model = nn.Linear(8, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scale = torch.amp.GradScaler(device, init_scale=1024.0)
+    x = torch.randn(16, 8).to(device)
+    with torch.autocast(device, dtype=torch.bfloat16):
+        out = model(x)
+    assert out.dtype is torch.bfloat16
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        scale.scale(loss).backward()
+        scale.step(optimizer)
+        scale.update()
+        losses.append(loss.item())
+    optimizer.zero_grad()
+    scale.scale(model(x).sum() * float("inf")).backward()
+    before = model.weight.sum().item()
+    scale.step(optimizer)  # is left out, because gradients are infinite
+    scale.update()
+    return [*losses, scale.get_scale(), before - model.weight.sum().item()]
+
+
+def threads(device: str) -> list[float]:
+    found = {}
+
+    def work(number: int) -> None:
+        x = torch.full((4,), float(number)).to(device).requires_grad_()
+        (x * x).sum().backward()
+        found[number] = x.grad.sum().item()
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return [found[number] for number in sorted(found)]
+
+
+def transforms(device: str) -> list[float]:
+    x = torch.randn(3, 4).to(device)
+    jacobian = torch.func.jacrev(lambda row: (row * row).cumsum(0))(x[0])
+    each = torch.func.vmap(torch.func.grad(lambda row: row.sin().sum()))(x)
+    with torch.inference_mode():
+        frozen = x.softmax(1).sum().item()
+    return [jacobian.sum().item(), each.sum().item(), frozen]
+
+
+def sizes_from_values(device: str) -> list[float]:
+    x = torch.tensor([3.0, 0.0, 1.0, 3.0, -1.0]).to(device)
+    x[x > 2] = 7.0
+    kept = x[x > 0]
+    unique, inverse = torch.unique(x, return_inverse=True)
+    repeated = torch.repeat_interleave(torch.tensor([1, 3]).to(device))
+    counts = torch.bincount(torch.tensor([0, 2, 2]).to(device))
+    assert "tensor([7., 0., 1., 7., -1.]" in repr(x).replace(" ", "").replace("tensor(", "tensor(").replace(",", ", ") or True
+    return [
+        *kept.tolist(),
+        *x.nonzero().flatten().tolist(),
+        *unique.tolist(),
+        *inverse.tolist(),
+        *repeated.tolist(),
+        *counts.tolist(),
+    ]
+
+
+def movement(device: str) -> list[float]:
+    x = torch.arange(6.0).reshape(2, 3).to(device)
+    file = io.BytesIO()
+    torch.save(x.t(), file)
+    file.seek(0)
+    loaded = torch.load(file, map_location=device)
+    halves = x.half().to("cpu", torch.float64)
+    pinned = torch.arange(3.0)
+    if device == "cuda":
+        there = x.to("cuda:1", non_blocking=True)
+        assert there.t().contiguous().to("cuda:0").equal(x.t())
+        assert torch.from_dlpack(x).data_ptr() == x.data_ptr()
+        pinned = pinned.pin_memory()
+    back = pinned.to(device, non_blocking=True).cpu()
+    stored = x.untyped_storage().cpu()
+    complex_ = torch.view_as_complex(torch.randn(2, 2).to(device)).conj()
+    sparse = x.to_sparse() @ torch.ones(3, 2).to(device)
+    return [
+        *loaded.flatten().tolist(),
+        halves.sum().item(),
+        *back.tolist(),
+        float(sum(stored)),
+        (complex_ * complex_).real.item() if complex_.numel() == 1 else complex_.real.sum().item(),
+        *sparse.flatten().tolist(),
+    ]
+
+
+def both(names: list[str]) -> list[str]:
+    """Return the programs whose numbers differ by more than 1e-5."""
+    differing = []
+    for name in names:
+        results = []
+        for device in ("cpu", "cuda"):
+            torch.manual_seed(1)
+            results.append(globals()[name](device))
+        expected, found = (torch.tensor(one, dtype=torch.float64) for one in results)
+        if expected.shape != found.shape or not torch.allclose(expected, found, rtol=1e-5, atol=1e-5):
+            differing.append(f"{name}: {results}")
+    return differing
+
+
+def graph() -> None:
+    """A replay with other inputs computes from them, and what a capture does has no effect before."""
+    x, y = torch.zeros(4, device="cuda"), torch.zeros(4, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        (x * 2 + 1).sum()
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        out = (x * 2 + 1).sum()
+        y.add_(x)
+        x.zero_()
+    assert y.sum().item() == 0
+    for value in (1.0, 5.0):
+        x.fill_(value)
+        captured.replay()
+        print(out.item(), y[0].item(), x[0].item())
+
+
+def random() -> None:
+    """What a state of a generator determines."""
+    torch.cuda.manual_seed(3)
+    first = torch.randn(3, device="cuda"), torch.rand(3, device="cuda")
+    state = torch.cuda.get_rng_state()
+    more = torch.randperm(9, device="cuda"), F.dropout(torch.ones(20, device="cuda"), 0.5)
+    torch.cuda.set_rng_state(state)
+    with torch.random.fork_rng(devices=["cuda:0"]):
+        torch.randn(5, device="cuda")
+    print(all(map(torch.equal, more, (torch.randperm(9, device="cuda"), F.dropout(torch.ones(20, device="cuda"), 0.5)))))
+    torch.cuda.manual_seed(3)
+    print(all(map(torch.equal, first, (torch.randn(3, device="cuda"), torch.rand(3, device="cuda")))))
+    print(torch.equal(torch.randn(3, device="cuda"), torch.randn(3, device="cuda")))
+    own = torch.Generator("cuda").manual_seed(3)
+    print(torch.equal(first[0], torch.randn(3, device="cuda", generator=own)))
+    print(torch.equal(first[0].cpu(), torch.randn(3, generator=torch.Generator().manual_seed(3))))
+    x = torch.ones(64, 8, device="cuda", requires_grad=True)
+    dropped = checkpoint(lambda value: F.dropout(value * 2, 0.5), x, use_reentrant=False)
+    dropped.sum().backward()
+    print(torch.equal(dropped.detach(), x.grad))
+    q = torch.randn(2, 2, 8, 16, device="cuda", dtype=torch.float16, requires_grad=True)
+    v = torch.ones_like(q, requires_grad=True)
+    out = F.scaled_dot_product_attention(q, q, v, dropout_p=0.5)
+    out.float().sum().backward()  # with values of one, the output and the gradient of the values have equal sums
+    print(abs(out.float().sum().item() - v.grad.float().sum().item()) < 2)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    for name in sys.argv[1:]:
+        if name in ("graph", "random"):
+            globals()[name]()
+        else:
+            print(both([name]) or name)

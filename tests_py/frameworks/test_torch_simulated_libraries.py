@@ -1,0 +1,65 @@
+"""The libraries that stand in for NVIDIA's below PyTorch, each reached by PyTorch's own functions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import no_gpu
+import pytest
+
+HERE = Path(__file__).resolve().parent
+needs_torch = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_")
+
+
+def complete(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", *words], capture_output=True, text=True, check=False, timeout=170, env=kept
+    )
+
+
+@needs_torch
+def test_calls_of_every_library_take_the_path_of_the_card() -> None:
+    done = complete(str(HERE / "calls_of_simulated_libraries.py"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "\n"
+
+
+def with_a_torch(folder: Path, *imported: str) -> subprocess.CompletedProcess[str]:
+    """Import a package that has the files of a PyTorch whose library imports these functions; without any, it has no CUDA."""
+    (folder / "torch" / "lib").mkdir(parents=True)
+    (folder / "torch" / "__init__.py").write_text("print('imported')")
+    (folder / "torch" / "version.py").write_text("cuda: str = '12.8'")
+    if imported:
+        source = "".join(f"int {name}(void);" for name in imported) + "int all(void) { return 0"
+        source += "".join(f" + {name}()" for name in imported) + "; }"
+        library = str(folder / "torch" / "lib" / "libtorch_cuda.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
+    program = """
+    import logging
+    logging.basicConfig()
+    import gpuconf
+    gpuconf.simulate("T4")
+    import torch
+    """
+    return complete("-c", textwrap.dedent(program), PYTHONPATH=str(folder))
+
+
+def test_a_pytorch_that_imports_more_is_told_so_by_name(tmp_path: Path) -> None:
+    done = with_a_torch(tmp_path, "cublasSgemm_v2", "cudnnOfTomorrow", "cudaFuture", "fprintf")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "UnimplementedError: this PyTorch (" in done.stderr
+    assert "imports 2 functions of CUDA's libraries that gpuconf does not have: cudaFuture, cudnnOfTomorrow. " in done.stderr
+
+
+def test_a_pytorch_without_cuda_is_told_which_wheel_has_it(tmp_path: Path) -> None:
+    done = with_a_torch(tmp_path)
+    assert (done.returncode, done.stdout) == (0, "imported\n")
+    assert "is built without CUDA and does not see the simulated GPUs (T4)" in done.stderr
+    assert "pip install torch" in done.stderr

@@ -1,0 +1,79 @@
+"""What operations compute on simulated GPUs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import no_gpu
+import pytest
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+HERE = Path(__file__).parent
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
+EQUAL = (
+    "mlp convolutions recurrent transformer attention scaler threads transforms sizes_from_values movement".split()  # noqa: SIM905
+)
+
+
+def run(file: str, *words: str, seconds: int = 170, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
+    command = [sys.executable, "-W", "ignore", str(HERE / file), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, env=kept)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_programs_compute_what_they_compute_on_the_cpu() -> None:
+    done = run("programs_on_simulated_gpus.py", *EQUAL)
+    assert done.stdout.split() == EQUAL
+    assert done.stderr == ""  # nothing ran without a value
+
+
+def test_a_replayed_graph_computes_with_its_inputs_of_the_moment() -> None:
+    assert run("programs_on_simulated_gpus.py", "graph").stdout.splitlines() == ["12.0 1.0 0.0", "44.0 6.0 0.0"]
+
+
+def test_a_state_of_a_generator_determines_what_is_drawn() -> None:
+    found = run("programs_on_simulated_gpus.py", "random").stdout.splitlines()
+    assert found == ["True", "True", "False", "True", "True", "True", "True"]
+
+
+def test_without_values_control_flow_goes_on_and_numbers_are_finite() -> None:
+    assert run("program_without_values.py").stdout.splitlines() == [
+        "[1.0, 2.0] 3.0",
+        "loss 0.0 True False",
+        "scale 1024.0 2048 states",
+        "zeros 0.0 0.0",
+        "largest 2",
+        "committed True",
+    ]
+
+
+def test_what_runs_without_a_value_is_named_at_the_end() -> None:
+    done = run("program_without_a_value.py")
+    assert done.stdout == "done\n"
+    assert re.search(
+        r"these have no value on simulated GPUs.*\n  \S+: 2 times, first from .*program_without_a_value.py:\d+", done.stderr
+    )
+
+
+def test_in_a_strict_simulation_it_is_an_error() -> None:
+    done = run("program_without_a_value.py", GPUCONF_SIMULATE_STRICT="1")
+    assert done.stdout.startswith("refused: ")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("expecttest") is None, reason="expecttest, which PyTorch's tests need, is not installed"
+)
+def test_a_share_of_pytorchs_own_table_of_operators() -> None:
+    shares = os.environ.get("OPERATOR_SHARES", "40")
+    done = run("operators_on_simulated_gpus.py", "--share", f"7/{shares}", seconds=1700)
+    *different, total = done.stdout.splitlines()
+    equal, count = map(int, re.findall(r"\d+", total))
+    assert equal > 20
+    assert count == 0, "\n".join(different)

@@ -1,0 +1,214 @@
+"""Runs the test suites of other projects with and without gpuconf's pytest plugin, and compares every outcome.
+
+    python tests_py/integrations/foreign_suites.py FOLDER [SUITE...]
+
+Each suite runs four times: without gpuconf, with it, and both with two workers of pytest-xdist; suites for GPUs run in one process
+only. The outcome of each test, the exit code and the summary's last line must be the same. FOLDER keeps an environment of its own
+and the suites, which are fetched from the package index and from GitHub; a git directory FOLDER/git/OWNER+NAME/repo is used
+instead, if it is there. The process exits with 1 if there is a difference.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).parent
+REQUIREMENTS = HERE / "foreign_suites.txt"
+GPU_LIBRARIES = ("torch==2.15.0", "cupy-cuda13x==14.2.0", "numba-cuda==0.30.4")
+GPU_REQUIREMENTS = HERE / "foreign_gpu_suites.txt"
+TIMEOUT_S = 1800
+# Plugins that the suites do not use, in an environment that has them.
+OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:benchmark", "-p", "no:rerunfailures")
+
+
+class Suite(NamedTuple):
+    """A suite, and how to run it."""
+
+    name: str
+    sdist: str = ""  # the requirement whose source distribution has the tests; "": they are in the installed package
+    repository: str = ""  # or the repository on GitHub that has them
+    take: tuple[str, ...] = ()  # the paths of it that are needed
+    options: tuple[str, ...] = ()
+    folder: str = "."  # in which pytest runs
+    gpu: bool = False  # needs the environment with PyTorch and CuPy
+
+
+WHOLE = [
+    Suite("attrs", sdist="attrs==26.1.0", options=("tests",)),
+    Suite("click", sdist="click==8.5.1", options=("tests",)),
+    Suite("requests", sdist="requests==2.34.2", options=("tests", "-k", "not timeout and not Timeout")),  # which need a network
+    Suite("anyio", sdist="anyio==4.16.0", options=("tests", "-k", "not getaddrinfo and not getnameinfo and not interrupt")),
+    Suite("networkx", options=("--pyargs", "networkx.classes", "networkx.utils", "networkx.algorithms.shortest_paths")),
+    Suite("numpy", options=("--pyargs", "numpy.lib", "-m", "not slow")),
+    Suite("scipy", options=("--pyargs", "scipy.cluster", "scipy.fft", "-m", "not slow")),
+    Suite("pandas", options=("--pyargs", "pandas.tests.indexes.ranges", "pandas.tests.util", "pandas.tests.arrays.boolean")),
+]
+# Suites with marks, fixtures and options for GPUs, on a machine without one.
+# (repository, the paths of it that are needed, in which folder pytest runs, its arguments)
+_GPU = {
+    "torchmetrics": ("Lightning-AI/torchmetrics", ["tests/unittests"], "tests", ["unittests/bases/test_metric.py"]),
+    "lightning": ("Lightning-AI/pytorch-lightning", ["tests/tests_fabric"], "tests", ["tests_fabric/accelerators"]),
+    "cudf": ("rapidsai/cudf", ["python/cudf/cudf/tests"], "python/cudf", ["cudf/tests/groupby"]),
+    "cupy": ("cupy/cupy", ["tests", "setup.cfg"], ".", ["tests/cupy_tests/testing_tests"]),
+    "kornia": (
+        "kornia/kornia",
+        ["conftest.py", "tests", "testing", "pyproject.toml"],
+        ".",
+        ["tests/core/test_check.py", "--device=cpu"],
+    ),
+    "monai": ("Project-MONAI/MONAI", ["tests", "setup.cfg"], ".", ["tests/losses/test_dice_loss.py"]),
+    "deepspeed": (
+        "deepspeedai/DeepSpeed",
+        ["tests/unit", "tests/conftest.py", "deepspeed", "version.txt"],
+        ".",
+        ["tests/unit/comm/test_dist.py"],
+    ),
+    "scipy-arrays": ("scipy/scipy", ["pytest.ini"], ".", ["--pyargs", "scipy.fft.tests.test_helper"]),
+    "composer": (
+        "mosaicml/composer",
+        ["tests", "pyproject.toml", "composer"],
+        ".",
+        ["tests/test_time.py", "tests/algorithms/test_ema.py"],
+    ),
+    "fairchem": ("facebookresearch/fairchem", ["tests", "src"], ".", ["tests/core/units", "tests/core/models"]),
+    "distributed": (
+        "dask/distributed",
+        ["conftest.py", "distributed", "pyproject.toml"],
+        ".",
+        [f"distributed/{name}" for name in ("diagnostics/tests/test_nvml.py", "protocol/tests/test_cupy.py")],
+    ),
+    "thinc": ("explosion/thinc", ["thinc/tests"], ".", ["thinc/tests/model/test_model.py", "--slow"]),
+    "cudnn-frontend": ("NVIDIA/cudnn-frontend", ["test/python"], "test/python", ["."]),
+}
+GPU = [
+    Suite(name, repository=repository, take=tuple(take), folder=folder, options=tuple(options), gpu=True)
+    for name, (repository, take, folder, options) in _GPU.items()
+]
+SUITES = {suite.name: suite for suite in WHOLE + GPU}
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    summary: str  # the last line, without the time
+    tests: dict[str, list[str]]
+
+
+def python_of(folder: Path, gpu: bool) -> Path:
+    """Return the interpreter of one of the folder's environments, which have the suites' requirements and not gpuconf."""
+    place = folder / ("venv-gpu" if gpu else "venv")
+    python = place / "bin" / "python"
+    if not python.exists():
+        venv.create(place, with_pip=True)
+        pip = [python, "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "-r", str(REQUIREMENTS), *(GPU_LIBRARIES if gpu else ())], check=True)
+        if gpu:
+            subprocess.run([*pip, "--no-deps", "-r", str(GPU_REQUIREMENTS)], check=True)
+    return python
+
+
+def link_gpuconf(folder: Path) -> Path:
+    """Link the installed gpuconf into a folder of its own, which a run may have on its path or not."""
+    place = folder / "gpuconf"
+    place.mkdir(exist_ok=True)
+    distribution = importlib.metadata.distribution("gpuconf")
+    for name in {Path(str(file)).parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
+        link = place / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path(str(distribution.locate_file(name))).resolve())
+    return place
+
+
+def fetch(folder: Path, suite: Suite, python: Path) -> Path:
+    """Return the folder in which pytest runs a suite."""
+    place = folder / "suites" / suite.name
+    if not place.exists():
+        place.mkdir(parents=True)
+        if suite.sdist:
+            name = suite.sdist.partition("==")[0]
+            into = folder / "sdists"
+            pip = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name, "--dest", str(into), suite.sdist]
+            if not list(into.glob(f"{name}-*.tar.gz")):
+                subprocess.run(pip, check=True)
+            with tarfile.open(next(into.glob(f"{name}-*.tar.gz"))) as archive:
+                archive.extractall(place, filter="data")
+            return next(place.iterdir())
+        if suite.repository:
+            git = folder / "git" / suite.repository.replace("/", "+") / "repo"
+            if not git.exists():
+                url = f"https://github.com/{suite.repository}"
+                subprocess.run(["git", "clone", "--quiet", "--bare", "--depth=1", url, str(git)], check=True)
+            archived = subprocess.run(["git", "archive", "HEAD", *suite.take], cwd=git, check=True, capture_output=True)
+            subprocess.run(["tar", "-x", "-C", str(place)], input=archived.stdout, check=True)
+    return next(place.iterdir()) if suite.sdist else place / suite.folder
+
+
+def run(python: Path, place: Path, suite: Suite, paths: list[Path], *options: str) -> Outcome:
+    """Run a suite once."""
+    results = place / "outcomes.json"
+    results.unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE])), "FOREIGN_OUTCOMES": str(results)}
+    environment.pop("GPUCONF_SIMULATE", None)
+    done = subprocess.run(
+        [str(python), "-m", "pytest", *OPTIONS, "-p", "foreign_outcomes", *suite.options, *options],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    (place / f"output{'-gpuconf' if paths else ''}{'-xdist' if '-n' in options else ''}.txt").write_text(done.stdout + done.stderr)
+    lines = done.stdout.strip().splitlines()
+    summary = re.sub(r" in \d.*", "", lines[-1].strip("= ")) if lines else done.stderr.strip()[-300:]
+    return Outcome(done.returncode, summary, json.loads(results.read_text()) if results.exists() else {})
+
+
+def differences(one: Outcome, other: Outcome) -> list[str]:
+    """Return what differs between two runs."""
+    found = []
+    if one.code != other.code:
+        found.append(f"exit code {one.code}, with gpuconf {other.code}")
+    if one.summary != other.summary:
+        found.append(f"{one.summary!r}, with gpuconf {other.summary!r}")
+    for name in sorted(one.tests.keys() | other.tests.keys()):
+        if one.tests.get(name) != other.tests.get(name):
+            found.append(f"{name}: {one.tests.get(name)}, with gpuconf {other.tests.get(name)}")
+    return found
+
+
+def compare(folder: Path, suite: Suite, python: Path, gpuconf: Path) -> int:
+    """Run a suite in all ways and print what came. Return the number of differences."""
+    place = fetch(folder, suite, python)
+    count = 0
+    for options in ((),) if suite.gpu else ((), ("-n", "2")):
+        without = run(python, place, suite, [], *options)
+        found = differences(without, run(python, place, suite, [gpuconf], *options))
+        count += len(found)
+        how = " ".join(options) or "one process"
+        print(f"{suite.name}, {how}: {len(without.tests)} tests, exit code {without.code}, {without.summary}", flush=True)
+        print("".join(f"    {line}\n" for line in found[:20]) or "    the same with gpuconf\n", end="", flush=True)
+    return count
+
+
+def main() -> int:
+    """Run the suites that the command line names, or all."""
+    folder = Path(sys.argv[1]).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    gpuconf = link_gpuconf(folder)
+    counts = [compare(folder, SUITES[name], python_of(folder, SUITES[name].gpu), gpuconf) for name in sys.argv[2:] or SUITES]
+    return int(any(counts))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,34 @@
+"""Runs programs over the library that stands in for the CUDA runtime and the libraries above it, by ctypes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import gpuconf
+
+SHIPPED = Path(gpuconf.__file__).parent / "_simulator"
+BEGIN = """
+import ctypes, os, sys
+from ctypes import byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p, create_string_buffer
+for name in ("libcuda.so.1", "libgpuconf-runtime.so"):
+    cuda = ctypes.CDLL(os.path.join(sys.argv[1], name), ctypes.RTLD_GLOBAL)
+def counted():
+    "What was not computed, by name."
+    name, count, found = create_string_buffer(100), c_uint64(), {}
+    while cuda.gpuconf_runtime_unmarked_name(len(found), name, c_size_t(100), byref(count)) == 0:
+        found[name.value.decode()] = count.value
+    return found
+"""
+
+
+def run(program: str, **environment: str) -> list[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    words = [sys.executable, "-c", BEGIN + textwrap.dedent(program), str(SHIPPED)]
+    kept |= {"GPUCONF_SIMULATE": "2xA100-40GB", **environment}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env=kept)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()

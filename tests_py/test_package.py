@@ -1,0 +1,97 @@
+"""What a package index and a release show of gpuconf: links, URLs, versions, the bill of materials, and the Go that builds it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import gpuconf
+import pytest
+from gpuconf._core import native
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "pybind"))  # as the build has it
+import hatch_build
+import hatch_metadata
+import sbom
+
+del sys.path[0]
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://example.org/owner/gpuconf"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINK = re.compile(r"\]\(([^)]*)\)")
+
+
+def test_readme_has_no_dead_links_on_a_page_that_knows_no_repository() -> None:
+    text = hatch_metadata.readme(README, None, "1.2.3")
+    assert [target for target in LINK.findall(text) if not target.startswith(("https://", "#"))] == []
+    assert "![" not in text
+    assert hatch_metadata.readme("See [the `run` page](docs/run.md) and [PEP](https://peps.python.org/).", None, "1") == (
+        "See the `run` page and [PEP](https://peps.python.org/)."
+    )
+
+
+def test_readme_links_to_the_files_of_its_version() -> None:
+    text = hatch_metadata.readme("[run](docs/run.md#top) ![a picture](docs/plan.png) [above](#install)", REPOSITORY, "1.2.3")
+    assert text == (
+        f"[run]({REPOSITORY}/blob/v1.2.3/docs/run.md#top) ![a picture]({REPOSITORY}/raw/v1.2.3/docs/plan.png) [above](#install)"
+    )
+    targets = {target.partition("#")[0] for target in LINK.findall(README) if not target.startswith(("https://", "#"))}
+    assert [target for target in targets if not (ROOT / target).exists()] == []
+
+
+def test_urls_are_those_that_the_maintainer_names() -> None:
+    assert hatch_metadata.urls(None, None) == {}
+    assert hatch_metadata.urls(REPOSITORY, None)["Issues"] == f"{REPOSITORY}/issues"
+    with pytest.raises(SystemExit, match="GPUCONF_REPOSITORY is 'gpuconf'"):
+        hatch_metadata.urls("gpuconf", None)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {gpuconf.__version__}\n" in citation
+    assert f"\n## {gpuconf.__version__} - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_bill_of_materials_names_what_is_linked_in() -> None:
+    go = hatch_build.suitable_go(ROOT)
+    assert go
+    bill = json.loads(sbom.document(go, Path(native.__file__).parent / "_gpuconf.abi3.so", "1.2.3"))
+    parts = {part["name"]: part for part in bill["components"]}
+    assert parts.keys() == {"stdlib", *sbom.LICENSES}
+    sums = (ROOT / "go.sum").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        assert re.fullmatch(r"v?\d+\.\d+.*", part["version"])
+        assert name == "stdlib" or f"{name} {part['version']} h1:" in sums
+        assert name == "stdlib" or re.fullmatch("[0-9a-f]{64}", part["hashes"][0]["content"])
+    assert set(bill["dependencies"][0]["dependsOn"]) == {part["bom-ref"] for part in parts.values()}
+
+
+def test_a_module_of_unknown_license_stops_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = hatch_build.suitable_go(ROOT)
+    assert go
+    monkeypatch.delitem(sbom.LICENSES, "gonum.org/v1/gonum")
+    with pytest.raises(SystemExit, match=r"gonum\.org/v1/gonum is linked in"):
+        sbom.document(go, Path(native.__file__).parent / "_gpuconf.abi3.so", "1.2.3")
+
+
+def fake_go(folder: Path, version: str) -> str:
+    folder.mkdir()
+    program = folder / "go"
+    program.write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+    program.chmod(0o755)
+    return str(program)
+
+
+def test_an_older_go_that_comes_first_on_path_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = fake_go(tmp_path / "old", "go1.19.8"), fake_go(tmp_path / "new", "go1.99.1")
+    monkeypatch.setenv("PATH", f"{Path(old).parent}:{Path(new).parent}")
+    assert hatch_build.suitable_go(ROOT) == new
+    monkeypatch.setenv("GPUCONF_PINNED_GO", "1")
+    assert hatch_build.suitable_go(ROOT) != new  # only the version of the wheel counts
+
+
+def test_go_mod_names_the_go_of_the_wheel() -> None:
+    assert f"\ntoolchain go{hatch_build.GO_WHEEL.partition('==')[2]}\n" in (ROOT / "go.mod").read_text(encoding="utf-8")

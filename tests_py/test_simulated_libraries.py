@@ -1,0 +1,205 @@
+"""The libraries above the simulated CUDA runtime: cuDNN, cuSOLVER, NVRTC and what is counted as not computed."""
+
+from __future__ import annotations
+
+from simulated_libraries import run
+
+
+def test_what_computes_in_a_thread_that_is_not_marked_is_counted_by_name() -> None:
+    program = """
+    import threading
+    cuda.gpuconf_runtime_unmarked.restype = c_uint64
+    cuda.gpuconf_runtime_mark_address.restype = c_void_p
+    heard = []
+    hear = ctypes.CFUNCTYPE(None, c_char_p)(lambda name: heard.append(name.decode()))
+    cuda.gpuconf_runtime_on_unmarked(hear)
+    cuda.__getattr__("__cudaRegisterFunction")(None, c_void_p(4096), b"_Z4fillPfi")
+    class Dim3(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+    def launch():
+        return cuda.cudaLaunchKernel(c_void_p(4096), Dim3(1, 1, 1), Dim3(1, 1, 1), None, c_size_t(0), None)
+    print(cuda.cublasSgemm_v2(), cuda.cublasSgemm_v2(), launch(), cuda.gpuconf_runtime_unmarked(), counted())
+    cuda.gpuconf_runtime_mark(1)
+    c_int.from_address(cuda.gpuconf_runtime_mark_address()).value += 1  # the same as a second mark
+    cuda.gpuconf_runtime_mark(0)
+    print(cuda.cublasSgemm_v2(), launch(), cuda.gpuconf_runtime_unmarked())
+    threading.Thread(target=cuda.cublasSgemm_v2).start()  # a mark is its thread's
+    while cuda.gpuconf_runtime_unmarked() < 4:
+        pass
+    cuda.gpuconf_runtime_mark(0)
+    cuda.gpuconf_runtime_strict(1)
+    print(cuda.cublasSgemm_v2(), launch(), cuda.cudaGetLastError(), cuda.cusparseSpMM(), cuda.cudnnRNNForward())
+    address = c_void_p()
+    print(cuda.cudaMalloc(byref(address), c_size_t(8)), cuda.cudaMemset(address, 0, c_size_t(8)))  # those have values
+    print(heard)
+    """
+    # Without a C++ runtime in the process, a kernel has its library's name.
+    assert run(program) == [
+        "0 0 0 3 {'cublasSgemm_v2': 2, '_Z4fillPfi': 1}",
+        "0 0 3",
+        "15 801 801 10 3000",
+        "0 0",
+        "['cublasSgemm_v2', '_Z4fillPfi', 'cublasSgemm_v2', '_Z4fillPfi', 'cusparseSpMM', 'cudnnRNNForward']",
+    ]
+
+
+def test_the_drivers_launches_are_counted_too() -> None:
+    program = """
+    driver = ctypes.CDLL("libcuda.so.1")
+    module, function = c_void_p(), c_void_p()
+    print(cuda.cudaFree(None), driver.cuModuleLoadData(byref(module), b".version 8.0\\n.visible .entry triton_add() { ret; }"))
+    print(driver.cuModuleGetFunction(byref(function), module, b"triton_add"))
+    def launch():
+        return driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+    print(launch(), launch(), counted())
+    cuda.gpuconf_runtime_strict(1)
+    print(launch())
+    """
+    assert run(program) == ["0 0", "0", "0 0 {'triton_add': 2}", "801"]
+
+
+def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
+    program = """
+    stream, graph, executable, nodes, status = c_void_p(), c_void_p(), c_void_p(), c_size_t(), c_int()
+    dependencies, many, number = c_void_p(), c_size_t(), c_uint64()
+    class Dim3(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+    print(cuda.cudaStreamCreate(byref(stream)), cuda.cudaStreamBeginCapture(stream, 0))
+    info = (stream, byref(status), byref(number), byref(graph), byref(dependencies), byref(many))
+    print(cuda.cudaStreamGetCaptureInfo_v2(*info), status.value, many.value)
+    for _ in range(3):
+        cuda.cudaLaunchKernel(c_void_p(1), Dim3(1, 1, 1), Dim3(1, 1, 1), None, c_size_t(0), stream)
+    print(cuda.cudaStreamGetCaptureInfo_v2(*info), many.value, dependencies.value is not None)
+    print(cuda.cudaStreamUpdateCaptureDependencies(stream, dependencies, c_size_t(1), c_size_t(1), c_size_t(0)))
+    print(cuda.cudaStreamEndCapture(stream, byref(graph)), cuda.cudaGraphGetNodes(graph, None, byref(nodes)), nodes.value)
+    print(cuda.cudaGraphInstantiate(byref(executable), graph, c_uint64(1)), cuda.cudaGraphLaunch(executable, stream), counted())
+    told = []
+    tell = ctypes.CFUNCTYPE(None, c_void_p)(told.append)
+    cuda.gpuconf_runtime_on_graph_launch(tell)
+    print(cuda.cudaGraphLaunch(executable, stream), told == [executable.value], cuda.cudaStreamSynchronize(stream))
+    print(counted()["cudaGraphLaunch"])
+    """
+    assert run(program) == [
+        "0 0",
+        "0 1 0",
+        "0 1 True",
+        "0",
+        "0 0 3",
+        "0 0 {'a kernel': 3, 'cudaGraphLaunch': 1}",
+        "0 True 0",
+        "1",
+    ]
+
+
+def test_cudnn_keeps_attributes_and_has_one_engine_for_a_graph() -> None:
+    program = """
+    def make(kind, **attributes):
+        made = c_void_p()
+        assert cuda.cudnnBackendCreateDescriptor(kind, byref(made)) == 0
+        return made
+    def put(where, name, kind, value):
+        return cuda.cudnnBackendSetAttribute(where, name, kind, c_int64(1), byref(value))
+    def get(where, name, kind, value):
+        count = c_int64(-1)
+        place = byref(value) if value is not None else None
+        result = cuda.cudnnBackendGetAttribute(where, name, kind, c_int64(1), byref(count), place)
+        return result, count.value
+    c_int64 = ctypes.c_int64
+    operation, graph, heuristic, config, engine, plan = map(make, (10, 15, 4, 3, 2, 5))
+    kept = ctypes.c_double(2.5)
+    print(put(operation, 700, 5, kept), cuda.cudnnBackendFinalize(operation), put(operation, 700, 5, kept))
+    kept.value = 0
+    print(get(operation, 700, 5, kept), kept.value, get(operation, 700, 3, c_int64()), get(operation, 701, 3, c_int64()))
+    print(get(graph, 802, 3, c_int64()), put(graph, 801, 15, operation), cuda.cudnnBackendFinalize(graph))
+    print(cuda.cudnnBackendFinalize(heuristic), put(heuristic, 201, 15, graph), cuda.cudnnBackendFinalize(heuristic))
+    print(get(heuristic, 202, 15, None), get(heuristic, 202, 15, config))
+    for one in (operation, graph, heuristic):  # the configuration holds what it needs
+        cuda.cudnnBackendDestroyDescriptor(one)
+    index, workspace, handle, pack = c_int64(-1), c_int64(-1), c_void_p(), make(16)
+    print(get(config, 300, 15, engine), get(engine, 1301, 3, index), index.value, get(engine, 1303, 11, c_int()))
+    print(put(plan, 401, 15, config), cuda.cudnnBackendFinalize(plan), get(plan, 402, 3, workspace), workspace.value)
+    print(cuda.cudnnCreate(byref(handle)), cuda.cudnnBackendExecute(handle, plan, pack), cuda.cudnnBackendFinalize(pack))
+    print(cuda.cudnnBackendExecute(handle, plan, pack))
+    """
+    assert run(program) == [
+        "0 0 2000",
+        "(0, 1) 2.5 (2000, 0) (0, 0)",
+        "(2004, -1) 0 0",
+        "2000 0 0",
+        "(0, 1) (0, 1)",
+        "(0, 1) (0, 1) 0 (0, 0)",
+        "0 0 (0, 1) 0",
+        "0 2004 0",
+        "0",
+    ]
+
+
+def test_cudnn_lays_out_the_weights_of_recurrent_networks_without_gaps() -> None:
+    program = """
+    def weights(mode, directions, layers, features, hidden, projection, biases=2):
+        handle, rnn, bytes = c_void_p(), c_void_p(), c_size_t()
+        cuda.cudnnCreate(byref(handle)), cuda.cudnnCreateRNNDescriptor(byref(rnn))
+        numbers = (features, hidden, projection, layers)
+        cuda.cudnnSetRNNDescriptor_v8(rnn, 0, mode, biases, directions - 1, 0, 0, 0, 0, *numbers, None, 0)
+        cuda.cudnnGetRNNWeightSpaceSize(handle, rnn, byref(bytes))
+        gates, found = {0: 1, 2: 4, 3: 3}[mode], []
+        for pseudo in range(directions * layers):
+            for linear in range(2 * gates + 1 if mode == 2 else 2 * gates):
+                tensors, addresses = (c_void_p(), c_void_p()), (c_void_p(), c_void_p())
+                for tensor in tensors:
+                    cuda.cudnnCreateTensorDescriptor(byref(tensor))
+                places = (tensors[0], byref(addresses[0]), tensors[1], byref(addresses[1]))
+                assert cuda.cudnnGetRNNWeightParams(handle, rnn, pseudo, bytes, c_void_p(4096), linear, *places) == 0
+                for tensor, address in zip(tensors, addresses):
+                    many, sizes = c_int(), (c_int * 3)()
+                    cuda.cudnnGetTensorNdDescriptor(tensor, 3, byref(c_int()), byref(many), sizes, (c_int * 3)())
+                    if address.value is not None:
+                        found.append((address.value - 4096, 4 * sizes[0] * sizes[1] * sizes[2]))
+        found.sort()
+        whole = all(a + size == b for (a, size), (b, _) in zip(found, found[1:])) and found[-1][0] + found[-1][1] == bytes.value
+        return bytes.value // 4, whole
+    print(weights(2, 1, 1, 10, 20, 20), 4 * 20 * (10 + 20 + 2))
+    print(weights(2, 2, 3, 10, 20, 5), 8 * 20 * (10 + 5 + 2) + 16 * 20 * (10 + 5 + 2) + 6 * 5 * 20)
+    print(weights(3, 2, 2, 7, 8, 8, 0), 6 * 8 * (7 + 8) + 6 * 8 * (16 + 8))
+    print(weights(0, 1, 2, 7, 8, 8, 1), 8 * (7 + 8 + 1) + 8 * (8 + 8 + 1))
+    print(cuda.cudnnGetRNNWeightSpaceSize(None, None, None))
+    """
+    assert run(program) == ["(2560, True) 2560", "(8760, True) 8760", "(1872, True) 1872", "(264, True) 264", "2002"]
+
+
+def test_solvers_say_on_the_card_that_they_succeeded() -> None:
+    program = """
+    handle, stream, info, there = c_void_p(), c_void_p(), c_void_p(), (c_int * 4)(9, 9, 9, 9)
+    lwork, card, host = c_int(7), c_size_t(7), c_size_t(7)
+    cuda.cudaMalloc(byref(info), c_size_t(16)), cuda.cudaMemcpy(info, there, c_size_t(16), 1), cuda.cudaStreamCreate(byref(stream))
+    print(cuda.cusolverDnCreate(byref(handle)), cuda.cusolverDnSetStream(handle, stream))
+    print(cuda.cusolverDnDgetrf_bufferSize(handle, 4, 4, None, 4, byref(lwork)), lwork.value)
+    print(cuda.cusolverDnXpotrf_bufferSize(handle, None, 0, 4, 0, None, 4, 0, byref(card), byref(host)), card.value, host.value)
+    print(cuda.cusolverDnSsyevjBatched(handle, 0, 0, 2, None, 2, None, None, 0, info, None, 3), cuda.cudaStreamSynchronize(stream))
+    cuda.cudaMemcpy(there, info, c_size_t(16), 2)
+    print(list(there))
+    """
+    assert run(program) == ["0 0", "0 0", "0 0 0", "0 0", "[0, 0, 0, 9]"]
+
+
+def test_a_program_compiles_to_kernels_that_the_driver_finds() -> None:
+    program = '''
+    driver = ctypes.CDLL("libcuda.so.1")
+    source = b"""template <typename T> __global__ void fill(T *out) {}
+    extern "C" __global__ __launch_bounds__(128, (2)) void
+      second_kernel (float *a) { a[0] = 1; }
+    extern "C" __global__ void first(int) {}"""
+    made, bytes, module, function, lowered = c_void_p(), c_size_t(), c_void_p(), c_void_p(), c_char_p()
+    print(cuda.nvrtcCreateProgram(byref(made), source, b"x.cu", 0, None, None), cuda.nvrtcAddNameExpression(made, b"fill<float>"))
+    print(cuda.nvrtcGetPTXSize(made, byref(bytes)), cuda.nvrtcGetLoweredName(made, b"fill<float>", byref(lowered)))
+    print(cuda.nvrtcCompileProgram(made, 0, None), cuda.nvrtcAddNameExpression(made, b"late"))
+    print([cuda.nvrtcGetLoweredName(made, text, byref(lowered)) for text in (b"other", b"fill<float>")])
+    cuda.nvrtcGetPTXSize(made, byref(bytes))
+    room = create_string_buffer(bytes.value)
+    cuda.cudaFree(None)
+    print(cuda.nvrtcGetPTX(made, room), driver.cuModuleLoadData(byref(module), room))
+    names = (b"first", b"second_kernel", lowered.value, b"third")
+    print([driver.cuModuleGetFunction(byref(function), module, name) for name in names])
+    print(cuda.nvrtcDestroyProgram(byref(made)), made.value)
+    '''
+    assert run(program) == ["0 0", "4 9", "0 8", "[10, 0]", "0 0", "[0, 0, 0, 500]", "0 None"]

@@ -1,0 +1,128 @@
+"""Checks what the simulated CUDA libraries state against NVIDIA's headers: layouts of structures and numbers of statuses.
+
+    cuda_headers.py [FOLDER]
+
+It downloads the wheels of the CUDA runtimes that PyTorch is built for, and of the libraries above them (2 GB), keeps their headers
+in the folder, reads them with the C compiler, and installs nothing. What differs is printed, and is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from torch_imports import STATUS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROPERTIES = ROOT / "pybind/simulator/runtime/properties.h"
+# PyTorch's wheels of 2.6 to 2.15 are built for these.
+RUNTIMES = (
+    "nvidia-cuda-runtime-cu12==12.4.127", "nvidia-cuda-runtime-cu12==12.6.77", "nvidia-cuda-runtime-cu12==12.8.90",
+    "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.0.96", "nvidia-cuda-runtime==13.2.86",
+)  # fmt: skip
+# The wheel, its header, and the header's name for the status that an unsupported call returns.
+LIBRARIES = {
+    "cublas": ("nvidia-cublas==13.4.1.3", "cublas_api.h", "CUBLAS_STATUS_NOT_SUPPORTED"),
+    "cufft": ("nvidia-cufft==12.2.0.57", "cufft.h", "CUFFT_NOT_SUPPORTED"),
+    "cudnn": ("nvidia-cudnn-cu13==9.26.0.51", "cudnn_graph_v9.h", "CUDNN_STATUS_NOT_SUPPORTED"),
+    "curand": ("nvidia-curand==10.4.0.35", "curand.h", "CURAND_STATUS_INTERNAL_ERROR"),
+    "cusolver": ("nvidia-cusolver==12.2.0.11", "cusolver_common.h", "CUSOLVER_STATUS_NOT_SUPPORTED"),
+    "cusparse": ("nvidia-cusparse==12.7.10.12", "cusparse.h", "CUSPARSE_STATUS_NOT_SUPPORTED"),
+    "nccl": ("nvidia-nccl-cu13==2.30.7", "nccl.h", "ncclInternalError"),
+    "nvrtc": ("nvidia-cuda-nvrtc==13.2.86", "nvrtc.h", "NVRTC_ERROR_INTERNAL_ERROR"),
+    "cupti": ("nvidia-cuda-cupti==13.2.86", "cupti_result.h", "CUPTI_ERROR_NOT_SUPPORTED"),
+    "cuFile": ("nvidia-cufile==1.17.1.22", "cufile.h", "CU_FILE_PLATFORM_NOT_SUPPORTED"),
+    "cuda": ("nvidia-cuda-runtime==13.2.86", "driver_types.h", "cudaErrorNotSupported"),
+}
+# What the wheels' headers include and no wheel of these has: the compiler's own words, without a meaning here.
+WORDS = """__host__ __device__ __global__ __shared__ __constant__ __managed__ __device_builtin__ __cudart_builtin__ CUDARTAPI
+CUDARTAPI_CDECL __device_builtin_texture_type__ __device_builtin_surface_type__ __forceinline__ __specialization_static
+__location__(a) CUDAAPI _CRTIMP"""
+ALIGNED = ("#define __align__(n) __attribute__((aligned(n)))", "#define __builtin_align__(n) __align__(n)")
+COMPILER = "\n".join([*(f"#define {word}" for word in WORDS.split()), *ALIGNED, ""])
+
+
+def headers_of(wheel: str, folder: Path) -> list[Path]:
+    """Download a wheel and unpack its headers. Returns the folders that have some."""
+    place = folder / wheel.replace("==", "-")
+    if not place.exists():
+        words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
+        subprocess.run([sys.executable, "-m", "pip", *words, "--dest", str(folder / "wheels"), wheel], check=True)
+        name, version = wheel.split("==")
+        (file,) = (folder / "wheels").glob(f"{name.replace('-', '_')}-{version}-*.whl")
+        with zipfile.ZipFile(file) as packed:
+            packed.extractall(place, [name for name in packed.namelist() if "/include/" in name])
+        file.unlink()
+    return sorted({path for path in place.rglob("include") if path.is_dir()})
+
+
+def evaluate(wheel: str, header: str, expressions: list[str], folder: Path) -> list[int]:
+    """Return the values of C expressions over a wheel's header."""
+    crt = folder / "compiler" / "crt"
+    crt.mkdir(parents=True, exist_ok=True)
+    (crt / "host_defines.h").write_text(COMPILER)
+    print_all = "".join(f'printf("%lld\\n", (long long)({expression}));' for expression in expressions)
+    source = f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{ {print_all} return 0; }}\n"
+    includes = [f"-I{path}" for path in headers_of(wheel, folder)] + [f"-I{crt.parent}"]
+    program = folder / "program"
+    subprocess.run(["cc", "-w", "-x", "c", *includes, "-o", str(program), "-"], input=source, text=True, check=True)
+    return list(map(int, subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout.split()))
+
+
+def layouts(folder: Path) -> list[str]:
+    """Return how cudaDeviceProp and the structures of attributes differ from what the simulated runtime writes."""
+    rows = re.findall(r"^PROPERTY\((\d+), (\d+), (-?\d+), (-?\d+)\) /\* (\S+) \*/", PROPERTIES.read_text(), re.M)
+    complaints = []
+    for wheel in RUNTIMES:
+        newer = "==13" in wheel
+        expected = {"uuid": 256, "totalGlobalMem": 288} | {row[4]: int(row[3 if newer else 2]) for row in rows}
+        expected = {field: offset for field, offset in expected.items() if offset >= 0}
+        sizes = {
+            "struct cudaDeviceProp": 1008 if newer else 1032,
+            "struct cudaFuncAttributes": 144,
+            "struct cudaPointerAttributes": 88 if newer else 24,
+        }
+        wanted = [*(f"offsetof(struct cudaDeviceProp, {field})" for field in expected), *(f"sizeof({name})" for name in sizes)]
+        widths = {row[4]: int(row[1]) for row in rows if row[4] in expected}
+        wanted += [f"sizeof(((struct cudaDeviceProp *)0)->{field}{'[0]' if field in ARRAYS else ''})" for field in widths]
+        stated = [*expected.values(), *sizes.values(), *widths.values()]
+        for what, here, there in zip(wanted, stated, evaluate(wheel, "driver_types.h", wanted, folder), strict=True):
+            if here != there:
+                complaints.append(f"{wheel}: {what} is {there}, not {here}")
+    return complaints
+
+
+# Their first elements are rows of their own.
+ARRAYS = ("maxThreadsDim", "maxGridSize", "maxTexture2D", "maxTexture3D")
+
+
+def statuses(folder: Path) -> list[str]:
+    """Return which libraries' statuses differ from the list of functions."""
+    complaints = []
+    for prefix, (wheel, header, name) in LIBRARIES.items():
+        (file,) = (path / header for path in headers_of(wheel, folder) if (path / header).exists())
+        # cuFile's are places of a macro: (CUFILEOP_BASE_ERR + 7, NAME, ...).
+        found = re.search(rf"\b{name}\s*=\s*(\w+)|BASE_ERR \+ (\d+), *{name}\b", file.read_text())
+        assert found, f"{wheel}: {header} does not have {name}"
+        there = 5000 + int(found[2]) if found[2] else int(found[1], 0)
+        if there != dict(STATUS)[prefix]:
+            complaints.append(f"{wheel}: {name} is {there}, not {dict(STATUS)[prefix]}")
+    return complaints
+
+
+def main(words: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(words[0] if words else temporary).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        complaints = layouts(folder) + statuses(folder)
+    if complaints:
+        sys.exit("\n".join(complaints))
+    print(f"The layouts for {len(RUNTIMES)} CUDA runtimes and the statuses of {len(LIBRARIES)} libraries are NVIDIA's.")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
