@@ -92,7 +92,7 @@ def test_what_cant_be_fetched(one_gpu: None, fetch: Any, kind: type[Exception], 
     tf.constant(1.0, name="a")
     with tf.Session() as session, pytest.raises(kind) as caught:
         session.run(fetch)
-    assert type(caught.value).__module__ in ("builtins", "gpuconf.errors")
+    assert type(caught.value) is kind
     assert text in str(caught.value)
     assert nothing_held()
 
@@ -214,8 +214,7 @@ def test_default_graphs_and_sessions(one_gpu: None) -> None:
     b.__enter__()
     with pytest.raises(AssertionError, match=r"^Nesting violated for default stack of <class .*Graph.> objects$") as caught:
         a.__exit__(None, None, None)
-    assert type(caught.value).__module__ in ("builtins", "gpuconf.errors")
-    assert isinstance(caught.value, RuntimeError)
+    assert type(caught.value) is AssertionError
     b.__exit__(None, None, None)
     a.__exit__(None, None, None)
 
@@ -306,7 +305,7 @@ def test_a_tensor_of_a_graph(one_gpu: None) -> None:
 def test_what_does_not_go_together_adds_nothing_wrong(one_gpu: None, call: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind) as caught:
         call()
-    assert type(caught.value).__module__ in ("builtins", "gpuconf.errors")
+    assert type(caught.value) is kind
     assert text in str(caught.value)
     assert [op for op in tf.get_default_graph().get_operations() if op.type != "Const"] == []
 
@@ -384,7 +383,7 @@ def test_an_error_that_configuration_deserves_comes_from_the_session(two_gpus: N
 def test_the_first_session_sets_the_gpus_up_and_tells_so_later(one_gpu: None) -> None:
     tf.Session(config=QUARTER)
     assert gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
-    with pytest.raises(RuntimeError, match=r"the runtime was initialized by .*test_sessions\.py:\d+ \(\w+\)"):
+    with pytest.raises(RuntimeError, match=r"the runtime was initialized by .*test_sessions\.py:\d+ \(Session\)"):
         gpuconf.config.set_visible_devices([], "GPU")
 
 
@@ -423,7 +422,7 @@ def test_other_options_are_refused_while_memory_is_in_use(one_gpu: None) -> None
         tensor = gpuconf.constant([1.0])
     with pytest.raises(RuntimeError) as caught:
         tf.Session(config=QUARTER)
-    assert type(caught.value).__module__ in ("builtins", "gpuconf.errors")
+    assert type(caught.value) is gpuconf.errors.FailedPreconditionError
     assert "this session's GPU options differ from those in force" in str(caught.value)
     assert "test_sessions.py:" in str(caught.value)
     assert "(Session)" in str(caught.value)

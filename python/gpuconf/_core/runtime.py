@@ -23,6 +23,7 @@ from .notices import publish
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
+    from types import FrameType
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -137,12 +138,18 @@ def _library_folders(folders: list[str]) -> list[str]:
     return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
 
 
-def caller(function: str) -> str:
-    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
+def calling_frame() -> FrameType:
+    """Return the frame outside gpuconf that called into it."""
     package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # not made absolute: that fails in a deleted working directory
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame = frame.f_back
+    return frame
+
+
+def caller(function: str) -> str:
+    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
+    frame = calling_frame()
     # A file name may contain undecodable bytes.
     path = frame.f_code.co_filename.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     return f"{path}:{frame.f_lineno} ({function})"

@@ -47,7 +47,6 @@ __all__ = [
     "tensor_float_32_execution_enabled",
 ]
 
-raise_built_in(__name__, ["get_memory_info", "get_memory_usage", "reset_memory_stats"], everything=True)
 raise_built_in(__name__, __all__)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 
 from ..._core import texts
-from ..._core.built_in_errors import raise_built_in
 from ..._missing import watch
 from ..._typing import Any
 from .._logger import get_logger
@@ -124,9 +123,6 @@ def set_verbosity(v: int | str) -> None:
         get_logger().setLevel(v)
     except ValueError as error:
         raise ValueError(str(error)) from None
-
-
-raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..._core import runtime
 from ..._core.built_in_errors import raise_built_in
 from ..._core.fork import module_lock
 from ..._missing import watch
@@ -60,15 +61,13 @@ def _at_least(capability: tuple[int, ...], wanted: Any) -> bool:
 
 
 def _warn() -> None:
-    """Log that the caller's caller calls a deprecated function, the first time."""
+    """Log that the program calls a deprecated function, the first time."""
     global _warned
-    import sys
-
     with _lock:
         if _warned:
             return
         _warned = True
-    frame: Any = sys._getframe(2)
+    frame = runtime.calling_frame()
     get_logger().warning(
         "From %s:%s: is_gpu_available (from gpuconf.compat.v2.test) is deprecated and will be removed in a future version.\n"
         "Instructions for updating:\nUse `tf.config.list_physical_devices('GPU')` instead.",
