@@ -233,6 +233,29 @@ def test_classes_are_pythons_where_tensorflows_are(two_gpus: None) -> None:
         tf.matmul([[1.0]], [[1.0], [2.0]])
 
 
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda: tf.add_n([]), ValueError),
+        (lambda: tf.constant([1.0, 2.0], shape=[3]), TypeError),
+        (lambda: tf.constant(1.0, shape=[-1]), ValueError),
+        (lambda: tf.constant(1.0, shape=[2.5]), TypeError),
+        (lambda: tf.constant(1.0, shape=[2**63]), ValueError),
+        (lambda: tf.constant(1.0, shape=[1] * 255), tf.errors.InvalidArgumentError),
+        (lambda: tf.constant(10**400), ValueError),
+        (lambda: tf.constant([[1, 2], [3]]), ValueError),
+        (lambda: tf.constant(1, "nonsense"), TypeError),
+        (lambda: tf.matmul([1.0], [[1.0]]), tf.errors.InvalidArgumentError),
+        (lambda: tf1.add_n([]), ValueError),
+    ],
+)
+def test_errors_of_operations_have_tensorflows_classes(one_gpu: None, call: Any, kind: type[Exception]) -> None:
+    """The classes that TensorFlow 2.21 raises for these calls."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+
+
 def test_tensorflow_1(one_gpu: None) -> None:
     program = """
     import gpuconf

@@ -236,7 +236,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     except TypeError:
         raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shown(shape)}") from None
     if len(sizes) > _MOST_SIZES:
-        raise _value_error(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
+        raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
     return sizes
 
 
