@@ -15,6 +15,7 @@ _NO_GPU = "tests_py/frameworks/test_readme.py"
 # Where a block of Python runs that test_docs.py does not run, by page and beginning; after a colon, why it cannot run anywhere.
 ELSEWHERE = {
     ("README.md", "import gpuconf"): _NO_GPU,
+    ("README.md", "import cupy"): _NO_GPU,
     ("docs/howto/limit-pytorch-and-cupy.md", "import gpuconf"): _NO_GPU,
     ("docs/frameworks.md", "import gpuconf\ngpuconf.configure("): _NO_GPU,
     ("docs/frameworks.md", "card = "): _NO_GPU,

@@ -225,7 +225,10 @@ def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_pat
     env = {**simulated, "PYTHONPATH": str(tmp_path)}
     _, found = findings(env, "--", sys.executable, "train.py", cwd=tmp_path)
     assert not (tmp_path / "ran").exists()
-    assert about(found, "torch") == ["note: 2.9.1+cu128: not routed: the GPUs are simulated, and it needs a real one"]
+    assert about(found, "torch") == [
+        "note: 2.9.1+cu128: not routed, unless the program calls gpuconf.configure() or runs under gpuconf run"
+    ]
+    assert about(found, "cupy") == ["note: 1.0.0: not routed: the GPUs are simulated, and it does not use them"]
     assert "it accepts no allocator" in about(found, "jax")[0]
     del env["GPUCONF_SIMULATE"]
     _, found = findings(env, sys.executable, "train.py", cwd=tmp_path)
@@ -271,7 +274,7 @@ def test_a_library_is_routed_only_where_something_routes_it(driver: Path, librar
     assert torch(*program, **{**job, "GPUCONF_RUN": "/nowhere"}) == f"note: {conditional}", "its job has ended"
     assert torch(*program, **job, GPUCONF_DISABLE="yes") == "note: not routed: GPUCONF_DISABLE is set"
     assert torch(*program, CUDA_VISIBLE_DEVICES="") == "note: not routed: there is no GPU"
-    assert torch(*program, GPUCONF_SIMULATE="T4", **job) == "note: not routed: the GPUs are simulated, and it needs a real one"
+    assert torch(*program, GPUCONF_SIMULATE="T4", **job) == routed
     _, found = findings({**env, **job, "NUMBA_CUDA_MEMORY_MANAGER": "rmm"}, "--", *program)
     assert about(found, "numba-cuda") == ["note: 0.30.0: not routed by gpuconf run: NUMBA_CUDA_MEMORY_MANAGER is set"]
 

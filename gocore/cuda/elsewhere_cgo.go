@@ -79,7 +79,7 @@ func HasNoDevice(python, searched string, visible *string) bool {
 func isLoaded() bool {
 	library.Lock()
 	defer library.Unlock()
-	return library.version != 0 || otherDriver("") != ""
+	return library.version != 0 || otherDriver() != ""
 }
 
 // traces are what the kernel's driver leaves: of a server or desktop, under WSL, on Tegra. Not /dev/nvidiactl, which cuInit makes for root

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -99,6 +100,37 @@ func ShippedSimulator() string {
 	return filepath.Join(filepath.Dir(here), "..", "_simulator", "libcuda.so.1")
 }
 
+// GuardedSimulator returns the path of the guard's library that stands before the shipped simulator in a job of `gpuconf run`, so that the
+// job's limit counts what this process requests. budget is the path of the job's budget, which lies beside it. Without such a job, or if the
+// job's driver is another one, it returns ShippedSimulator().
+func GuardedSimulator(budget string) string {
+	shipped := ShippedSimulator()
+	if budget == "" || shipped == "" {
+		return shipped
+	}
+	behind, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(budget), behindGuard))
+	if real, realErr := filepath.EvalSymlinks(shipped); err != nil || realErr != nil || behind != real {
+		return shipped
+	}
+	return filepath.Join(filepath.Dir(budget), "libcuda.so.1")
+}
+
+// behindGuard is the name of the link to the driver in the folder of a job's guard.
+const behindGuard = "libgpuconf-driver.so"
+
+// trustedFolders returns the folders of the simulator's libraries: of the one that is loaded, and of the one behind it, if it is the guard's.
+func trustedFolders(path string) ([]string, error) {
+	folders := []string{filepath.Dir(path)}
+	if behind := filepath.Join(filepath.Dir(path), behindGuard); exists(behind) {
+		real, err := trusted(behind)
+		if err != nil {
+			return nil, err
+		}
+		folders = append(folders, filepath.Dir(real))
+	}
+	return folders, nil
+}
+
 // loadSimulator loads the library once, as a driver of the given CUDA version, 0 for its own.
 func loadSimulator(path string, wanted int) (version C.int, err error) {
 	library.Lock()
@@ -107,7 +139,11 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if other := otherDriver(path); other != "" {
+	folders, err := trustedFolders(path)
+	if err != nil {
+		return 0, err
+	}
+	if other := otherDriver(folders...); other != "" {
 		why := ""
 		if library.version != 0 && library.simulator == "" {
 			why = " (to list the GPUs of this machine)"
@@ -198,8 +234,8 @@ func writers(owner, group, mode uint32) string {
 	return ""
 }
 
-// otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. The simulator's are in one folder.
-func otherDriver(simulator string) string {
+// otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. Those in the simulator's folders are not.
+func otherDriver(simulators ...string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return "" // without /proc nothing is known
@@ -212,7 +248,7 @@ func otherDriver(simulator string) string {
 		path := strings.TrimSpace(line[at:])
 		name := filepath.Base(path)
 		if (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-ml.so")) &&
-			filepath.Dir(path) != filepath.Dir(simulator) {
+			!slices.Contains(simulators, filepath.Dir(path)) {
 			return path
 		}
 	}

@@ -83,7 +83,7 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 	}
 	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(), SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
 	closeSurveyor()
-	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), simulatedCards(parsed, indices), options)
+	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), simulatedCards(parsed, indices), options)
 	return m, err
 }
 

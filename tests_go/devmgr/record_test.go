@@ -71,7 +71,7 @@ func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 	events, lost := stopRecording(t, m, r)
 	require.Zero(t, lost)
 	require.ElementsMatch(t, []trace.Event{
-		{Action: trace.Allocate, Addr: before.Addr, Bytes: 999},
+		{Action: trace.Allocate, Before: true, Addr: before.Addr, Bytes: 999},
 		{Action: trace.Allocate, Addr: plain.Addr, Bytes: 1},
 		{Action: trace.SegmentAlloc, GPU: 1, Addr: routed.Addr, Bytes: 8 * mib},
 		{Action: trace.Allocate, GPU: 1, Addr: routed.Addr, Bytes: 300, Stream: uint64(stream)},
@@ -259,7 +259,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	require.NoError(t, m.Free(block.Addr))
 	events, _ := stopRecording(t, m, r)
 	require.Equal(t, []trace.Event{
-		{Action: trace.Allocate, Addr: block.Addr, Bytes: 1000},
+		{Action: trace.Allocate, Before: true, Addr: block.Addr, Bytes: 1000},
 		{Action: trace.Free, Addr: block.Addr, Bytes: 1000},
 	}, events)
 }

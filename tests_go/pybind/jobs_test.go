@@ -20,9 +20,9 @@ func TestLoad(t *testing.T) {
 	id, err := pybind.OpenLoad(int64(wholeTrace(t, events).Fd()))
 	require.NoError(t, err)
 	result, csv := finish(t, id)
-	require.JSONEq(t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null}`, result)
+	require.JSONEq(t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 	require.Equal(t, events+1, strings.Count(csv, "\n"))
-	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0\n")
+	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0,,\n")
 	_, err = pybind.OpenLoad(-1)
 	require.Contains(t, requireKind(t, status.InvalidArgument, err), "file descriptor -1")
 }
@@ -34,7 +34,7 @@ func TestALoadHasItsOwnDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	result, _ := finish(t, id)
-	require.JSONEq(t, `{"events": 2, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null}`, result)
+	require.JSONEq(t, `{"events": 2, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 }
 
 func TestFilesThatAreNone(t *testing.T) {

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import no_gpu
 import pytest
+from doc_blocks import block
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
@@ -137,3 +139,51 @@ def test_a_model_trains_as_on_the_cpu() -> None:
     print(train("cpu") == train("cuda"))
     """
     assert run(program) == ["True"]
+
+
+def gpuconf_run(folder: Path, program: str, *options: str) -> str:
+    (folder / "limit.py").write_text(textwrap.dedent(program), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "A100-40GB", *options, sys.executable, "limit.py"]
+    variables = kept | {"GPUCONF_LEDGER": str(folder / "ledger")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, env=variables, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_program_of_readme(tmp_path: Path) -> None:
+    out = gpuconf_run(tmp_path, block("README.md", "import gpuconf"))
+    assert "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 4.00GiB (4294967296 bytes) in 1 block" in out
+    assert "in use by torch" in out
+
+
+@pytest.mark.parametrize("mode", ["whole", "segments"])
+def test_a_limit_and_values_in_both_modes(mode: str, tmp_path: Path) -> None:
+    program = f"""
+    import gpuconf
+    print(gpuconf.configure(limit="64MiB", libraries={{"torch": {mode!r}}}).libraries["torch"])
+    import torch
+    weights = torch.ones(1 << 20, device="cuda", requires_grad=True)
+    with gpuconf.memory.tag("loss"):
+        loss = (weights * 3).sum()
+    loss.backward()
+    print(loss.item(), weights.grad.unique().tolist(), gpuconf.memory.usage().bytes_in_use >= 8 << 20)
+    try:
+        torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        print("refused")
+    """
+    lines = gpuconf_run(tmp_path, program).splitlines()
+    assert lines[1:] == ["3145728.0 [3.0] True", "refused"]
+
+
+def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) -> None:
+    program = """
+    import torch
+    held = torch.full((200 << 20,), 3, dtype=torch.uint8, device="cuda")
+    try:
+        torch.empty(200 << 20, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError as error:
+        print("refused", held[-1].item())
+    """
+    assert gpuconf_run(tmp_path, program, "--memory", "300MiB") == "refused 3\n"

@@ -1,4 +1,4 @@
-"""Marks, fixtures and parameters of somebody else that are named as ours: they are theirs until the suite opts in."""
+"""Marks, fixtures and parameters of other suites that are named as ours: they are theirs until the suite opts in."""
 
 from __future__ import annotations
 

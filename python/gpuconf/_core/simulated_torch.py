@@ -59,6 +59,11 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     import_hook.before_import("torch", _before)
 
 
+def runs() -> bool:
+    """Whether PyTorch has started on simulated GPUs."""
+    return bool(_started_on)
+
+
 def _too_late(caller: str) -> str:
     """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's file."""
     import linecache
@@ -143,8 +148,8 @@ def _load(folder: str) -> None:
         libraries, symbols = _needs(path)
         needed.update(filter(_CUDA.match, libraries))
         imported.update(filter(IMPORTED.fullmatch, symbols))
-    for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        _loaded.append(ctypes.CDLL(os.path.join(here, name), ctypes.RTLD_GLOBAL))
+    for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
+        _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library
@@ -158,6 +163,14 @@ def _load(folder: str) -> None:
     library.gpuconf_runtime_versions(*_versions(folder))
     library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
     _stand_in(sorted(needed))
+
+
+def _guarded(library: str, behind: str) -> str:
+    """Return the guard's library before one of the simulator's, in a job of ``gpuconf run``, else that library itself."""
+    folder = os.path.dirname(os.environ.get("GPUCONF_GUARD", ""))
+    if folder and os.path.realpath(os.path.join(folder, behind)) == os.path.realpath(library):
+        return os.path.join(folder, os.path.basename(library))
+    return library
 
 
 def _needs(path: str) -> tuple[list[str], set[str]]:

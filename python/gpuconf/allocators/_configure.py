@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from .. import errors
-from .._core import runtime, settings, sizes, texts
+from .._core import runtime, settings, simulated_torch, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import refuse_in_child
@@ -66,7 +66,7 @@ def configure(
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
     dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
     other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: they get the same limits, growth and
-    visible GPUs through their own settings, before they start. On simulated GPUs no library is routed.
+    visible GPUs through their own settings, before they start. Of these, PyTorch alone runs on simulated GPUs.
 
     The call can be repeated. It does not use the GPU. The result has the limits that hold, and a status text for each library. A
     limit is lower than requested if ``GPUCONF_MEMORY_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves less; the
@@ -134,7 +134,7 @@ def not_too_late(libraries: Any) -> dict[str, str]:
     """Return what :func:`checked_libraries` does. Raises FailedPreconditionError if a library has used the GPU already."""
     modes = checked_libraries(libraries)
     for name, mode in modes.items():
-        if libraries != "auto" and name in _ADAPTORS and runtime.simulated():
+        if libraries != "auto" and name in _ADAPTORS and runtime.simulated() and not _can_route(name)[0]:
             raise errors.FailedPreconditionError(f"{name}: {_can_route(name)[1]}")
         _refuse_if_used(name, explicit=libraries != "auto")
         _refuse_settings(name, mode)
@@ -294,8 +294,8 @@ def _refuse_settings(name: str, mode: str) -> None:
 
 
 def _can_route(name: str) -> tuple[bool, str]:
-    if runtime.simulated():
-        return False, f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} needs a real GPU"
+    if runtime.simulated() and (name != "torch" or ("torch" in sys.modules and not simulated_torch.runs())):
+        return False, f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} does not use them"
     if not any(device.device_type == "GPU" for device in runtime.physical_devices()):
         return False, "not routed: there is no GPU"
     if name == "torch" and "torch" in sys.modules and not sys.modules["torch"].backends.cuda.is_built():

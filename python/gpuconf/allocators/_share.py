@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared by the adaptors: the check for real GPUs, and the logical GPU that a CUDA device maps to."""
+"""Shared by the adaptors: the check for GPUs that a library can use, and the logical GPU that a CUDA device maps to."""
 
 from __future__ import annotations
 
 from .. import errors
-from .._core import runtime
+from .._core import runtime, simulated_torch
 from .._core import scope as _scope
 
 TYPE_CHECKING = False
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from ..memory._stats import MemoryStats
 
 
-def require_real(library: str) -> None:
-    """Raise on simulated GPUs: kernels would access host addresses, and crash the process or corrupt the GPU's context."""
-    if runtime.simulated():
+def require_gpu(library: str) -> None:
+    """Raise on simulated GPUs, unless PyTorch has started on them.
+
+    A library that uses a real GPU cannot use their memory, which is the host's.
+    """
+    if runtime.simulated() and not (library == "PyTorch" and simulated_torch.runs()):
         raise errors.FailedPreconditionError(
             f"{library} cannot run on simulated GPUs ({runtime.simulated()}): their memory is host memory. "
             "End the simulation with gpuconf.simulate(None), or use the library without gpuconf"

@@ -68,7 +68,7 @@ def _failure(nbytes: int, device: int) -> Exception:
 def _find_way(nbytes: int, device: int) -> Any:
     """Return memory that frees itself. The first call selects the implementation for this CuPy, and replaces itself with it."""
     global _take
-    _share.require_real("CuPy")
+    _share.require_gpu("CuPy")
     current_stream = _current_stream_function()
     _take = _by_c(current_stream) if current_stream and hasattr(memory, "CFunctionAllocatorMemory") else _by_python
     return _take(nbytes, device)
@@ -147,7 +147,7 @@ def install() -> None:
     global _installed
     if _installed:
         return
-    _share.require_real("CuPy")
+    _share.require_gpu("CuPy")
     if used():
         raise errors.FailedPreconditionError(
             "CuPy has already used the GPU: its pool holds memory outside gpuconf. "

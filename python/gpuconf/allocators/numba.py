@@ -43,7 +43,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         self._pending_bytes = 0
         self._streams = False  # whether the program has created streams
         if self.context is not None:  # None if Numba only queries the version
-            _share.require_real("Numba")
+            _share.require_gpu("Numba")
             for name in _STREAM_MAKERS:
                 self._watch(name)
 
@@ -165,7 +165,7 @@ def install() -> None:
     Raises FailedPreconditionError if Numba already has a CUDA context, or the GPUs are simulated.
     """
     if not installed():
-        _share.require_real("Numba")
+        _share.require_gpu("Numba")
         if used():
             raise errors.FailedPreconditionError(
                 "Numba has already used the GPU: its context has its own memory manager. "

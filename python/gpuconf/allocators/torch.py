@@ -54,8 +54,9 @@ def install(mode: str = "whole") -> None:
 
     Does not use the GPU yet: gpuconf's devices are initialized when PyTorch first uses CUDA. Cannot be undone.
 
-    Raises FailedPreconditionError if PyTorch has already used the GPU, was built without CUDA or runs in the other mode, if the
-    GPUs are simulated, or if PyTorch's settings contradict the mode; and ValueError for an unknown mode.
+    Raises FailedPreconditionError if PyTorch has already used the GPU, was built without CUDA or runs in the other mode, if
+    the GPUs are simulated and PyTorch was imported before that, or if PyTorch's settings contradict the mode; and ValueError
+    for an unknown mode.
     """
     global _mode
     if mode not in MODES:
@@ -69,7 +70,7 @@ def install(mode: str = "whole") -> None:
             )
         if not torch.backends.cuda.is_built():
             raise errors.FailedPreconditionError(f"this PyTorch ({torch.__version__}) was built without CUDA")
-        _share.require_real("PyTorch")
+        _share.require_gpu("PyTorch")
         if used():
             raise errors.FailedPreconditionError(
                 "PyTorch has already used the GPU: its allocator can no longer be replaced. "

@@ -12,6 +12,7 @@ from .. import errors
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..machine.visible import visible_devices
+from ..sharing._environment import of_simulation
 from ..sharing._frameworks_environment import LeasedCard
 from ..sharing._grant import Grant
 from . import console
@@ -111,20 +112,25 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
     """Choose what keeps the limit of a program, and prepare it. Raises UsageError if what the options name is not possible.
 
     With "auto" that is the driver, where a control group with the limit can be made; else the guard; and nothing on a machine
-    without a driver library.
+    without a driver library. Before simulated GPUs it is the guard.
     """
     mode = getattr(options, "guard", None) or "auto"
+    simulated = options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE"))
     limits = {card.uuid: granted.limit for card in granted.cards}
-    why_not = _why_not(mode, options.simulate)
+    why_not = _why_not(mode)
     if why_not:
         return Guard(limits, None, None, why_not)
     from ..sharing._budget import prepare
     from ..sharing._driver_limits import below, set_limits
 
+    if simulated:
+        if mode == "driver":
+            raise UsageError("--guard=driver: simulated GPUs have no control group; leave the option out")
+        environment = {**environment, **of_simulation(environment)}
     bus_ids = {device.uuid: device.pci_bus_id for device in visible_devices()}
     for text in below(limits, bus_ids, environment):
         console.complain(f"gpuconf {options.command}: {text}")
-    if mode in ("auto", "driver"):
+    if mode in ("auto", "driver") and not simulated:
         try:
             return Guard(
                 limits,
@@ -144,11 +150,9 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
     return Guard(limits, budget, None, contexts=0 if granted.claim is None else granted.claim.contexts)
 
 
-def _why_not(mode: str, simulate: str | None) -> str:
+def _why_not(mode: str) -> str:
     if mode == "off":
         return "--guard=off"
-    if simulate is not None or os.environ.get("GPUCONF_SIMULATE"):
-        return "simulated GPUs have no driver"
     return "GPUCONF_DISABLE" if os.environ.get("GPUCONF_DISABLE", "") not in ("", "0") else ""
 
 

@@ -79,8 +79,8 @@ def _why_not(name: str, version: str, found: Mapping[str, Any], environ: Mapping
     if name == "numba-cuda" and environ.get("NUMBA_CUDA_MEMORY_MANAGER"):
         return "not routed by gpuconf run: NUMBA_CUDA_MEMORY_MANAGER is set"
     try:
-        if runtime.simulated():
-            return "not routed: the GPUs are simulated, and it needs a real one"
+        if runtime.simulated() and name != "torch":
+            return "not routed: the GPUs are simulated, and it does not use them"
         if not any(device.device_type == "GPU" for device in runtime.physical_devices()):
             return "not routed: there is no GPU"
     except errors.GpuconfError:  # another finding reports it

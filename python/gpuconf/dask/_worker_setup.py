@@ -32,7 +32,7 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))
 
     ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit. ``growth`` and
-    ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs no library is routed. ``simulate`` is a machine as for
+    ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs only PyTorch is routed. ``simulate`` is a machine as for
     :func:`gpuconf.simulate`, for workers without GPUs. dask-cuda's names work too: ``device_memory_limit`` for ``memory``, also as
     a fraction such as ``0.5``, and ``pre_import`` for modules that each worker then imports.
 

@@ -34,7 +34,7 @@ def _key(config: pytest.Config, name: str) -> Any:
 
 
 def is_plain(config: pytest.Config) -> bool:
-    """Whether a run sets none of the options and keys: marks named as ours are somebody else's then, and nothing is shared."""
+    """Whether a run sets none of the options and keys: marks named as ours are another suite's then, and nothing is shared."""
     return not any(given(config, name) for name in _NAMES)
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from .. import errors
-from .._core import when_loaded
+from .._core import simulated_torch, when_loaded
 from .._core.fork import module_lock
 from .._typing import Any
 
@@ -28,7 +28,7 @@ def imported(name: str, tell: Tell) -> None:
     if name == "gpuconf._core.runtime":
         when_loaded.insert(0, lambda: _publish(tell))
         return
-    if os.environ.get("GPUCONF_SIMULATE"):
+    if os.environ.get("GPUCONF_SIMULATE") and not (name == "torch" and simulated_torch.runs()):
         tell("route", f"{name}: not routed: the GPUs are simulated")
     else:
         _PREPARE[name](tell)

@@ -1,0 +1,91 @@
+"""``gpuconf run --memory`` on simulated GPUs: the guard stands before the simulated driver, as before NVIDIA's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import script
+
+PROGRAM = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    size_t free, total;
+    unsigned long long address;
+    int (*function)();
+    #define CALL(name, ...) (function = (int (*)())dlsym(driver, #name), function(__VA_ARGS__))
+    CALL(cuInit, 0);
+    CALL(cuDevicePrimaryCtxRetain, &context, 0);
+    CALL(cuCtxSetCurrent, context);
+    CALL(cuMemGetInfo_v2, &free, &total);
+    printf("%zu of %zu MiB\n", free >> 20, total >> 20);
+    for (int i = 0; i < 2; i++)
+        printf("%d\n", CALL(cuMemAlloc_v2, &address, (size_t)200 << 20));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A C program that knows nothing of gpuconf, and wants 400 MiB."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "main.c").write_text(PROGRAM, encoding="utf-8")
+    subprocess.run(["cc", "-o", folder / "program", folder / "main.c", "-ldl"], check=True)
+    return folder / "program"
+
+
+def run(tmp_path: Path, *words: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = script.environment({"GPUCONF_LEDGER": str(tmp_path / "ledger"), **variables})
+    command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_program_is_held_to_its_lease(program: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--json-report", tmp_path / "report", "--", program)
+    assert (done.stdout, done.stderr) == ("300 of 300 MiB\n0\n2\n", "")
+    guard = json.loads((tmp_path / "report").read_text())["guard"]
+    assert guard["mode"] == "proxy"
+    assert [one["peak_bytes"] >> 20 for one in guard["gpus"].values()] == [200]
+
+
+def test_the_machine_may_come_from_the_environment(program: Path, tmp_path: Path) -> None:
+    assert run(tmp_path, "--memory", "300MiB", "--", program, GPUCONF_SIMULATE="T4").stdout == "300 of 300 MiB\n0\n2\n"
+
+
+def test_without_the_guard_it_has_the_card(program: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--guard=off", "--", program)
+    assert done.stdout == "16384 of 16384 MiB\n0\n0\n"
+
+
+def test_a_job_inside_a_job_has_the_smaller_limit(program: Path, tmp_path: Path) -> None:
+    inner = [sys.executable, "-m", "gpuconf", "run", "--memory", "250MiB", "--", program]
+    assert run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--", *inner).stdout == "250 of 250 MiB\n0\n2\n"
+
+
+def test_pools_are_counted_beside_what_a_program_takes_of_the_driver(tmp_path: Path) -> None:
+    code = """
+    import ctypes, gpuconf
+    gpuconf.configure(growth=True)
+    held = gpuconf.memory.allocate("200MiB")
+    driver, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64()
+    context = ctypes.c_void_p()
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxSetCurrent(context)
+    print(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(200 << 20)))
+    print(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(50 << 20)))
+    """
+    (tmp_path / "both.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--", sys.executable, tmp_path / "both.py")
+    assert (done.stdout, done.stderr) == ("2\n0\n", "")
+
+
+def test_there_is_no_control_group_for_simulated_gpus(program: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--guard=driver", "--", program)
+    assert done.returncode == 2
+    assert "--guard=driver: simulated GPUs have no control group" in done.stderr
