@@ -199,12 +199,22 @@ it without TensorFlow.
 ## Public code
 
 The 99 programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about
-other programs. [`tests_py/public_code/rule.md`](../tests_py/public_code/rule.md) is a rule by which blocks of GPU configuration are
-drawn from public repositories; it was committed first. The blocks are run, not committed. Of 214 blocks that nobody had
-read, 146 (68 %) behaved as in TensorFlow, on a machine without GPUs and on one with two; of 131 that ended in both without a GPU,
-130 printed the same. 53 of the other 68 needed one name, `tf.compat.as_bytes`, which has been added since: then
-199 (93 %) behaved as in TensorFlow, and 181 of 182 printed the same, but they were no longer unread. 170 of the 214 blocks are
-from one collection of models. `drawn.json` has the repositories and all counts. The goal is 97 % of blocks drawn anew.
+other programs. Therefore blocks of GPU configuration were cut out of 25 public repositories, by the rule in
+[`tests_py/public_code/rule.md`](../tests_py/public_code/rule.md), and run on TensorFlow and on gpuconf. The blocks are not
+committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without an exception in
+both, or with one of the same class, on a machine without GPUs and on one with two.
+
+- 146 of 214 blocks (68 %) behaved as in TensorFlow when they were first run. Of 131 that ended in both without a GPU, 130 printed the
+  same.
+- Of the other 68, 53 use `tf.compat.as_bytes` and 5 `tf.group`. These two have been added since. Then 199 of the same
+  214 blocks (93 %) behaved as in TensorFlow, and 181 of 182 printed the same; but gpuconf had been mended by then for these
+  very blocks, so this is not a rate of unseen code.
+
+The sample is weak, for two reasons. 170 of the 214 blocks are from one collection of models, `Ascend/ModelZoo-TensorFlow`,
+and resemble each other. And the rule was changed after its first commit: the words to search for were replaced before the first
+block was drawn; later the list of words was shortened, large collections gave every fourth block instead of four blocks, and
+folders named `site-packages` were left out. The rule records that none of the 214 blocks had been read or run before these changes,
+but they decided which repositories weigh most. The goal, 97 % of at least 200 blocks drawn anew, is not reached.
 """
 
 
