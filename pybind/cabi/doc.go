@@ -4,6 +4,4 @@
 //
 // The symbols of python/gpuconf/include/gpuconf.h are C functions (abi.c), which call the Go functions of abi.go. A
 // thread's scope is a C thread-local: Python writes it through SetScope, and gpuconf_malloc reads it without entering Go.
-//
-// Without cgo there are no C callers. The scope is then a single variable, for the tests of other packages.
 package cabi

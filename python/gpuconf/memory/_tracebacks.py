@@ -60,7 +60,8 @@ def clear(error: BaseException) -> int:
 def clear_through(filename: str) -> int:
     """Clear the locals of the finished frames of all tracebacks that pass through a file.
 
-    Libraries keep exceptions that no program catches: Hypothesis those of its examples, plugins of pytest those of subtests and reruns.
+    Libraries keep exceptions that no program catches: Hypothesis those of its examples, plugins of pytest those of subtests and
+    reruns.
     """
     found = []
     for traceback in instances(TracebackType):
