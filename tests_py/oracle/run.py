@@ -207,7 +207,7 @@ both, or with one of the same class, on a machine without GPUs and on one with t
 - 146 of 214 blocks (68 %) behaved as in TensorFlow when they were first run. Of 131 that ended in both without a GPU,
   130 printed the same.
 - Of the other 68, 53 use `tf.compat.as_bytes` and 5 `tf.group`. These two have been added since. Then 199 of the same
-  214 blocks (93 %) behaved as in TensorFlow, and 181 of 182 printed the same; but gpuconf had been mended by then for these
+  214 blocks (93 %) behaved as in TensorFlow, and 181 of 182 printed the same; but gpuconf had been fixed by then for these
   very blocks, so this is not a rate of unseen code.
 
 The sample is weak, for two reasons. 170 of the 214 blocks are from one collection of models, `Ascend/ModelZoo-TensorFlow`,

@@ -314,7 +314,7 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
 
 
 def seen(repository: str) -> bool:
-    """Whether blocks of a repository are looked at while gpuconf is mended."""
+    """Whether blocks of a repository are looked at while gpuconf is fixed."""
     return zlib.crc32(repository.encode()) % 4 == 0
 
 

@@ -20,7 +20,7 @@ from .._typing import Any
 
 _ROOTS = {1: "gpuconf.compat.v1", 2: "gpuconf.compat.v2"}
 
-# TensorBoard asks for this module, which it does not have, and uses its own stub of TensorFlow's files if the import succeeds.
+# TensorBoard imports this module, which it does not have, and uses its own stub of TensorFlow's files if the import succeeds.
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 
 

@@ -114,7 +114,11 @@ def _operators() -> None:
 
         setattr(Tensor, f"__{method}__", forward)
         setattr(Tensor, f"__r{method}__", reverse)
-    setattr(Tensor, "__neg__", lambda self: of_one("Neg", self))  # noqa: B010 - mypy does not know the attribute
+
+    def negative(self: Tensor) -> Tensor:
+        return of_one("Neg", self)  # type: ignore[no-any-return]
+
+    setattr(Tensor, "__neg__", negative)  # noqa: B010 - mypy does not know the attribute
 
 
 _operators()

@@ -10,6 +10,8 @@ except ImportError as error:
 
 from ..._typing import Any
 
+__all__ = ["FLAGS"]  # and Abseil's other names, which only its own documentation lists
+
 FLAGS = _flags.FLAGS
 
 
@@ -19,4 +21,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return dir(_flags)
+    return __all__
