@@ -51,7 +51,9 @@ def test_a_name_that_is_elsewhere_is_found_where_the_error_says(root: str) -> No
 
 
 INSTALL = "import gpuconf; gpuconf.install_as_tensorflow()"
-LAYERS = "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+LAYERS = (
+    "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+)
 
 
 @pytest.mark.parametrize(
