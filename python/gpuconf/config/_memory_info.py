@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .._core import runtime, texts
 from .._core.built_in_errors import raising_built_in
 from .._core.native import core
@@ -10,10 +12,10 @@ from .._core.notices import log
 from .._typing import Any
 
 
-def _ask(question: str, device: str) -> Any:
+def _ask(question: Callable[[str], Any], device: str) -> Any:
     """Check that ``device`` is a string, and ask the core. All errors have Python's classes, as those of TensorFlow's binding."""
     text = device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
-    return getattr(core, question)(text)
+    return question(text)
 
 
 _ask = raising_built_in(_ask, everything=True)
@@ -31,7 +33,7 @@ def get_memory_info(device: str) -> dict[str, int]:
     {'current': 0, 'peak': 0}
     """
     runtime.logical_devices("get_memory_info")  # before the device is looked at, as in TensorFlow
-    current, _, peak = _ask("pybind_MemoryInfo", device).partition(" ")
+    current, _, peak = _ask(core.pybind_MemoryInfo, device).partition(" ")
     return {"current": int(current), "peak": int(peak)}
 
 
@@ -45,4 +47,4 @@ def get_memory_usage(device: str) -> int:
 def reset_memory_stats(device: str) -> None:
     """Reset the peak memory use of a logical GPU to its current use. Raises as ``get_memory_info`` does."""
     runtime.logical_devices("reset_memory_stats")
-    _ask("pybind_ResetMemoryStats", device)
+    _ask(core.pybind_ResetMemoryStats, device)
