@@ -116,7 +116,7 @@ def _operators() -> None:
         setattr(Tensor, f"__r{method}__", reverse)
 
     def negative(self: Tensor) -> Tensor:
-        return of_one("Neg", self)  # type: ignore[no-any-return]
+        return of_one("Neg", self)
 
     setattr(Tensor, "__neg__", negative)  # noqa: B010 - mypy does not know the attribute
 
