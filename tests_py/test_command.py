@@ -71,7 +71,8 @@ limit: 5.00MiB
 GPU    policy   fits  least limit  peak in use  peak reserved  fragmented
 GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB        0.0%
 
-GPU:0 virtual: event 3 requests 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free block 0B)
+GPU:0 virtual: event 3 requests 2.00MiB: limit reached
+  in use 4.00MiB, reserved 4.00MiB, largest free block 0B
 does not fit
 GPU:0 virtual: █ in use, ▒ reserved, full width is 6.00MiB
      0.000 s  ▕█████████████████·································▏ 2.00MiB
@@ -203,7 +204,7 @@ def test_progress_of_a_long_trace(here: Path) -> None:
     [
         ([], "diagnose problems with GPUs"),  # the help
         (["fly"], "there is no command 'fly'. The commands are devices, "),
-        (["plan"], "the following arguments are required: TRACE"),
+        (["plan"], "TRACE is missing: an RMM log"),
         (["plan", "holes.csv", "--limit", "much"], "limit 'much' is not a size: write bytes, '500MB', '6GiB'"),
         (["plan", "holes.csv", "--limit", "50%"], "limit '50%' is a percentage, which needs a GPU; use bytes or '6GiB'"),
         (["plan", "holes.csv", "--limit", "7"], "limit must be at least 1 MiB"),

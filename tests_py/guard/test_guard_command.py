@@ -154,12 +154,6 @@ def test_options_that_do_not_go_together(run: Run, words: list[str]) -> None:
     assert run(*words, code=2).stderr
 
 
-def test_on_simulated_gpus_there_is_no_driver_to_stand_before(run: Run, tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    run("--simulate", "T4", "--memory", "1GiB", "--json-report", report, "-c", "pass")
-    assert json.loads(report.read_text())["guard"]["mode"] == "off"
-
-
 def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driver: Path) -> None:
     """In the docs, the reports and doctor."""
     page = " ".join((ROOT / "docs/guard.md").read_text(encoding="utf-8").replace("`", "").split())

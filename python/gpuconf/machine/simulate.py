@@ -160,9 +160,7 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
-    refuse_in_child()
-    if spec is not None and not texts.check_text("spec", spec).strip():
-        raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
+    _check(spec)
     caller = runtime.caller("gpuconf.simulate")
     if spec is not None:
         simulated_torch.choose(values, strict, caller=caller)
@@ -173,7 +171,14 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
 
 def simulate_buffers(spec: str | None) -> Simulation:
     """Like :func:`simulate`, for gpuconf's own buffers: libraries that are imported already do not matter, and see no GPU of it."""
+    _check(spec)
     return _simulated(spec, runtime.caller("gpuconf.simulate"))
+
+
+def _check(spec: str | None) -> None:
+    refuse_in_child()
+    if spec is not None and not texts.check_text("spec", spec).strip():
+        raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
 
 
 def _simulated(spec: str | None, caller: str) -> Simulation:
