@@ -200,7 +200,7 @@ it without TensorFlow.
 
 The 99 programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about
 other programs. Therefore blocks of GPU configuration were cut out of 25 public repositories, by the rule in
-[`tests_py/public_code/rule.md`](../tests_py/public_code/rule.md), and run on TensorFlow and on gpuconf. The blocks are not
+`tests_py/public_code/rule.md`, and run on TensorFlow and on gpuconf. The blocks are not
 committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without an exception in
 both, or with one of the same class, on a machine without GPUs and on one with two.
 

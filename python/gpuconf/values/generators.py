@@ -9,6 +9,7 @@ draw other numbers than the CPU.
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import torch
@@ -61,6 +62,8 @@ def seeded(seed: int) -> torch.Generator:
 class DefaultSeeded:
     """Seed the CPU's default generator for a block, for operations that take no generator, and restore it afterwards."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._before: Any = None
@@ -71,5 +74,7 @@ class DefaultSeeded:
         torch.default_generator.manual_seed(self._seed)
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         torch.default_generator.set_state(self._before)
         _default_lock.release()

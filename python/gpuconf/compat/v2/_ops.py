@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ... import errors
 from ..._core import scope
 from ..._core.built_in_errors import raise_built_in_class
@@ -255,6 +257,8 @@ def device(device_name: Any) -> Any:
 class _Device:
     """A scope of gpuconf's, which reports a malformed string as TensorFlow does."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
@@ -262,6 +266,8 @@ class _Device:
         self._inner.__enter__()
 
     def __exit__(self, *error: Any) -> Any:
+        if self._ending():
+            return None
         return self._inner.__exit__(*error)
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -252,6 +253,8 @@ _entered = _Entered()
 class _Scope:
     """The context manager that ``Strategy.scope`` returns."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
 
@@ -262,6 +265,8 @@ class _Scope:
         return self._strategy
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         _entered.strategies.pop()
 
 
