@@ -75,7 +75,7 @@ def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
 def test_a_command_gets_the_variables_and_its_own_options() -> None:
     show = "echo $CUPY_GPU_MEMORY_LIMIT $XLA_PYTHON_CLIENT_MEM_FRACTION $TF_FORCE_GPU_ALLOW_GROWTH $@"
     code, out, err = run("--memory", "4GiB", "--no-growth", "sh", "-c", show, "name", "--memory", "1", "--", "x")
-    assert (code, out, err) == (0, f"{4 * GIB} 0.250000 false --memory 1 -- x\n", "")
+    assert (code, out, err) == (0, f"{4 * GIB} 1.000000 false --memory 1 -- x\n", "")
 
 
 def test_ranks_share_a_card() -> None:
@@ -378,7 +378,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert done[0] == 1
     line = done[2].splitlines()[-1]
     assert line.startswith("gpuconf run: ")
-    assert "; peak gpuconf 1.00GiB of 3.00GiB; OOM when allocating 4.00GiB" in line
+    assert "; peak gpuconf 1.00GiB of 3.00GiB; guard (preload): peak 3.00GiB; OOM when allocating 4.00GiB" in line
     report = json.loads(file.read_text())
     assert report["schema"] == 1
     assert (report["exit_code"], report["signal"], report["peak_bytes"]) == (1, None, {"gpuconf": GIB})
@@ -416,12 +416,12 @@ def test_no_room_for_files_is_not_an_error_of_standard_output() -> None:
 def test_pythons_that_skip_the_startup_code_are_reported() -> None:
     code, out, err = run("--memory=1GiB", sys.executable, "-I", "-c", "print(1)")
     assert (code, out) == (0, "1\n")
-    assert "was not limited: Python's option -I disables startup code" in err
+    assert "is limited, but did not get gpuconf's settings: Python's option -I disables startup code" in err
     use = "import gpuconf, time; gpuconf.visible_devices(); time.sleep(0.7)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {use!r}], env={{}})"
     code, out, err = run("--memory=1GiB", "python", "-c", child)
     assert (code, out) == (0, "")
-    assert "was not limited: its environment was cleared" in err
+    assert "is limited, but did not get gpuconf's settings: its environment was cleared" in err
     assert err.count("\n") == 1
     assert run("--memory=1GiB", "python", "-I", "-c", "", variables={"GPUCONF_DISABLE": "1"}) == (0, "", "")
 
@@ -437,7 +437,7 @@ def test_looking_for_pythons_without_a_limit_does_not_disturb_the_others() -> No
         print("ready", flush=True)
         time.sleep(3)
         """
-    process = start("--memory=1GiB", "-c", code)
+    process = start("--memory=1GiB", "--guard=off", "-c", code)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     bytes_read = []
@@ -546,7 +546,7 @@ def test_a_python_below_a_pid_namespace_that_is_limited_is_not_reported() -> Non
     assert run("--memory=1GiB", *inside, sys.executable, "-c", program) == (0, f"1 {1 << 30}\n", "")
     code, _, err = run("--memory=1GiB", *inside, sys.executable, "-I", "-c", program)
     assert code == 0
-    assert "was not limited: Python's option -I disables startup code" in err
+    assert "is limited, but did not get gpuconf's settings: Python's option -I disables startup code" in err
 
 
 def test_a_program_that_leases_gets_a_part_of_the_jobs_lease(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import gpuconf
@@ -425,17 +425,22 @@ def test_addresses_are_the_same_in_every_process() -> None:
     assert run_well(program) == run_well(program)
 
 
-def test_values_are_none_or_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"values is 'cpu': the only choice is \"none\""):
-        gpuconf.simulate("T4", values="cpu")
+def test_values_are_cpu_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"values is 'gpu': choose \"cpu\""):
+        gpuconf.simulate("T4", values="gpu")
     monkeypatch.setenv("GPUCONF_SIMULATE_VALUES", "all")
     with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
         gpuconf.simulate("T4")
     assert gpuconf.simulated() == ""
 
 
-def test_values_none_after_pytorch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+def test_a_simulation_after_a_pytorch_for_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = ModuleType("torch")
+    torch.version = SimpleNamespace(cuda="12.8")
+    monkeypatch.setitem(sys.modules, "torch", torch)
     with pytest.raises(RuntimeError, match="torch is imported already"):
-        gpuconf.simulate("T4", values="none")
+        gpuconf.simulate("T4")
     assert gpuconf.simulated() == ""
+    torch.version.cuda = None  # it sees no GPU in any case
+    with gpuconf.simulate("T4"):
+        assert gpuconf.simulated() == "T4"

@@ -42,6 +42,9 @@ for path in sys.argv[2:]:
     break
 `
 
+// questionName is an option without effect, by which sharing/_descendants.py recognizes the process.
+const questionName = "gpuconf-question"
+
 const patience = 10 * time.Second
 
 // interpreter matches the name of a file that takes Python's options. A program that embeds Python is sys.executable, too.
@@ -60,7 +63,7 @@ func HasNoDevice(python, searched string, visible *string) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-c", question, shown}, candidates...)...)
+	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-X", questionName, "-c", question, shown}, candidates...)...)
 	ask.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when the thread ends
 	defer runtime.UnlockOSThread()

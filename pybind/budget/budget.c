@@ -421,12 +421,30 @@ void give_to(const struct budget *budget, int place, uint64_t bytes)
 		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * What a card's peak may be raised to. While anything is undecided the sum may be too large: another process tries to take memory and is
+ * about to give it back, or memory that the driver has just reserved for a request is in the sum twice, as the request's and as the pool's.
+ * Such a sum counts up to the limit. A look is short, and so are most attempts: the least of a few looks is nearer.
+ */
+static uint64_t known_sum(const struct budget *budget, int place)
+{
+	int undecided = 1;
+	uint64_t least = UINT64_MAX, limit = budget->file->card[place].limit;
+
+	for (int look = 0; undecided && look < 64; look++) {
+		uint64_t total = sum(budget, place, &undecided);
+		least = !undecided || total < least ? total : least;
+	}
+	return undecided && least > limit ? limit : least;
+}
+
 void take_beyond(struct budget *budget, int place, uint64_t bytes)
 {
 	if (place < 0 || !has_slot(budget))
 		return;
 	__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
-	raise_peak(&budget->file->card[place].peak, sum(budget, place, NULL));
+	if ((bytes & BYTES_MASK) != 0) /* else it is a mark only */
+		raise_peak(&budget->file->card[place].peak, known_sum(budget, place));
 }
 
 void mark_pools_in(const struct budget *budget, int place, int64_t bytes)

@@ -128,6 +128,17 @@ def test_a_python_without_startup_code_is_limited_and_that_is_said(run: Run, tmp
     assert "was not limited" not in done.stderr
 
 
+def test_the_process_that_asks_the_driver_for_gpuconf_is_not_named(run: Run, tmp_path: Path) -> None:
+    """It is a Python with -I, which loads the driver: a slow one, so that it is seen."""
+    source = tmp_path / "slow.c"
+    source.write_text("#include <unistd.h>\nint cuInit(unsigned flags) { usleep(1500000); return 100; }\n")
+    compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC")
+    program = "import time, gpuconf; start = time.monotonic(); gpuconf.visible_devices(); print(time.monotonic() - start > 1.4)"
+    slow = ("env", f"LD_LIBRARY_PATH={tmp_path}", sys.executable, "-c", program)
+    done = run("--guard=off", "--memory=512MiB", "--", *slow)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_a_process_under_the_guard_is_not_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "under.py").write_text(ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')"))
     done = run(*LIMIT, "--json-report", tmp_path / "report", "--", sys.executable, tmp_path / "under.py")

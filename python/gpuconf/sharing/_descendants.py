@@ -17,6 +17,8 @@ _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the s
 
 WITNESS = "signal-witness"  # the whole command line of cli/witness.py's process, which runs nothing else
 
+QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/cuda/elsewhere_cgo.go's process
+
 
 class Found(namedtuple("Found", ["pid", "command", "why", "uses_gpu"])):
     """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
@@ -101,7 +103,7 @@ def _python(pid: int, folder: str, known: Set[int]) -> Found | None:
             return None
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
-        if words[:1] == [WITNESS]:
+        if words[:1] == [WITNESS] or words[4:6] == QUESTION:
             return None
         with open(f"/proc/{pid}/environ", "rb") as file:
             jobs = [word for word in file.read().split(b"\0") if word.startswith(b"GPUCONF_RUN=")]

@@ -10,14 +10,14 @@ draw other numbers than the CPU.
 from __future__ import annotations
 
 import sys
-import threading
 
 import torch
 
+from .._core.fork import module_lock
 from .._typing import Any
 
 _GOLDEN = 0x9E3779B97F4A7C15
-_default_lock = threading.Lock()
+_default_lock = module_lock(globals(), "_default_lock")
 
 
 def seed_of(seed: int, offset: int) -> int:
@@ -69,7 +69,8 @@ class DefaultSeeded:
         self._before: Any = None
 
     def __enter__(self) -> None:
-        _default_lock.acquire()
+        self._lock = _default_lock  # a forked child has another one
+        self._lock.acquire()
         self._before = torch.default_generator.get_state()
         torch.default_generator.manual_seed(self._seed)
 
@@ -77,4 +78,4 @@ class DefaultSeeded:
         if self._ending():
             return
         torch.default_generator.set_state(self._before)
-        _default_lock.release()
+        self._lock.release()
