@@ -31,10 +31,6 @@ _NAMES = {
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 
 
-class NumberTooLargeError(ValueError, OverflowError):
-    """An int that does not fit where Protocol Buffers raise OverflowError."""
-
-
 class Scalar:
     """A scalar type, such as ``"int32"`` or an enum."""
 
@@ -97,7 +93,7 @@ class Scalar:
             raise self._wrong(f"{value} has type ndarray, but expected one of: bool", where)
         number = self._index(value, where)
         if not -(1 << 63) <= number < 1 << 63:
-            raise NumberTooLargeError(f"Python int too large to convert to C long ({where} takes a bool)")
+            raise OverflowError(f"Python int too large to convert to C long ({where} takes a bool)")
         return bool(number)
 
     def _index(self, value: Any, where: str) -> int:
@@ -128,7 +124,7 @@ class Scalar:
         try:
             number = float(value)
         except OverflowError as error:
-            raise NumberTooLargeError(f"{error} ({where} takes {self._name()})") from None
+            raise OverflowError(f"{error} ({where} takes {self._name()})") from None
         except (TypeError, ValueError):
             raise self._wrong(f"must be real number, not {_name_of(type(value))}", where) from None
         return number if self.kind == "double" else _to_float32(number)
