@@ -59,7 +59,7 @@ def small_gpu() -> None:
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """The result of a call, or None if it raises an allowed error: one of gpuconf's, or Python's class where TensorFlow raises that."""
+    """The result of a call, or None if it raises an allowed error: one of gpuconf's, or Python's class."""
     try:
         return call()
     except Exception as error:
