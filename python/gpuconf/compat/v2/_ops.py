@@ -80,8 +80,8 @@ def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002 - Tensor
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
     """Multiply two tensors, elementwise. Computed with NumPy.
 
-    >>> multiply([1.0, 2.0], 3.0)
-    <tf.Tensor: shape=(2,), dtype=float32, numpy=array([3., 6.], dtype=float32)>
+    >>> print(multiply([1.0, 2.0], 3.0))
+    tf.Tensor([3. 6.], shape=(2,), dtype=float32)
     """
     return _elementwise("Mul", x, y, name)
 
@@ -170,8 +170,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Return a tensor of zeros.
 
-    >>> zeros([2])
-    <tf.Tensor: shape=(2,), dtype=float32, numpy=array([0., 0.], dtype=float32)>
+    >>> print(zeros([2]))
+    tf.Tensor([0. 0.], shape=(2,), dtype=float32)
     """
     return constant(0, dtype, _sizes(shape), name or "zeros")
 
