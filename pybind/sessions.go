@@ -42,7 +42,7 @@ func decodeOptions(text string) (sent protoOptions, o config.Options, err error)
 	}
 	o = config.Options{
 		DeviceCount: sent.DeviceCount, VisibleDeviceList: sent.Visible, AllowGrowth: sent.Growth, AllocatorType: sent.Allocator,
-		UnifiedMemory: sent.Unified, Sizing: config.Sizing{SystemMiB: sent.SystemMiB, Shares: sent.Shares},
+		UnifiedMemory: sent.Unified, Given: sent.SoftPlacement != nil, Sizing: config.Sizing{SystemMiB: sent.SystemMiB, Shares: sent.Shares},
 	}
 	if o.Sizing.Fraction, err = decodeFloat(sent.Fraction); err != nil {
 		return sent, o, err

@@ -120,7 +120,7 @@ func parseShape(text string) (graph.Shape, error) {
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return nil, status.Errorf(status.InvalidArgument, "Dimension %s does not fit in 63 bits", field)
+			return nil, status.Errorf(status.Value, "Dimension %s does not fit in 63 bits", field)
 		}
 		shape[i] = n
 	}

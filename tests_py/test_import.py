@@ -99,8 +99,9 @@ def test_the_three_lists_of_public_names_agree() -> None:
         if isinstance(node, ast.ImportFrom) and node.level == 1
         for alias in node.names
     }
-    assert seen == {**gpuconf._HOMES, **dict.fromkeys(gpuconf._SUBMODULES, "")}
-    unlisted = {"float32", "float64", "int32"}  # they need NumPy
+    as_tensorflow = gpuconf._AS_TENSORFLOW
+    assert seen == {**gpuconf._HOMES, **dict.fromkeys(gpuconf._SUBMODULES, ""), **dict.fromkeys(as_tensorflow, "compat.v2")}
+    unlisted = {"float32", "float64", "int32", *as_tensorflow}  # they need NumPy; TensorFlow's
     unlisted |= {"dask", "ray"}  # they need these
     unlisted |= {"load_ipython_extension", "unload_ipython_extension"}  # they need IPython, which looks for them
     assert {*gpuconf.__all__} == {*seen, "__version__", "get_include"} - unlisted

@@ -113,7 +113,7 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
         (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
         (["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"], 3, "2 GPUs are requested, but only 1 is visible"),
-        (["--memory", "16GiB", "x.py"], 3, "is more than can ever be leased"),
+        (["--memory", "16GiB", "x.py"], 3, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
         (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
         (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),

@@ -294,8 +294,8 @@ def test_a_process_of_a_claim_names_it(ledger: _ledger.Ledger) -> None:
     ("cards", "count", "text"),
     [
         ([], 1, "1 to 64 cards"),
-        ([card(41)], 1, "on 1 card is more than can ever be leased"),
-        ([card(40, reserve=GIB)], 1, "is more than can ever be leased"),
+        ([card(41)], 1, "on 1 card can never be leased"),
+        ([card(40, reserve=GIB)], 1, "can never be leased"),
         (
             [card(20), card(20, CARD[:-1] + "2", reserve=30 * GIB)],
             2,

@@ -51,26 +51,26 @@ def test_a_name_that_is_elsewhere_is_found_where_the_error_says(root: str) -> No
 
 
 INSTALL = "import gpuconf; gpuconf.install_as_tensorflow()"
-SETTINGS = "it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session"
+LAYERS = (
+    "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+)
 
 
 @pytest.mark.parametrize(
     ("program", "kind", "text"),
     [
-        ("import gpuconf\ngpuconf.keras", "AttributeError", f"gpuconf does not have tf.keras: {SETTINGS}"),
-        ("from gpuconf import keras", "ImportError", f"gpuconf does not have tf.keras: {SETTINGS}"),
+        ("import gpuconf\ngpuconf.keras", "AttributeError", ": use gpuconf.compat.v2.keras"),
+        ("from gpuconf import keras", "ImportError", ": use gpuconf.compat.v2.keras"),
         ("import gpuconf.estimator", "ModuleNotFoundError", "gpuconf does not have tf.estimator: it needs TensorFlow, up to 2.15"),
         ("import gpuconf.compat.v2 as tf\ntf.nn.relu(1)", "AttributeError", "gpuconf does not have tf.nn: it needs TensorFlow"),
         ("import gpuconf.compat.v2.nn.relu", "ModuleNotFoundError", "gpuconf does not have tf.nn: it needs TensorFlow"),
         ("from gpuconf.compat.v1 import layers", "ImportError", "gpuconf does not have tf.layers: it needs TensorFlow"),
         ("import gpuconf.compat.v1 as tf\ntf.contrib", "AttributeError", "tf.contrib: TensorFlow 2 removed it"),
-        ("import gpuconf\ngpuconf.test.is_built_with_cuda()", "AttributeError", ": use gpuconf.compat.v2.test"),
         ("import gpuconf\ngpuconf.Session()", "AttributeError", ": use gpuconf.compat.v1.Session"),
         ("from gpuconf.compat.v2 import ConfigProto", "ImportError", ": use gpuconf.compat.v1.ConfigProto"),
         ("from gpuconf.compat.v2.test import TestCase", "ImportError", "does not have tf.test.TestCase: it needs TensorFlow"),
-        ("import gpuconf.compat.v2 as tf\ntf.zeros(1)", "AttributeError", "with a NumPy array, such as numpy.zeros(...)"),
-        (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", SETTINGS),
-        (f"{INSTALL}; from tensorflow import keras", "ImportError", SETTINGS),
+        (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", LAYERS),
+        (f"{INSTALL}; from tensorflow.keras import layers", "ImportError", LAYERS),
     ],
     ids=lambda text: text.replace("\n", "; ") if "import" in text else "",
 )  # fmt: skip
@@ -101,8 +101,8 @@ def test_both_versions_have_the_other() -> None:
 
 def test_probing_still_works() -> None:
     tf: Any = gpuconf.compat.v2
-    assert not hasattr(tf, "keras")
-    assert getattr(tf, "data", None) is None
+    assert not hasattr(tf, "nn")
+    assert getattr(tf, "estimator", None) is None
     with pytest.raises(ModuleNotFoundError) as caught:
         importlib.import_module("gpuconf.keras")
     assert caught.value.name == "gpuconf.keras"

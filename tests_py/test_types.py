@@ -60,7 +60,7 @@ replicas: int = tf2.distribute.MirroredStrategy(["/gpu:0"]).num_replicas_in_sync
 tf2.distribute.MirroredStrategy().num_replicas  # attr-defined
 limits: list[int] = [d.memory_limit for d in device_lib.list_local_devices()]
 tf1.InteractiveSession(tf1.ConfigProto())  # arg-type
-shape: tuple[int | None, ...] | None = tf1.placeholder(tf2.float32, [None, 2]).shape
+shape: tf2.TensorShape = tf1.placeholder(tf2.float32, [None, 2]).shape
 tf1.logging.set_verbosity(tf1.logging.ERROR)
 
 with tf.device("GPU:0"), tf.memory.allocate("1MiB") as buffer:

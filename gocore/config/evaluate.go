@@ -39,11 +39,12 @@ type virtualDevices struct {
 // Evaluate checks that the settings are consistent, which setters do not check. Getters of settings that TensorFlow keeps in the
 // same message return its error.
 func (s *State) Evaluate() error {
-	_, err := s.evaluate()
+	_, err := s.evaluate(false)
 	return err
 }
 
-func (s *State) evaluate() (evaluation, error) {
+// evaluate makes Evaluate's checks. A session with a ConfigProto does not look at growth that differs between GPUs, as in TensorFlow.
+func (s *State) evaluate(ownProto bool) (evaluation, error) {
 	var e evaluation
 	visible := make([]bool, len(s.physical)) // duplicates count once
 	for _, index := range s.visible {
@@ -71,7 +72,7 @@ func (s *State) evaluate() (evaluation, error) {
 	if anyLogical {
 		e.virtual = s.virtualOf(e.visibleGPUs)
 	}
-	if err := s.evaluateGPUs(&e); err != nil {
+	if err := s.evaluateGPUs(&e, ownProto); err != nil {
 		return e, err
 	}
 	e.merge(s.imported)
@@ -92,11 +93,14 @@ func (s *State) virtualOf(gpus []int) []virtualDevices {
 	return list
 }
 
-func (s *State) evaluateGPUs(e *evaluation) error {
+func (s *State) evaluateGPUs(e *evaluation, ownProto bool) error {
 	if e.virtual != nil {
 		return s.evaluateLogical(*e)
 	}
-	return s.evaluateGrowth(e)
+	if err := s.evaluateGrowth(e); err != nil && !ownProto {
+		return err
+	}
+	return nil
 }
 
 // evaluateLogical checks K1, then K2, for each GPU.
@@ -114,7 +118,7 @@ func (s *State) evaluateLogical(e evaluation) error {
 }
 
 func someButNotAll(what, device string, given, of int) error {
-	return status.Errorf(status.InvalidArgument,
+	return status.Errorf(status.Value,
 		"%s must be specified for all virtual devices: on %s, %d of %d have one", what, device, given, of)
 }
 
@@ -140,7 +144,7 @@ func countOrdinals(items []LogicalConfig) (n int) {
 func (s *State) evaluateGrowth(e *evaluation) error {
 	for i, index := range e.visibleGPUs {
 		if i > 0 && !equalPointers(s.growth[index], s.growth[e.visibleGPUs[0]]) {
-			return status.Errorf(status.InvalidArgument, "Memory growth cannot differ between GPU devices: %s. "+
+			return status.Errorf(status.Value, "Memory growth cannot differ between GPU devices: %s. "+
 				"Set the same value for all of them, or hide some with set_visible_devices", s.growthValues(e.visibleGPUs))
 		}
 	}

@@ -3,8 +3,6 @@
 package config
 
 import (
-	"slices"
-
 	"gpuconf/gocore/status"
 )
 
@@ -33,11 +31,11 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	}
 	device := s.physical[index]
 	if s.logical[index] != nil {
-		return status.Errorf(status.InvalidArgument, "Cannot set memory growth on device when virtual devices configured: "+
+		return status.Errorf(status.Value, "Cannot set memory growth on device when virtual devices configured: "+
 			"%s has a logical device configuration", device.Name)
 	}
 	if device.Type != "GPU" {
-		return status.Errorf(status.InvalidArgument,
+		return status.Errorf(status.Value,
 			"Cannot set memory growth on non-GPU and non-Pluggable devices: %s is a %s", device.Name, device.Type)
 	}
 	if badType != "" {
@@ -46,14 +44,9 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	if equalPointers(s.growth[index], &value) {
 		return nil
 	}
-	if s.frozen(func(built []LayoutDevice) bool { return growAs(built, index, value != 0) }) {
+	if s.initialized {
 		return s.tooLate("Physical devices cannot be modified after being initialized", "Set memory growth")
 	}
-	s.growth[index] = &value
+	s.growth[index], s.changed = &value, true
 	return nil
-}
-
-// growAs reports whether all logical devices of a physical device have this growth.
-func growAs(built []LayoutDevice, physical int, growth bool) bool {
-	return !slices.ContainsFunc(built, func(d LayoutDevice) bool { return d.Physical == physical && d.Growth != growth })
 }

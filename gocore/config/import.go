@@ -63,11 +63,11 @@ func importVisible(o Options, gpus []int) (visible []int, err error) {
 		for _, entry := range strings.Split(o.VisibleDeviceList, ",") {
 			n, err := strconv.Atoi(strings.TrimSpace(entry))
 			if err != nil {
-				return nil, status.Errorf(status.InvalidArgument, "invalid literal for int() with base 10: '%s': visible_device_list is '%s'",
+				return nil, status.Errorf(status.Value, "invalid literal for int() with base 10: '%s': visible_device_list is '%s'",
 					entry, o.VisibleDeviceList)
 			}
 			if n >= len(gpus) || n < -len(gpus) {
-				return nil, status.Errorf(status.InvalidArgument, "Invalid visible device index: %s: there are %d GPUs", entry, len(gpus))
+				return nil, status.Errorf(status.Value, "Invalid visible device index: %s: there are %d GPUs", entry, len(gpus))
 			}
 			visible = append(visible, gpus[(n+len(gpus))%len(gpus)])
 		}

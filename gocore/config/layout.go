@@ -58,7 +58,7 @@ func (s *State) LayoutFor(gpus []GPUFacts, o Options) (Layout, error) {
 	if err := o.check(); err != nil {
 		return Layout{}, err
 	}
-	e, err := s.evaluate()
+	e, err := s.evaluate(o.Given)
 	if err != nil {
 		return Layout{}, err
 	}

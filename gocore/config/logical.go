@@ -3,9 +3,7 @@
 package config
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"gpuconf/gocore/status"
 )
@@ -45,36 +43,11 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	if stored := s.logical[index]; stored != nil && stored.equal(configs) {
 		return nil
 	}
-	hidden := !slices.Contains(s.visible, index)
-	if s.frozen(func(built []LayoutDevice) bool { return hidden || splitAs(built, index, configs.Items) }) {
+	if s.initialized {
 		return s.tooLate("Virtual devices cannot be modified after being initialized", "Set logical devices")
 	}
-	s.logical[index] = configs.clone()
+	s.logical[index], s.changed = configs.clone(), true
 	return nil
-}
-
-// splitAs reports whether the logical devices of a physical device match items.
-func splitAs(built []LayoutDevice, physical int, items []LogicalConfig) bool {
-	items = slices.Clone(items)
-	slices.SortStableFunc(items, func(a, b LogicalConfig) int { return cmp.Compare(valueOr(a.Ordinal, 0), valueOr(b.Ordinal, 0)) })
-	for _, d := range built {
-		if d.Physical != physical {
-			continue
-		}
-		if len(items) == 0 || !d.isAsked(items[0]) {
-			return false
-		}
-		items = items[1:]
-	}
-	return len(items) == 0
-}
-
-func (d LayoutDevice) isAsked(item LogicalConfig) bool {
-	if item.MemoryLimitMiB == nil { // a CPU
-		return !d.Limited
-	}
-	limit, _ := ExplicitLimit(*item.MemoryLimitMiB)
-	return d.Limited && d.LimitBytes == limit && d.Priority == int(valueOr(item.Priority, 0))
 }
 
 // validLogicalConfigs validates configs alone: first TensorFlow's checks, then numbers that TensorFlow accepts but misbehaves on
@@ -86,7 +59,7 @@ func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 	case "GPU":
 		return validForGPU(configs.Items)
 	}
-	return status.Errorf(status.InvalidArgument, "Virtual devices are not supported for %s", deviceType)
+	return status.Errorf(status.Value, "Virtual devices are not supported for %s", deviceType)
 }
 
 func validForCPU(items []LogicalConfig) error {
@@ -94,13 +67,13 @@ func validForCPU(items []LogicalConfig) error {
 	for _, item := range items {
 		switch { // the double spaces are TensorFlow's
 		case item.MemoryLimitMiB != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting memory limit on CPU virtual devices is currently not supported"+remedy)
 		case item.Priority != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting experimental_priority on CPU virtual  devices is currently not supported"+remedy)
 		case item.Ordinal != nil:
-			return status.Errorf(status.InvalidArgument,
+			return status.Errorf(status.Value,
 				"Setting experimental_device_ordinal on CPU virtual  devices is currently not supported"+remedy)
 		}
 	}
@@ -110,7 +83,7 @@ func validForCPU(items []LogicalConfig) error {
 func validForGPU(items []LogicalConfig) error {
 	for i, item := range items {
 		if item.MemoryLimitMiB == nil {
-			return status.Errorf(status.InvalidArgument, "Setting memory limit is required for GPU virtual devices: "+
+			return status.Errorf(status.Value, "Setting memory limit is required for GPU virtual devices: "+
 				"entry %d has no memory_limit. Set memory_limit, in MiB, in every LogicalDeviceConfiguration", i)
 		}
 	}
@@ -132,7 +105,7 @@ func validForGPU(items []LogicalConfig) error {
 // does so only when it evaluates the configuration.
 func validInt32(what string, value *int64) error {
 	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {
-		return status.Errorf(status.InvalidArgument, "Value out of range: %d: %s must fit in 32 bits", *value, what)
+		return status.Errorf(status.Value, "Value out of range: %d: %s must fit in 32 bits", *value, what)
 	}
 	return nil
 }

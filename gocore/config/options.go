@@ -15,6 +15,8 @@ import (
 type Options struct {
 	DeviceCount map[string]int64 // by type: the maximum number of devices to use; for CPUs, the number to create
 
+	Given bool // whether there is a ConfigProto at all: a session without one uses the configuration
+
 	VisibleDeviceList string // GPUs by their position in the physical list: "1,0"
 	AllowGrowth       bool
 	AllocatorType     string

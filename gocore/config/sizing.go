@@ -112,7 +112,7 @@ func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
 	const tooMany = math.MaxInt64 / mib // MiB that no longer fit into 63 bits of bytes
 	rounded := float64(float32(memoryLimitMiB))
 	if !(memoryLimitMiB >= 0 && rounded <= tooMany) { // NaN fails too
-		return 0, status.Errorf(status.InvalidArgument,
+		return 0, status.Errorf(status.Value,
 			"memory_limit is %s: it must be a number of MiB from 0 to less than 2**43", plainFloat(memoryLimitMiB))
 	}
 	return uint64(rounded) * mib, nil

@@ -23,9 +23,10 @@ type State struct {
 	switches switches
 	imported Options // from Import; its lists are in visible and logical
 
-	built       []LayoutDevice // what sessions have built, in SB; never changes
-	initialized bool           // S3
-	origin      string         // the call that built the devices: "file:line (call)", or ""
+	built       bool   // SB: sessions have built devices
+	changed     bool   // in SB: a setter was called since, and what is built may differ from the configuration
+	initialized bool   // S3
+	origin      string // the call that built the devices: "file:line (call)", or ""
 }
 
 // New returns the state after enumeration: all devices visible, nothing configured.
@@ -62,35 +63,32 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 	if i := slices.Index(s.physical, dev.Device); i >= 0 {
 		return i, nil
 	}
-	return 0, status.Errorf(status.InvalidArgument, "The PhysicalDevice must be one obtained from calling "+
+	return 0, status.Errorf(status.Value, "The PhysicalDevice must be one obtained from calling "+
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. From now on setters accept only
-// values that match what is built. origin is the call that opened the session, as "file:line (call)", for the errors of later
-// setters. In S3 Build does nothing.
-func (s *State) Build(layout Layout, origin string) {
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. As in TensorFlow, the
+// configuration stays open. In S3 Build does nothing.
+func (s *State) Build() {
 	if !s.initialized {
-		s.built, s.origin = layout.Devices, origin
+		s.built, s.changed = true, false
 	}
 }
 
-// Initialize goes from S2 or SB to S3: from now on only equal values may be set. In S2 the caller has just built a Layout, and
-// origin is the call that caused it. A second call does nothing.
+// Changed reports whether, in SB, a setting was made after the last session built devices: they may have to be built again.
+func (s *State) Changed() bool { return s.built && s.changed }
+
+// Initialize goes from S2 or SB to S3: from now on only equal values may be set. origin is the call that caused it, as
+// "file:line (call)", for the errors of later setters. A second call does nothing.
 func (s *State) Initialize(origin string) {
-	if !s.Initialized() {
+	if !s.initialized {
 		s.origin = origin
 	}
-	s.initialized, s.built = true, nil
+	s.initialized, s.built, s.changed = true, false, false
 }
 
 // Initialized reports whether devices exist: state SB or S3.
-func (s *State) Initialized() bool { return s.initialized || s.built != nil }
-
-// frozen reports whether it is too late to set a new value: always in S3, and in SB unless the value matches what is built.
-func (s *State) frozen(asksFor func(built []LayoutDevice) bool) bool {
-	return s.initialized || s.built != nil && !asksFor(s.built)
-}
+func (s *State) Initialized() bool { return s.initialized || s.built }
 
 // gpuIndices are the GPUs among the physical devices.
 func (s *State) gpuIndices() (indices []int) {
@@ -123,7 +121,7 @@ func (s *State) unrecognized(dev Arg) error {
 	if len(names) == 0 {
 		known = "there are no physical devices"
 	}
-	return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: %s", dev.repr(), known)
+	return status.Errorf(status.Value, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 
 // tooLate is the error of a setter that is called after initialization: TensorFlow's text, the call that initialized the runtime,
@@ -137,6 +135,6 @@ func (s *State) tooLate(text, remedy string) error {
 	if !strings.HasSuffix(text, ".") {
 		separator, by = ": ", "t"+by[1:]
 	}
-	return status.Errorf(status.FailedPrecondition,
+	return status.Errorf(status.State,
 		"%s%s%s. %s before the first call that needs a device, or call gpuconf.reset() first.", text, separator, by, remedy)
 }

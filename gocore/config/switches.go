@@ -123,7 +123,7 @@ func (s *State) SetDevicePolicy(policy *string, repr string) error {
 		s.switches.devicePolicy = *policy
 		return nil
 	}
-	return status.Errorf(status.InvalidArgument, "Invalid argument `device_policy`: %s. Please refer to "+
+	return status.Errorf(status.Value, "Invalid argument `device_policy`: %s. Please refer to "+
 		"https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_device_policy for valid `device_policy` "+
 		"arguments. They are 'silent', 'silent_for_int32', 'warn' and 'explicit'.", repr)
 }

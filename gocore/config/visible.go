@@ -35,7 +35,7 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 			return err
 		}
 		if deviceType != nil && dev.Device.Type != *deviceType {
-			return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: its type is %s, and device_type is '%s'",
+			return status.Errorf(status.Value, "Unrecognized device: %s: its type is %s, and device_type is '%s'",
 				dev.repr(), dev.Device.Type, *deviceType)
 		}
 		visible = append(visible, index)
@@ -43,18 +43,9 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	if slices.Equal(s.visible, visible) {
 		return nil
 	}
-	if s.frozen(func(built []LayoutDevice) bool { return stem(built, visible) }) {
+	if s.initialized {
 		return s.tooLate("Visible devices cannot be modified after being initialized", "Set visible devices")
 	}
-	s.visible = visible
+	s.visible, s.changed = visible, true
 	return nil
-}
-
-// stem reports whether the built devices belong to exactly the visible physical devices, in physical order.
-func stem(built []LayoutDevice, visible []int) bool {
-	var physical []int
-	for _, d := range built {
-		physical = append(physical, d.Physical)
-	}
-	return slices.Equal(slices.Compact(physical), slices.Compact(slices.Sorted(slices.Values(visible))))
 }

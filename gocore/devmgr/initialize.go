@@ -5,37 +5,65 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devname"
+	"gpuconf/gocore/status"
 )
 
-// Initialize builds the logical devices of the configuration, unless a session has built some, and freezes it. origin is the
+// Initialize builds the logical devices of the configuration, unless a session has built them, and freezes it. origin is the
 // caller, as "file:line (call)", which the errors of later setters name. A second call does nothing.
 //
 // Initialize creates contexts; the first allocation takes pool memory. If it fails, nothing is changed.
 func (m *Manager) Initialize(env config.Env, origin string) error {
+	_, err := m.InitializeAfterSessions(env, origin, nil)
+	return err
+}
+
+// InitializeAfterSessions is Initialize for a caller that opens sessions. If settings were made after a session, it builds the
+// devices again, which must not be in use. renamed and unused are those of Join.
+func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused func() error) (renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return errClosed()
+		return false, errClosed()
 	}
-	if m.state.Initialized() {
-		if err := m.state.Evaluate(); err != nil { // settings that were made after a session
-			return err
+	if m.state.Initialized() && !m.state.Changed() {
+		if err := m.state.Evaluate(); err != nil {
+			return false, err
 		}
 		m.state.Initialize(origin)
-		return nil
+		return false, nil
 	}
 	layout, err := m.state.Layout(m.facts())
 	if err != nil {
-		return err
+		return false, err
 	}
-	if err := m.buildLocked(layout, env, origin); err != nil {
-		return err
+	switch {
+	case !m.state.Initialized():
+		err = m.buildLocked(layout, env, origin)
+	case !layout.Equal(m.layout):
+		before := m.namesLocked()
+		if unused != nil && !slices.Equal(before, namesOf(layout)) {
+			if err := unused(); err != nil {
+				return false, m.errSetUp(err.Error())
+			}
+		}
+		err = m.rebuildLocked(layout, env, origin, m.errSetUp)
+		renamed = !slices.Equal(before, m.namesLocked())
+	}
+	if err != nil {
+		return renamed, err
 	}
 	m.state.Initialize(origin)
-	return nil
+	return renamed, nil
+}
+
+// errSetUp is the error for settings made after a session whose devices are in use. TensorFlow reports AlreadyExists, too.
+func (m *Manager) errSetUp(inUse string) error {
+	return status.Errorf(status.AlreadyExists, "the devices were set up by %s, and settings made after it would set them up differently, which is not possible now: %s. "+
+		"Make these settings before, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
 // buildLocked builds and installs the devices of a layout, or changes nothing.
@@ -45,7 +73,7 @@ func (m *Manager) buildLocked(layout config.Layout, env config.Env, origin strin
 		return err
 	}
 	m.layout, m.builtBy = layout, origin
-	m.state.Build(layout, origin)
+	m.state.Build()
 	m.putLocked(pools, logical)
 	m.injectLocked(pools)
 	m.recordNewLocked(pools)

@@ -46,7 +46,7 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string, un
 				return View{}, false, m.errDiffers(err.Error())
 			}
 		}
-		err = m.rebuildLocked(layout, env, origin)
+		err = m.rebuildLocked(layout, env, origin, m.errDiffers)
 		renamed = !slices.Equal(before, m.namesLocked())
 	}
 	return View{CPUs: layout.CPUs, GPUs: min(layout.GPUs, len(m.gpus))}, renamed, err
@@ -71,11 +71,12 @@ func (m *Manager) errDiffers(inUse string) error {
 		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
-// rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout.
-func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string) error {
+// rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout. refused is the error
+// if memory is in use.
+func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string, refused func(inUse string) error) error {
 	if live := m.sealLocked(); live != "" {
 		m.unsealLocked()
-		return m.errDiffers("memory is in use: " + live)
+		return refused("memory is in use: " + live)
 	}
 	before, beforeBy := m.layout, m.builtBy
 	m.streams.owners.Store(nil)

@@ -76,7 +76,7 @@ func (p Partial) check(d gpu.DType) error {
 	}
 	for _, size := range p.Sizes {
 		if size < Unknown {
-			return status.Errorf(status.InvalidArgument, "Dimension %d must be >= 0", size)
+			return status.Errorf(status.Value, "Dimension %d must be >= 0", size)
 		}
 	}
 	return nil

@@ -51,7 +51,7 @@ func (s Shape) check(d gpu.DType) error {
 	empty := false
 	for _, size := range s {
 		if size < 0 {
-			return status.Errorf(status.InvalidArgument, "Dimension %d must be >= 0", size)
+			return status.Errorf(status.Value, "Dimension %d must be >= 0", size)
 		}
 		empty = empty || size == 0
 	}

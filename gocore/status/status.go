@@ -22,11 +22,16 @@ const (
 	Unavailable                    // RuntimeError
 	Unimplemented                  // NotImplementedError
 	Internal                       // RuntimeError; a bug in gpuconf itself
+
+	// InvalidArgument and FailedPrecondition by checks that TensorFlow makes in Python: it raises Python's own class there.
+	Value
+	State
 )
 
 var names = [...]string{
 	"UNKNOWN", "INVALID_ARGUMENT", "INVALID_TYPE", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
 	"NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "UNIMPLEMENTED", "INTERNAL",
+	"VALUE", "STATE",
 }
 
 // String returns the canonical name, such as INVALID_ARGUMENT. It is passed to Python.

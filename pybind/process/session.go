@@ -68,6 +68,24 @@ func (w *Work) sessionOptions(request SessionRequest) (options graph.SessionOpti
 	return options, err
 }
 
+// initialize builds the logical devices, unless they exist. moved is that of join.
+func (w *Work) initialize(env config.Env, origin string, moved func()) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return errReset()
+	}
+	renamed, err := w.manager.InitializeAfterSessions(env, origin, w.unusedLocked)
+	if renamed {
+		before := w.devices
+		w.devices = nil
+		if before != nil {
+			moved()
+		}
+	}
+	return err
+}
+
 // join returns the devices that a session sees. If device names change, no tensor may be live, because its device would no longer exist;
 // moved is called after the change.
 func (w *Work) join(options config.Options, env config.Env, origin string, moved func()) (*graph.Devices, bool, error) {

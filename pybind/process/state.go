@@ -100,7 +100,7 @@ func (p *State) Initialize(env config.Env, origin string) (*devmgr.Manager, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := w.manager.Initialize(env, origin); err != nil {
+	if err := w.initialize(env, origin, p.nextGeneration); err != nil {
 		return nil, err
 	}
 	p.publishFrom(w.manager, env)

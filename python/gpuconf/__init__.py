@@ -74,6 +74,12 @@ if TYPE_CHECKING:
     from ._core.scope import current_scope, device
     from .allocators._configure import Configuration, configure
     from .compat._as_tensorflow import install_as_tensorflow
+    from .compat.v2 import distribute as distribute  # see _AS_TENSORFLOW
+    from .compat.v2 import executing_eagerly as executing_eagerly
+    from .compat.v2 import random as random
+    from .compat.v2 import sysconfig as sysconfig
+    from .compat.v2 import test as test
+    from .compat.v2 import version as version
     from .machine.simulate import Simulation, reset, simulate, simulated
     from .machine.visible import cuda_visible_devices, visible_devices
     from .memory._max_memory import max_memory
@@ -126,6 +132,9 @@ _HOMES = {
     "visible_devices": "machine.visible",
 }
 
+# TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's own.
+_AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
+
 # What no signal handler uses. Importing it with the core would take as long as all else of the first call.
 _ON_FIRST_USE = ("allocators._", "planning", "sharing", "tensors")
 
@@ -151,6 +160,11 @@ if not TYPE_CHECKING:
         """Import a public name on first use: importing all of them takes longer than starting Python."""
         import sys
 
+        if name in _AS_TENSORFLOW:
+            with _locks["importing"]:
+                __import__(f"{__name__}.compat.v2")
+                value = globals()[name] = getattr(sys.modules[f"{__name__}.compat.v2"], name)
+            return value
         if name not in _HOMES and name not in _SUBMODULES:
             frame = sys._getframe(1)
             with _locks["importing"]:

@@ -18,18 +18,12 @@ _ARRAYS = "use gpuconf.constant with a NumPy array, such as numpy.{name}(...)"
 _HINTS = {
     "contrib": "TensorFlow 2 removed it",
     "estimator": "it needs TensorFlow, up to 2.15",
-    "keras": "it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session",
-    "eye": _ARRAYS,
     "linspace": _ARRAYS,
-    "ones": _ARRAYS,
-    "ones_like": _ARRAYS,
-    "zeros": _ARRAYS,
-    "zeros_like": _ARRAYS,
-    "convert_to_tensor": "use gpuconf.constant",
-    "random.normal": "use gpuconf.constant(numpy.random.normal(...))",
-    "random.uniform": "use gpuconf.constant(numpy.random.uniform(...))",
     "profiler": "it needs TensorFlow. gpuconf.memory.record() records memory events",
 }
+
+_V1, _V2 = "gpuconf.compat.v1", "gpuconf.compat.v2"
+_OF_1 = ", or run a program for TensorFlow 1 with `gpuconf run --as-tensorflow=1` or install_as_tensorflow(version=1)"
 
 _names: dict[str, dict[str, str]] = {}  # by module: its names, with the marks of the roots that have them
 
@@ -70,8 +64,16 @@ def reason(module: str, name: str) -> str:
         return f"gpuconf does not have tf.{full}: {_HINTS[full].format(name=name)}"
     found = next((root for root, mark in _ROOTS.items() if mark in (marks or "") and root != here), None)
     if found is not None:
-        return f"use {found}.{full}"
+        return f"use {found}.{full}{_OF_1 if found == _V1 and here == _V2 and _stands_in() else ''}"
+    if path == "keras" or path.startswith("keras."):
+        remedy = "Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+        return f"gpuconf does not have tf.{full}: it needs TensorFlow. {remedy}"
     return f"gpuconf does not have tf.{full}: it needs TensorFlow"
+
+
+def _stands_in() -> bool:
+    """Whether ``import tensorflow`` finds gpuconf."""
+    return any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path)
 
 
 def error_for(module: str, name: str, frame: Any = None) -> Exception:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ._core.built_in_errors import raise_built_in
 from ._missing import watch
 from .config import _arguments, _switch
 
@@ -17,6 +18,9 @@ def get_log_device_placement() -> bool:
 def set_log_device_placement(enabled: bool) -> None:
     """Enable or disable the placement log, at any time. Raises TypeError for a non-bool value."""
     _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -124,6 +124,8 @@ class GpuconfError(Exception):
 
     code: str = "UNKNOWN"
 
+    in_python = False  # whether TensorFlow makes this check in Python, where it raises a built-in class
+
     _library = ""  # such as "torch": the class also derives from that library's out-of-memory class
 
     @property
@@ -395,6 +397,10 @@ _BY_CODE: dict[str, type[GpuconfError]] = {
 }
 
 
+# Kinds of the core for checks that TensorFlow makes in Python.
+_IN_PYTHON = {"VALUE": InvalidArgumentError, "STATE": FailedPreconditionError}
+_BY_CODE.update(_IN_PYTHON)
+
 _BY_NUMBER: dict[int, type[OpError]] = {
     cls._error_code: cls
     for cls in (
@@ -427,7 +433,7 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
     try:
         return _BY_NUMBER[error_code]
     except (KeyError, TypeError):
-        raise MissingKeyError(error_code) from None
+        raise KeyError(error_code) from None
 
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Any:
@@ -445,7 +451,13 @@ def from_code(code: str, message: str) -> GpuconfError:
     cls = _BY_CODE.get(code, UnknownError)
     if cls is ResourceExhaustedError:
         cls = _joined_with_torch()
-    return cls(message)
+    return checked_in_python(cls(message)) if code in _IN_PYTHON else cls(message)
+
+
+def checked_in_python(error: GpuconfError) -> GpuconfError:
+    """Mark an error of a check that TensorFlow makes in Python, and return it: see ``_core.built_in_errors``."""
+    error.in_python = True
+    return error
 
 
 def _joined_with_torch() -> type[ResourceExhaustedError]:

@@ -44,7 +44,11 @@ func TestImport(t *testing.T) {
 			err := s.Import(row.options)
 			require.NoError(t, s.Check())
 			if row.refused != "" {
-				require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+				code := status.Value
+				if row.name == "countless CPUs" { // a check that TensorFlow does not make
+					code = status.InvalidArgument
+				}
+				require.Equal(t, code, status.CodeOf(err))
 				require.ErrorContains(t, err, row.refused)
 				require.Equal(t, before, s, "a refused import changes nothing")
 				return
@@ -87,7 +91,7 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	limit := 100.0
 	require.NoError(t, s.state.SetLogicalConfigs(gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
 	_, err = s.state.Layout(s.facts)
-	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "TensorFlow's native code checks it")
 	require.ErrorContains(t, err, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
 }
 
@@ -107,7 +111,7 @@ func TestImportComesBeforeInitialization(t *testing.T) {
 	s := newSession("P2")
 	s.state.Initialize("main.py:3 (matmul)")
 	err := s.state.Import(config.Options{AllowGrowth: true})
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.State, status.CodeOf(err))
 	require.ErrorContains(t, err, "must be called at program startup. The runtime was initialized by main.py:3 (matmul)")
 }
 

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,10 +68,10 @@ func anySession(r *rapid.T) *session {
 	for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "setters") {
 		_ = set.call(s.state)
 	}
-	if layout, err := s.state.Layout(s.facts); err == nil {
+	if _, err := s.state.Layout(s.facts); err == nil {
 		switch rapid.SampledFrom([]string{"no", "built", "initialized"}).Draw(r, "devices") {
 		case "built":
-			s.state.Build(layout, "here")
+			s.state.Build()
 		case "initialized":
 			s.state.Initialize("here")
 		}
@@ -80,9 +79,8 @@ func anySession(r *rapid.T) *session {
 	return s
 }
 
-// After a session has built devices, a setter is refused, or the configuration still builds the same ones. Growth is an exception:
-// it is the session's, and a list of logical devices makes the configuration ignore its own.
-func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
+// After a session has built devices, every setter does what it does without one, and Changed says whether one may have changed them.
+func TestASessionLeavesTheConfigurationOpen(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4"}).Draw(r, "machine"))
 		for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "before") {
@@ -92,26 +90,18 @@ func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
 		if err != nil {
 			return
 		}
-		s.state.Build(layout, "here")
+		alone := s.state.Clone()
+		s.state.Build()
+		require.False(r, s.state.Changed())
 		for _, set := range rapid.SliceOfN(anySetter, 1, 8).Draw(r, "after") {
-			if err := set.call(s.state); status.CodeOf(err) == status.FailedPrecondition {
-				require.Contains(r, []string{"visible", "growth", "logical"}, set.name, "others are no part of what is built")
-				require.Contains(r, err.Error(), "he runtime was initialized by here")
-			}
+			require.Equal(r, set.call(alone), set.call(s.state))
 		}
 		require.True(r, s.state.Initialized())
-		if now, err := s.state.Layout(s.facts); err == nil {
-			require.Equal(r, withoutGrowth(layout), withoutGrowth(now))
+		now, err := s.state.Layout(s.facts)
+		if err == nil && !now.Equal(layout) {
+			require.True(r, s.state.Changed())
 		}
 	})
-}
-
-func withoutGrowth(p config.Layout) config.Layout {
-	p.Devices = slices.Clone(p.Devices)
-	for i := range p.Devices {
-		p.Devices[i].Growth = false
-	}
-	return p
 }
 
 func TestAnErrorChangesNothing(t *testing.T) {
@@ -147,12 +137,12 @@ func TestAfterInitializationThePlanStays(t *testing.T) {
 		set := anySetter.Draw(r, "setter")
 		switch err := set.call(s.state); set.name {
 		case "visible", "growth", "logical", "intra", "inter":
-			if err != nil && status.CodeOf(err) == status.FailedPrecondition {
+			if err != nil && status.CodeOf(err) == status.State {
 				require.Contains(r, err.Error(), "he runtime was initialized by here")
 				require.Contains(r, err.Error(), "gpuconf.reset()")
 			}
 		default:
-			require.NotEqual(r, status.FailedPrecondition, status.CodeOf(err), "%s may be set at any time", set.name)
+			require.NotEqual(r, status.State, status.CodeOf(err), "%s may be set at any time", set.name)
 		}
 		after, afterError := s.state.Layout(s.facts)
 		require.Equal(r, before, after)

@@ -139,7 +139,7 @@ func TestExplicitLimits(t *testing.T) {
 	}
 	for _, mib := range []float64{-1, -1e-300, math.NaN(), math.Inf(1), math.Inf(-1), 1 << 43, 1<<43 - 1, 1e300} {
 		_, err := config.ExplicitLimit(mib)
-		require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v MiB", mib)
+		require.Equal(t, status.Value, status.CodeOf(err), "%v MiB", mib)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 func TestInitializeFreezesTheConfiguration(t *testing.T) {
 	m, _ := initialized(t, "2xT4", simulated.Options{}, nil)
 	for _, err := range []error{splitGPU(m, 0, 100), setGrowth(m, 1), hide(m, 0)} {
-		requireCode(t, status.FailedPrecondition, err)
+		requireCode(t, status.State, err)
 		require.ErrorContains(t, err, "cannot be modified after being initialized")
 		require.ErrorContains(t, err, "main.py:1 (test)")
 	}
@@ -120,7 +120,7 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	require.NoError(t, setGrowth(m, 0))
 	calls := d.Calls()
 	err := m.Initialize(nil, "main.py:1 (test)")
-	requireCode(t, status.InvalidArgument, err)
+	requireCode(t, status.Value, err)
 	require.ErrorContains(t, err, "Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
 	require.False(t, isInitialized(m))

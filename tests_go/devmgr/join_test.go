@@ -34,9 +34,46 @@ func TestTheFirstToJoinInitializes(t *testing.T) {
 	for _, gpu := range []string{"GPU:0", "GPU:1"} {
 		require.Equal(t, uint64(12*gib*2/5), stats(t, m, gpu).BytesLimit, "two fifths of the total of %s", gpu)
 	}
-	err := setGrowth(m, 0)
-	requireCode(t, status.FailedPrecondition, err)
+}
+
+// As in TensorFlow, a session leaves the configuration open. What is set after it is in effect once the runtime is initialized.
+func TestSettingsAfterASessionBuildAnew(t *testing.T) {
+	d := newDriver(t, "2xK40", simulated.Options{})
+	m := enumerated(t, d, nil)
+	join(t, m, two5ths, "main.py:7 (Session)")
+	require.NoError(t, setGrowth(m, 0))
+	require.NoError(t, setGrowth(m, 1))
+	renamed, err := m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil)
+	require.NoError(t, err)
+	require.False(t, renamed)
+	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
+	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }), "main.py:9 (list_logical_devices)")
+}
+
+func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
+	d := newDriver(t, "2xK40", simulated.Options{})
+	m := enumerated(t, d, nil)
+	join(t, m, config.Options{}, "main.py:7 (Session)")
+	block, err := m.Allocate(0, gib)
+	require.NoError(t, err)
+	require.NoError(t, setGrowth(m, 0))
+	require.NoError(t, setGrowth(m, 1))
+	err = m.Initialize(nil, "")
+	requireCode(t, status.AlreadyExists, err)
 	require.ErrorContains(t, err, "main.py:7 (Session)")
+	require.NoError(t, m.Free(block.Addr))
+	require.NoError(t, m.Initialize(nil, ""))
+}
+
+// With a ConfigProto, growth that differs between GPUs does not matter, as in TensorFlow.
+func TestASessionWithAConfigProtoIgnoresGrowthThatDiffers(t *testing.T) {
+	d := newDriver(t, "2xK40", simulated.Options{})
+	m := enumerated(t, d, nil)
+	require.NoError(t, setGrowth(m, 0))
+	_, _, err := m.Join(config.Options{}, nil, "", nil)
+	requireCode(t, status.Value, err)
+	join(t, m, config.Options{Given: true, AllowGrowth: true}, "")
+	requireCode(t, status.Value, m.Initialize(nil, ""))
 }
 
 // The fraction is an upper bound: the memory taken from the card never exceeds it.
@@ -191,7 +228,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 		{"more priorities than limits", config.Options{VirtualDevices: []config.VirtualDevices{
 			{MemoryLimitMiB: []float64{1}, Priority: []int64{0, 0}}, {MemoryLimitMiB: []float64{1}, Priority: []int64{0}},
 		}}, status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number of memory_limit_mb specified for GPU# 0"},
-		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.InvalidArgument, "memory_limit is +Inf"},
+		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.Value, "memory_limit is +Inf"},
 		{"more than there is, on an old GPU", config.Options{Sizing: config.Sizing{Fraction: 1.5}}, status.Internal,
 			"Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support oversubscription."},
 		{"unified memory on an old GPU", config.Options{UnifiedMemory: true}, status.Internal, "Unified memory on GPUs"},

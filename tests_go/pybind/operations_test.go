@@ -188,10 +188,14 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
 
 	for name, call := range map[string]func() error{
+		"an invalid size": func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""); return err },
+		"not a size":      func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""); return err },
+	} {
+		t.Run(name, func(t *testing.T) { requireKind(t, status.Value, call()) })
+	}
+	for name, call := range map[string]func() error{
 		"nothing fed":       func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]]}`); return err },
 		"no tensor":         func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[4, 0, 0]]}`); return err },
-		"an invalid size":   func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""); return err },
-		"not a size":        func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""); return err },
 		"an unknown device": func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y"); return err },
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
@@ -329,8 +333,8 @@ func TestOperationsThatCantBe(t *testing.T) {
 		"no number":           {func() error { _, err := pybind.Execute("Identity", "x", 0, "", ""); return err }, status.Internal, "decoding"},
 		"no inputs":           {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err }, status.InvalidArgument, "takes 2 inputs"},
 		"a type":              {func() error { _, err := pybind.MakeTensor(address, bytes, "float16", "2", "", ""); return err }, status.InvalidType, "unsupported dtype float16"},
-		"a shape":             {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "", ""); return err }, status.InvalidArgument, "Dimension x"},
-		"a negative shape":    {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "-2", "", ""); return err }, status.InvalidArgument, "Dimension -2"},
+		"a shape":             {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "", ""); return err }, status.Value, "Dimension x"},
+		"a negative shape":    {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "-2", "", ""); return err }, status.Value, "Dimension -2"},
 		"too many bytes":      {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "1", "", ""); return err }, status.InvalidArgument, "Too many elements"},
 		"half an element":     {func() error { _, err := pybind.MakeTensor(address, 6, "float32", "2", "", ""); return err }, status.InvalidArgument, "is not a whole number"},
 		"an address":          {func() error { _, err := pybind.MakeTensor(-address, bytes, "float32", "2", "", ""); return err }, status.InvalidArgument, "invalid host memory"},
@@ -340,7 +344,7 @@ func TestOperationsThatCantBe(t *testing.T) {
 		"a session":           {func() error { _, err := pybind.RunSession(99, "{}"); return err }, status.InvalidArgument, "there is no session 99"},
 		"a session's graph":   {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err }, status.InvalidArgument, "there is no graph 99"},
 		"an infinite number":  {func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err }, status.Internal, "decoding a float"},
-		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.FailedPrecondition, "must be called at program startup"},
+		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State, "must be called at program startup"},
 		"a scope":             {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err }, status.InvalidArgument, "bogus"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.call()), row.text) })

@@ -23,6 +23,8 @@ func TestNamesAreCanonicalAndUnique(t *testing.T) {
 		status.Unavailable:        "UNAVAILABLE",
 		status.Unimplemented:      "UNIMPLEMENTED",
 		status.Internal:           "INTERNAL",
+		status.Value:              "VALUE",
+		status.State:              "STATE",
 	}
 	require.Len(t, status.Codes(), len(want))
 	for _, code := range status.Codes() {

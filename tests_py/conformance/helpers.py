@@ -34,11 +34,20 @@ PD = tf.config.PhysicalDevice
 
 @contextmanager
 def refused(kind: type[Exception], text: str) -> Iterator[None]:
-    """Expect one of gpuconf's errors that is also ``kind`` and whose text starts with TensorFlow's."""
+    """Expect an error of exactly this class, whose text starts with ``text``."""
     with pytest.raises(kind) as caught:
         yield
-    assert isinstance(caught.value, tf.errors.GpuconfError), f"{type(caught.value).__name__} is none of gpuconf's errors"
-    assert str(caught.value).startswith(text)
+    error = caught.value
+    assert type(error) is kind, f"{type(error).__name__} is not {kind.__name__}"
+    assert (error.args[0] if type(error) is KeyError else str(error)).startswith(text)  # type: ignore[union-attr]
+
+
+_OWN: dict[type[Exception], type[Exception]] = {ValueError: tf.errors.InvalidArgumentError, TypeError: tf.errors.InvalidTypeError}
+
+
+def kind_of(function: Any, kind: type[Exception]) -> type[Exception]:
+    """The class that a function raises for a built-in one: TensorFlow's functions raise that itself, gpuconf's own their own."""
+    return kind if function.__module__.startswith(("gpuconf.config", "gpuconf.compat")) else _OWN[kind]
 
 
 def cpu() -> PhysicalDevice:

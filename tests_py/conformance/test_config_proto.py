@@ -12,6 +12,8 @@ from .helpers import FIRST_REGION, GIB, MIB, L, cpu, gpus, limits, logical_names
 
 ConfigProto, GPUOptions = tf1.ConfigProto, tf1.GPUOptions
 
+INTERNAL, INVALID = tf.errors.InternalError, tf.errors.InvalidArgumentError
+
 
 def gpu_options(**fields: Any) -> tf1.ConfigProto:
     return ConfigProto(gpu_options=GPUOptions(**fields))
@@ -47,13 +49,15 @@ def start(config: tf1.ConfigProto) -> None:
     ],
 )
 def test_a_visible_device_list_that_cant_be(two_gpus: None, listed: str, text: str) -> None:
-    with refused(ValueError, text):
+    with refused(tf.errors.InvalidArgumentError, text):
         tf1.Session(config=gpu_options(visible_device_list=listed))
     tf.config.set_visible_devices(gpus()[0], "GPU")  # nothing was initialized
 
 
 def test_case_089_a_fraction_and_logical_devices_contradict_each_other(one_gpu: None) -> None:
-    with refused(ValueError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."):
+    with refused(
+        tf.errors.InvalidArgumentError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."
+    ):
         tf1.Session(config=virtual([], per_process_gpu_memory_fraction=0.1))
 
 
@@ -68,7 +72,8 @@ def test_case_091_logical_devices_fit_the_visible_gpus(two_gpus: None) -> None:
     with refused(tf.errors.UnknownError, "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2"):
         tf1.Session(config=virtual([], [], visible_device_list="0"))
     with refused(
-        ValueError, "The number of GPUs in visible_device_list doesn't match the number of elements in the virtual_devices list."
+        tf.errors.InvalidArgumentError,
+        "The number of GPUs in visible_device_list doesn't match the number of elements in the virtual_devices list.",
     ):
         tf1.Session(config=virtual([], visible_device_list="0,1"))
 
@@ -94,15 +99,13 @@ def test_a_sessions_list_keeps_its_order(unlike_gpus: None, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("fields", "kind", "text"),
     [
-        pytest.param({"allocator_type": "best_fit"}, RuntimeError, "Failed to get memory allocator for TF GPU 0 with ", id="N19"),
+        pytest.param({"allocator_type": "best_fit"}, INTERNAL, "Failed to get memory allocator for TF GPU 0 with ", id="N19"),
+        pytest.param({"per_process_gpu_memory_fraction": -0.5}, INVALID, "per_process_gpu_memory_fraction is -0.5", id="negative"),
         pytest.param(
-            {"per_process_gpu_memory_fraction": -0.5}, ValueError, "per_process_gpu_memory_fraction is -0.5", id="negative"
+            {"per_process_gpu_memory_fraction": float("nan")}, INVALID, "per_process_gpu_memory_fraction is NaN", id="nan"
         ),
         pytest.param(
-            {"per_process_gpu_memory_fraction": float("nan")}, ValueError, "per_process_gpu_memory_fraction is NaN", id="nan"
-        ),
-        pytest.param(
-            {"per_process_gpu_memory_fraction": float("inf")}, ValueError, "per_process_gpu_memory_fraction is +Inf", id="inf"
+            {"per_process_gpu_memory_fraction": float("inf")}, INVALID, "per_process_gpu_memory_fraction is +Inf", id="inf"
         ),
     ],
 )
@@ -139,7 +142,7 @@ def test_case_149_so_many_logical_cpus(one_gpu: None) -> None:
 def test_case_150_no_cpu(one_gpu: None) -> None:
     start(ConfigProto(device_count={"CPU": 0}))
     assert tf.config.get_visible_devices("CPU") == []
-    with refused(LookupError, "No CPU devices are available in this process"):
+    with refused(tf.errors.NotFoundError, "No CPU devices are available in this process"):
         tf.config.list_logical_devices()
     tf.config.set_visible_devices(tf.config.list_physical_devices())
     assert len(logical_names()) == 2
@@ -198,7 +201,9 @@ def test_case_157_growth_cant_be_switched_off_again(two_gpus: None) -> None:
 def test_case_158_a_fraction_is_kept_and_contradicts_logical_devices(one_gpu: None) -> None:
     start(gpu_options(per_process_gpu_memory_fraction=0.5))
     tf.config.set_logical_device_configuration(gpus()[0], [L(100)])
-    with refused(ValueError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."):
+    with refused(
+        tf.errors.InvalidArgumentError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."
+    ):
         tf.config.list_logical_devices()
 
 

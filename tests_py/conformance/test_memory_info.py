@@ -7,7 +7,7 @@ from typing import Any
 import gpuconf as tf
 import pytest
 
-from .helpers import GIB, MIB, TOO_LATE_VISIBLE, L, gpus, initialize, refused
+from .helpers import GIB, MIB, TOO_LATE_VISIBLE, L, gpus, initialize, kind_of, refused
 
 get_memory_info = tf.config.experimental.get_memory_info
 get_memory_usage = tf.config.experimental.get_memory_usage
@@ -35,14 +35,14 @@ def test_case_108_a_cpu_has_no_statistics_to_reset(one_gpu: None) -> None:
 
 @pytest.mark.parametrize("function", ALL_FUNCTIONS)
 def test_case_109_a_device_that_is_not_there_is_named_as_it_was_written(one_gpu: None, function: Any) -> None:
-    with refused(ValueError, "No matching devices found for 'unknown_device:0'"):
+    with refused(kind_of(function, ValueError), "No matching devices found for 'unknown_device:0'"):
         function("unknown_device:0")
 
 
 @pytest.mark.parametrize("function", ALL_FUNCTIONS)
 @pytest.mark.parametrize("name", ["GPU", "GPU:", "GPU:CPU", "CPU:GPU", "CPU:"])
 def test_case_110_a_name_that_does_not_parse_says_what_one_looks_like(one_gpu: None, function: Any, name: str) -> None:
-    with refused(ValueError, unparsable(name)):
+    with refused(kind_of(function, ValueError), unparsable(name)):
         function(name)
 
 
@@ -90,9 +90,8 @@ def test_case_115_another_job_has_no_devices(one_gpu: None) -> None:
 @pytest.mark.parametrize("function", ALL_FUNCTIONS)
 @pytest.mark.parametrize("name", ["GPU", "unknown_device:0", "CPU:0", "", "\0", "\ud800", 3, b"GPU:0"])
 def test_case_116_a_bad_name_initializes_all_the_same(two_gpus: None, function: Any, name: Any) -> None:
-    with pytest.raises((ValueError, TypeError)) as caught:
+    with refused(kind_of(function, ValueError if isinstance(name, str) else TypeError), ""):
         function(name)
-    assert isinstance(caught.value, tf.errors.GpuconfError)
     with refused(RuntimeError, TOO_LATE_VISIBLE):
         tf.config.set_visible_devices(gpus()[0], "GPU")
 

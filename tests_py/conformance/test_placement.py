@@ -33,7 +33,7 @@ def test_case_028_029_hidden_gpus_cant_be_asked_for(one_gpu: None) -> None:
     tf.config.set_soft_device_placement(False)
     tf.config.set_visible_devices(cpu())
     with (
-        refused(ValueError, f"Could not satisfy device specification '{GPU0}'. enable_soft_placement=0."),
+        refused(tf.errors.InvalidArgumentError, f"Could not satisfy device specification '{GPU0}'. enable_soft_placement=0."),
         tf.device("/device:GPU:0"),
     ):
         tf.constant(1.0)
@@ -53,12 +53,12 @@ def test_case_056_operations_run_on_logical_cpus(request: pytest.FixtureRequest,
 
 def test_case_094_soft_placement_is_in_force_at_once(one_gpu: None) -> None:
     tf.config.set_soft_device_placement(False)
-    with refused(ValueError, "Could not satisfy device specification"):
+    with refused(tf.errors.InvalidArgumentError, "Could not satisfy device specification"):
         one("GPU:7")
     tf.config.set_soft_device_placement(True)
     assert one("GPU:7").device == GPU0
     tf.config.set_soft_device_placement(False)
-    with refused(ValueError, "Could not satisfy device specification"):
+    with refused(tf.errors.InvalidArgumentError, "Could not satisfy device specification"):
         one("GPU:7")
 
 
@@ -81,7 +81,7 @@ def test_case_100_tensors_on_conflicting_devices(two_gpus: None, policy: str, op
         f"Tensors on conflicting devices: cannot compute {op} as input #1 was expected to be on {GPU0} but is actually on {GPU1} "
         f"(operation running on {GPU0}) Tensors can be copied explicitly using: `with tf.device(device_name): x = tf.identity(x)` "
     )
-    with refused(ValueError, text), tf.device("GPU:0"):
+    with refused(tf.errors.InvalidArgumentError, text), tf.device("GPU:0"):
         operation(x, y)
     with tf.device("GPU:0"):
         assert operation(x, tf.identity(y)).device == GPU0
@@ -93,7 +93,7 @@ def test_case_100_silent_for_int32_lets_int32_pass(one_gpu: None) -> None:
     tf.config.experimental.set_device_policy("silent_for_int32")
     with tf.device("GPU:0"):
         assert tf.add(x, x).numpy().tolist() == [2]
-        with refused(ValueError, "Tensors on conflicting devices: cannot compute AddV2 as input #0"):
+        with refused(tf.errors.InvalidArgumentError, "Tensors on conflicting devices: cannot compute AddV2 as input #0"):
             tf.add(y, y)
 
 
@@ -117,7 +117,7 @@ def test_case_146_a_device_that_is_not_there(one_gpu: None) -> None:
         f"[GPU, CPU]. All available devices [{GPU0}, {CPU0}]. [Op:MatMul] name: "
     )
     x = one()
-    with refused(ValueError, text), tf.device("GPU:99"):
+    with refused(tf.errors.InvalidArgumentError, text), tf.device("GPU:99"):
         tf.matmul(x, x)
     tf.config.set_soft_device_placement(True)
     with tf.device("GPU:99"):
@@ -139,16 +139,16 @@ def test_case_148_without_a_constraint_the_gpu_is_taken(two_gpus: None) -> None:
 @pytest.mark.parametrize("name", ["/job:123", "/replica:-1", "GPU:-1"])
 def test_a_name_that_no_device_can_have_fails_when_an_operation_runs(one_gpu: None, name: str) -> None:
     x = one()
-    with tf.device(name), refused(ValueError, "Malformed device specification '"):
+    with tf.device(name), refused(tf.errors.InvalidArgumentError, "Malformed device specification '"):
         tf.identity(x)
 
 
 def test_a_constant_on_a_cpu_that_no_process_can_have_is_on_an_unknown_device(one_gpu: None) -> None:
     """Once reported as a malformed name. TensorFlow first creates the tensor, in the memory of CPU:0, then looks up its device."""
     for name, full in (("/job:123", "/job:123/replica:0/task:0"), ("/replica:-1", "/job:localhost/replica:-1/task:0")):
-        with tf.device(name), refused(ValueError, f"{full}/device:CPU:0 unknown device."):
+        with tf.device(name), refused(tf.errors.InvalidArgumentError, f"{full}/device:CPU:0 unknown device."):
             tf.constant(1.0)
-    with tf.device("GPU:-1"), refused(ValueError, "Malformed device specification '"):
+    with tf.device("GPU:-1"), refused(tf.errors.InvalidArgumentError, "Malformed device specification '"):
         tf.constant(1.0)
 
 
@@ -163,7 +163,7 @@ def test_int32_of_a_gpu_is_in_host_memory(one_gpu: None) -> None:
 def test_a_product_of_int32_is_the_cpus(one_gpu: None) -> None:
     assert tf.matmul([[2]], [[3]]).device == CPU0
     tf.config.set_soft_device_placement(False)
-    with refused(ValueError, "Could not satisfy device specification"), tf.device("GPU:0"):
+    with refused(tf.errors.InvalidArgumentError, "Could not satisfy device specification"), tf.device("GPU:0"):
         tf.matmul([[2]], [[3]])
 
 

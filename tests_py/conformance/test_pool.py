@@ -57,7 +57,7 @@ def test_case_181_waiting_in_vain_fails_with_the_report(one_gpu: None) -> None:
     tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
     with (
         tf.memory.allocate(9 * MIB, "GPU:0"),
-        refused(MemoryError, "OOM when allocating 2.00MiB (2097152 bytes) on GPU:"),
+        refused(tf.errors.ResourceExhaustedError, "OOM when allocating 2.00MiB (2097152 bytes) on GPU:"),
     ):
         tf.memory.allocate(2 * MIB, "GPU:0", wait=0.01)
 
@@ -65,7 +65,7 @@ def test_case_181_waiting_in_vain_fails_with_the_report(one_gpu: None) -> None:
 def test_a_request_that_can_never_fit_waits_for_nothing(one_gpu: None) -> None:
     tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
     for wait in (60, float("inf")):
-        with refused(MemoryError, "OOM when allocating"):
+        with refused(tf.errors.ResourceExhaustedError, "OOM when allocating"):
             tf.memory.allocate(11 * MIB, "GPU:0", wait=wait)
 
 

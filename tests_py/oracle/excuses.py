@@ -225,25 +225,6 @@ def _(found: Found) -> bool:
     return any(_cannot_start(found, f"config.set_logical_device_configuration(g0, [{entry}])") for entry in entries)
 
 
-_SETTINGS = re.compile(r"\.set_(visible_devices|memory_growth|(logical|virtual)_device_configuration)\(")
-_TOO_LATE = re.compile(r" cannot be modified after being initialized: the runtime was initialized by .* \(Session\)\. ")
-
-
-@excuse("settings-after-session")
-def _(found: Found) -> bool:
-    """TensorFlow accepts a setting with devices other than the session's."""
-    session, *calls = found.calls
-    refused = "FailedPreconditionError" in found.ours.error and _TOO_LATE.search(found.ours.message)
-    if not session.startswith("session(") or not refused or found.theirs.value != "None" or not _SETTINGS.search(found.calls[-1]):
-        return False
-    built = found.ask([session, "made()"], found.gpus)[-1]
-    growth = re.fullmatch(r"experimental\.set_memory_growth\(g(\d), (True|False|-?\d+)\)", found.calls[-1])
-    if growth is not None:
-        return f"({growth[1]}, {int(growth[2] not in ('False', '0'))}, " not in (built.value or "")
-    *_, started, wanted = found.ask([*calls, "config.list_logical_devices()", "made()"], found.gpus)
-    return started.value is None or started.value.count("/device:CPU:") != 1 or wanted != built
-
-
 # A NUL or a lone surrogate, as shown by repr.
 _NO_TEXT = re.compile(r"\\x00|\\ud[89a-f]")
 

@@ -164,7 +164,7 @@ class Gpuconf:
     name = "gpuconf"
 
     def __init__(self) -> None:
-        self.names = Names(gpuconf, current_scope)
+        self.names = Names(gpuconf.compat.v2, current_scope)
         self.names["facts"] = self._facts
         self.names["graph"] = self._graph
         self.names["start"] = gpuconf.compat.v1.enable_eager_execution

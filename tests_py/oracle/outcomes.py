@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """Either a value, or an exception's families and message."""
 
     value: str | None  # text of the normal form, such as "[PD('/physical_device:CPU:0', 'CPU')]"
-    error: tuple[str, ...] = ()  # names of the classes that it is an instance of
+    error: tuple[str, ...] = ()  # the names of its class, and of others that it is an instance of
     message: str = ""
 
     def __str__(self) -> str:
@@ -44,12 +44,12 @@ def text_of(value: Any) -> str:
 
 
 def families(error: BaseException) -> tuple[str, ...]:
-    """The classes by which a caller may catch it: built-in ones, and those of tf.errors by name."""
-    found = [one.__name__ for one in _BUILT_IN if isinstance(error, one)]
+    """The name of its class, and then the classes by which a caller may catch it: built-in ones, and those of tf.errors."""
+    found = [type(error).__name__] + [one.__name__ for one in _BUILT_IN if isinstance(error, one)]
     for cls in type(error).__mro__:
         if cls.__module__.startswith(("tensorflow", "gpuconf")) and cls.__name__.endswith("Error"):
             found.append(cls.__name__)
-    return tuple(dict.fromkeys(found)) or (type(error).__name__,)
+    return tuple(dict.fromkeys(found))
 
 
 _CLASS = re.compile(r"<class '[\w.]+\.(\w+)'>")
@@ -66,11 +66,10 @@ def outcome(side: Side, call: str) -> Outcome:
 
 
 def agree(theirs: Outcome, ours: Outcome) -> bool:
-    """The same value; or an exception of TensorFlow's class whose message starts with TensorFlow's."""
+    """The same value; or an exception of the same class, not a subclass of it, whose message starts with TensorFlow's."""
     if theirs.value is not None or ours.value is not None:
         return theirs.value == ours.value
-    family = next((one for one in theirs.error if one not in ("OpError",)), theirs.error[0])
-    if family not in ours.error:
+    if theirs.error[0] != ours.error[0]:
         return False
     return ours.message.startswith(expected_start(theirs))
 

@@ -142,8 +142,8 @@ def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
 _PAGE = """# Conformance: gpuconf compared with TensorFlow
 
 Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf
-in one process. It compares the result of each call: the value, or the class of the exception and
-the beginning of its message.
+in one process. It compares the result of each call: the value, or the class of the exception (the class
+itself, not a subclass of it) and the beginning of its message.
 
 TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
@@ -195,6 +195,26 @@ that it must not cover (`tests_py/conformance/test_excuses.py`).
 
 A part of the results is recorded in `tests_py/conformance/recorded.json`, and `make test` replays
 it without TensorFlow.
+
+## Public code
+
+The 99 programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about
+other programs. Therefore blocks of GPU configuration were cut out of 25 public repositories, by the rule in
+`tests_py/public_code/rule.md`, and run on TensorFlow and on gpuconf. The blocks are not
+committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without an exception in
+both, or with one of the same class, on a machine without GPUs and on one with two.
+
+- 146 of 214 blocks (68 %) behaved as in TensorFlow when they were first run. Of 131 that ended in both without a GPU,
+  130 printed the same.
+- Of the other 68, 53 use `tf.compat.as_bytes` and 5 `tf.group`. These two have been added since. Then 199 of the same
+  214 blocks (93 %) behaved as in TensorFlow, and 181 of 182 printed the same; but gpuconf had been fixed by then for these
+  very blocks, so this is not a rate of unseen code.
+
+The sample is weak, for two reasons. 170 of the 214 blocks are from one collection of models, `Ascend/ModelZoo-TensorFlow`,
+and resemble each other. And the rule was changed after its first commit: the words to search for were replaced before the first
+block was drawn; later the list of words was shortened, large collections gave every fourth block instead of four blocks, and
+folders named `site-packages` were left out. The rule records that none of the 214 blocks had been read or run before these changes,
+but they decided which repositories weigh most. The goal, 97 % of at least 200 blocks drawn anew, is not reached.
 """
 
 

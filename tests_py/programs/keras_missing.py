@@ -11,5 +11,5 @@ except ImportError as error:
     print(error)
 
 # Output:
-# module 'gpuconf.compat.v2' has no attribute 'keras': gpuconf does not have tf.keras: it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session
-# No module named '...keras': gpuconf does not have tf.keras: it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session
+# module '...keras' has no attribute 'Sequential': gpuconf does not have tf.keras.Sequential: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras
+# No module named '...keras.layers': gpuconf does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras

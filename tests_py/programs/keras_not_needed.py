@@ -5,4 +5,4 @@ except ImportError as error:
     print("no Keras here:", type(error).__name__)
 
 # Output:
-# no Keras here: ModuleNotFoundError
+# no Keras here: ImportError

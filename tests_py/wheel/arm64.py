@@ -75,7 +75,7 @@ LEFT_OUT = {
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
         test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
-        test_simulated_ipc.py test_tensors.py
+        test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
     """,
 }
 DESELECTED = {

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from .. import errors
 from .._typing import Any
 
 # Device types that a string may name without "device:", as in "/gpu:0".
@@ -83,7 +82,7 @@ class DeviceSpec:
         """Return a spec with other values of some parts. Raises TypeError for an unknown part."""
         for name in kwargs:
             if name not in _PARTS:
-                raise errors.InvalidTypeError(f"{name!r} is not a part of a DeviceSpec: the parts are {', '.join(_PARTS)}")
+                raise TypeError(f"{name!r} is not a part of a DeviceSpec: the parts are {', '.join(_PARTS)}")
         return type(self)(**{**_parts_of(self), **kwargs})
 
     def to_string(self) -> str:
@@ -203,7 +202,7 @@ def _parts_of(spec: Any) -> dict[str, Any]:
 
 def _merged(spec: Any, other: Any) -> dict[str, Any]:
     if not all(hasattr(other, name) for name in _PARTS):
-        raise errors.InvalidTypeError(f"dev must be a DeviceSpec, but got {type(other).__name__}")
+        raise TypeError(f"dev must be a DeviceSpec, but got {type(other).__name__}")
     own, parts = _parts_of(spec), _parts_of(other)
     return {name: own[name] if parts[name] is None else parts[name] for name in _PARTS}
 
@@ -220,9 +219,9 @@ def _number(value: Any) -> int | None:
     try:
         return None if value is None else int(value)
     except TypeError as error:
-        raise errors.InvalidTypeError(str(error)) from None
+        raise TypeError(str(error)) from None
     except (ValueError, OverflowError) as error:
-        raise errors.InvalidArgumentError(str(error)) from None
+        raise ValueError(str(error)) from None
 
 
 def _parse(spec: str | None) -> dict[str, Any]:
@@ -230,7 +229,7 @@ def _parse(spec: str | None) -> dict[str, Any]:
     if spec is None:
         return {}
     if not isinstance(spec, str):
-        raise errors.InvalidTypeError(f"a device spec must be a string, but got {type(spec).__name__}")
+        raise TypeError(f"a device spec must be a string, but got {type(spec).__name__}")
     parts: dict[str, Any] = {}
     for attribute in filter(None, spec.split("/")):
         name, *values = attribute.split(":")
@@ -239,13 +238,13 @@ def _parse(spec: str | None) -> dict[str, Any]:
             parts[name] = values[0]
         elif short or (name == "device" and len(values) == 2):
             if "device_type" in parts:
-                raise errors.InvalidArgumentError(f"Multiple device types are not allowed while parsing the device spec: {spec}.")
+                raise ValueError(f"Multiple device types are not allowed while parsing the device spec: {spec}.")
             kind, *index = [name.upper(), *values] if short else values
             parts["device_type"] = kind
             if index and index[0] != "*":
                 parts["device_index"] = index[0]
         else:
-            raise errors.InvalidArgumentError(
+            raise ValueError(
                 f"Unknown attribute '{name}' is encountered while parsing the device spec: '{spec}'. Write a device as "
                 "'/job:worker/replica:0/task:0/device:GPU:0', '/device:GPU:0' or '/gpu:0'"
             )

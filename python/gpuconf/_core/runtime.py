@@ -23,6 +23,7 @@ from .notices import publish
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
+    from types import FrameType
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -35,6 +36,7 @@ class _State:
 
     __slots__ = (
         "at_enumeration",
+        "encoded",
         "full_names",
         "generation",
         "host_visible",
@@ -55,6 +57,7 @@ class _State:
         self.positions: dict[Any, int] = {}
         self.simulated = ""
         self.logical: list[LogicalDevice] | None = None
+        self.encoded = ""  # the core's description of the logical devices
         self.origin = ""  # the call that initialized the runtime, as "file:line (function)"
         self.joined = False  # whether a session built the logical devices, and nothing else has used them yet
         self.full_names: dict[str, str] = {}
@@ -135,12 +138,18 @@ def _library_folders(folders: list[str]) -> list[str]:
     return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
 
 
-def caller(function: str) -> str:
-    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
+def calling_frame() -> FrameType:
+    """Return the frame outside gpuconf that called into it."""
     package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # not made absolute: that fails in a deleted working directory
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame = frame.f_back
+    return frame
+
+
+def caller(function: str) -> str:
+    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
+    frame = calling_frame()
     # A file name may contain undecodable bytes.
     path = frame.f_code.co_filename.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     return f"{path}:{frame.f_lineno} ({function})"
@@ -213,6 +222,8 @@ def initialize(function: str) -> None:
         finally:
             publish()
         current.origin = origin
+        if current.logical is not None and current.encoded != encoded:  # settings made after a session have replaced them
+            _drop_logical()
         if current.logical is None:
             _list_logical(encoded)
         current.joined = False
@@ -227,7 +238,16 @@ def _list_logical(encoded: str) -> None:
     current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
     current.host_visible = listed["host_visible"]
     current.published = identified(listed["published"])
+    current.encoded = encoded
     current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
+
+
+def _drop_logical() -> None:
+    """Forget the logical devices, which others replace. The caller holds the lock."""
+    current.logical = None
+    current.full_names.clear()
+    current.ordinals.clear()
+    current.generation += 1
 
 
 def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:
@@ -244,10 +264,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
         finally:
             publish()
         if receipt & 1 and current.logical is not None:  # the session replaced them
-            current.logical = None
-            current.full_names.clear()
-            current.ordinals.clear()
-            current.generation += 1
+            _drop_logical()
         if not cpus_only and current.logical is None:
             current.joined, current.origin = first, origin
             _list_logical(core.pybind_LogicalDevices())

@@ -24,7 +24,7 @@ class _AsTensorFlow:
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
         """Install gpuconf's finder, and ask it."""
-        if name != "tensorflow":
+        if name not in ("tensorflow", "tensorboard.compat.notf"):
             return None
         import importlib.util
 
@@ -35,7 +35,7 @@ class _AsTensorFlow:
             raise ImportError(text, name=name) from None
         if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
             sys.meta_path.remove(self)  # type: ignore[arg-type]
-        gpuconf.install_as_tensorflow()
+        gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
         return importlib.util.find_spec(name)
 
 

@@ -250,19 +250,19 @@ def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
-    from .. import config
+    from ..config import LogicalDeviceConfiguration, _growth, _logical  # whose errors are gpuconf's own classes
 
     for gpu, wanted in zip(gpus, limits, strict=True):
-        if growth is not None and config.get_logical_device_configuration(gpu) is None:
-            config.experimental.set_memory_growth(gpu, growth)
+        if growth is not None and _logical.get_logical_device_configuration(gpu) is None:
+            _growth.set_memory_growth(gpu, growth)
         if wanted:
-            one = config.LogicalDeviceConfiguration(memory_limit=wanted >> 20)
-            config.set_logical_device_configuration(gpu, [one])
+            one = LogicalDeviceConfiguration(memory_limit=wanted >> 20)
+            _logical.set_logical_device_configuration(gpu, [one])
     if growth is None:
         return
     value = "true" if growth else "false"
     if runtime.initialized() and runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH") != value:
-        limited = [gpu for gpu in gpus if config.get_logical_device_configuration(gpu) is not None]
+        limited = [gpu for gpu in gpus if _logical.get_logical_device_configuration(gpu) is not None]
         if limited:
             raise errors.FailedPreconditionError(
                 "cannot change growth: the devices are already initialized. Call gpuconf.configure() before using them"

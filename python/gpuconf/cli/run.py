@@ -67,6 +67,9 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--as-tensorflow", action="store_true", help="make import tensorflow find gpuconf, in child processes too")
     parser.add_argument(
+        "--as-tensorflow=1", dest="as_tensorflow_1", action="store_true", help="the same, for programs written for TensorFlow 1"
+    )
+    parser.add_argument(
         "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why the program failed"
     )
     report = parser.add_argument("--json-report", metavar="FILE", help="write a JSON report at the end")
@@ -139,14 +142,14 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     if options.growth is not None:
         found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
-    if options.as_tensorflow:
+    if options.as_tensorflow or options.as_tensorflow_1:
         from ..sharing._descendants import isolating_option
         from ..sharing._environment import python_path
 
         option = isolating_option(words)
         if option:
             raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
-        found["GPUCONF_AS_TENSORFLOW"] = "1"
+        found["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
         found["PYTHONPATH"] = python_path()
     return found
 

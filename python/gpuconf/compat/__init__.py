@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from .._missing import watch
 from . import v1, v2
+from ._text import as_bytes, as_str, as_str_any, as_text, path_to_str
 
-__all__ = ["v1", "v2"]
+__all__ = ["as_bytes", "as_str", "as_str_any", "as_text", "path_to_str", "v1", "v2"]
 
 
 def __dir__() -> list[str]:

@@ -16,8 +16,12 @@ from types import ModuleType
 
 from .. import errors
 from .._missing import reason
+from .._typing import Any
 
-_ROOT = "gpuconf.compat.v2"
+_ROOTS = {1: "gpuconf.compat.v1", 2: "gpuconf.compat.v2"}
+
+# TensorBoard imports this module, which it does not have, and uses its own stub of TensorFlow's files if the import succeeds.
+_NO_TENSORFLOW = "tensorboard.compat.notf"
 
 
 class _Finder:
@@ -26,11 +30,25 @@ class _Finder:
     Python's own finder would look for ``tensorflow.x`` in the folder of ``gpuconf.compat.v2`` and load a module there again.
     """
 
+    def __init__(self, version: int) -> None:
+        self.version = version
+
     def find_spec(self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        if name == _NO_TENSORFLOW:
+            return ModuleSpec(name, _Loader(ModuleType(name)))
         if not _is_tensorflow(name):
             return None
-        module = _module(name)
+        module = _module(name, self.version)
         return ModuleSpec(name, _Loader(module), origin=module.__file__, is_package=hasattr(module, "__path__"))
+
+    def find_distributions(self, context: Any = None) -> list[Any]:
+        """Return what ``importlib.metadata`` shall find: TensorFlow, in the version that gpuconf is compared with."""
+        name = getattr(context, "name", None)
+        if name is not None and name.lower().replace("_", "-") != "tensorflow":
+            return []
+        from ._distribution import TensorFlow
+
+        return [TensorFlow(self.version)]
 
 
 class _Loader(Loader):
@@ -44,12 +62,14 @@ class _Loader(Loader):
         sys.modules[module.__name__] = self._module
 
 
-def _module(name: str) -> ModuleType:
+def _module(name: str, version: int = 2) -> ModuleType:
     """Return gpuconf's module for a name, whose parent the import system has already imported. Raises ImportError."""
     package, _, own = name.rpartition(".")
     if not package:
-        return import_module(_ROOT)
+        return import_module(_ROOTS[version])
     parent = sys.modules[package]
+    if parent.__name__ == _ROOTS[1] and own in _ONLY_IN_2:
+        parent = sys.modules[_ROOTS[2]]
     if not own.startswith("_"):
         found = vars(parent).get(own)  # also an alias, as config is in compat.v1
         if isinstance(found, ModuleType) and found.__name__.startswith("gpuconf."):
@@ -60,27 +80,37 @@ def _module(name: str) -> ModuleType:
             if error.name != f"{parent.__name__}.{own}":
                 raise
     why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
+    if "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
+        why += ". Keras runs with another backend: set KERAS_BACKEND=torch or jax before it is imported"
     raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
+
+
+# What compat.v1 has in TensorFlow 1, and gpuconf keeps below compat.v2.
+_ONLY_IN_2 = ("core", "python")
 
 
 def _is_tensorflow(name: str) -> bool:
     return name == "tensorflow" or name.startswith("tensorflow.")
 
 
-def install_as_tensorflow() -> None:
+def install_as_tensorflow(version: int = 2) -> None:
     """Let ``import tensorflow`` in this process find gpuconf, for programs that cannot be changed.
 
-    ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so on. Importing
-    a module that gpuconf does not have raises ModuleNotFoundError. Call it before TensorFlow is imported; a second call has no
-    effect. It covers this process and children that it forks. ``gpuconf run --as-tensorflow`` covers all child processes.
+    ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so on. With
+    ``version=1`` it is ``gpuconf.compat.v1``, whose operations build graphs: for ``tf.ConfigProto()`` and ``tf.Session()`` of
+    TensorFlow 1. Importing a module that gpuconf does not have raises ModuleNotFoundError. Call it before TensorFlow is imported; a
+    second call has no effect. It covers this process and children that it forks. ``gpuconf run --as-tensorflow`` covers all child
+    processes.
 
-    Raises RuntimeError if TensorFlow itself is already imported.
+    Raises ValueError for another version, and RuntimeError if TensorFlow itself is already imported.
 
     >>> install_as_tensorflow()
     >>> import tensorflow as tf
     >>> tf
     <module 'gpuconf.compat.v2' from ...>
     """
+    if version not in _ROOTS:
+        raise errors.InvalidArgumentError(f"version must be 1 or 2, but got {version!r}")
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     loaded = sys.modules.get("tensorflow")
@@ -90,4 +120,8 @@ def install_as_tensorflow() -> None:
             f"({getattr(loaded, '__file__', None) or 'from no file'}). "
             "Call install_as_tensorflow() before the first import of tensorflow"
         )
-    sys.meta_path.insert(0, _Finder())
+    sys.meta_path.insert(0, _Finder(version))
+    if version == 1:
+        from .v1._mode import disable_v2_behavior
+
+        disable_v2_behavior()

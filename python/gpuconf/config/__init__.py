@@ -8,6 +8,7 @@ start; ``docs/frameworks.md`` has the details.
 
 from __future__ import annotations
 
+from .._core.built_in_errors import raise_built_in
 from .._core.devices import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
 from .._core.public import name_after
 from .._missing import watch
@@ -55,6 +56,8 @@ __all__ = [
 ]
 
 name_after(__name__, __all__)
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

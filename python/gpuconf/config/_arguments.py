@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import operator
 
-from .. import errors
 from .._core import texts
 from .._typing import Any
 
@@ -16,9 +15,9 @@ def integer(what: str, value: Any) -> int | None:
         return None
     number = _index(value)
     if number is None or isinstance(value, bool):
-        raise errors.InvalidTypeError(f"{what} must be an integer, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{what} must be an integer, but got {type(value).__name__}: {texts.shown(value)}")
     if not -(2**31) <= number < 2**31:
-        raise errors.InvalidArgumentError(f"{what} must fit in 32 bits, but got {value}")
+        raise ValueError(f"{what} must fit in 32 bits, but got {value}")
     return number
 
 
@@ -28,7 +27,7 @@ def switch(what: str, value: Any) -> bool | None:
         return None
     number = _index(value)
     if number is None:
-        raise errors.InvalidTypeError(f"{what} must be True or False, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{what} must be True or False, but got {type(value).__name__}: {texts.shown(value)}")
     return number != 0
 
 

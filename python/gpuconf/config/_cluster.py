@@ -12,7 +12,7 @@ _WHY = "needs TensorFlow's distributed runtime; gpuconf configures the devices o
 def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
     """Not available: raises UnimplementedError, or ValueError if no host is passed, as TensorFlow does."""
     if not remote_host:
-        raise errors.InvalidArgumentError("Must provide at least one remote_host")
+        raise ValueError("Must provide at least one remote_host")
     raise errors.UnimplementedError(f"experimental_connect_to_host({remote_host!r}, {job_name!r}) {_WHY}")
 
 

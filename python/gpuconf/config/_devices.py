@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import errors
 from .._core import runtime, texts
 from .._core.devices import LogicalDevice, PhysicalDevice
 from .._core.native import core, refuse_in_child
@@ -89,9 +88,9 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     """
     refuse_in_child()
     if not isinstance(device, PhysicalDevice):
-        raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
+        raise ValueError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
     if not runtime.enumerated() or runtime.position(device)[0] < 0:
-        raise errors.InvalidArgumentError(
+        raise ValueError(
             f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device}"
         )
     import json

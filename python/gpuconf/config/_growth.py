@@ -17,10 +17,6 @@ _values: dict[int, tuple[int, bool | int]] = {}
 runtime.on_forget(_values.clear)
 
 
-class _NoGrowthError(errors.NotFoundError, KeyError):
-    """The KeyError that TensorFlow raises for a device without memory growth."""
-
-
 def get_memory_growth(device: PhysicalDevice) -> Any:
     """Return whether memory growth is enabled for a GPU, or ``None`` if it was never set.
 
@@ -39,7 +35,7 @@ def growth_as_set(device: PhysicalDevice) -> Any:
     try:
         value = core.pybind_MemoryGrowth(position, text)
     except errors.NotFoundError:
-        raise _NoGrowthError(device) from None
+        raise KeyError(device) from None
     if value == _UNSET:
         return None
     _, own = _values.get(position, (value, bool(value)))

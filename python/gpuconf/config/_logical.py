@@ -7,7 +7,6 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from .. import errors
 from .._core import notices, runtime, texts
 from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
 from .._core.native import core
@@ -102,12 +101,8 @@ def _means(configurations: Any, sent: str) -> bool:
 def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...) -> None:
     """The old name of ``set_logical_device_configuration``. Accepts either name for the second argument."""
     if (virtual_devices is ...) == (logical_devices is ...):
-        raise errors.InvalidTypeError("set_virtual_device_configuration() takes exactly one of virtual_devices and logical_devices")
+        raise TypeError("set_virtual_device_configuration() takes exactly one of virtual_devices and logical_devices")
     set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
-
-
-class _NoConfigurationError(errors.InvalidTypeError, AttributeError):
-    """The AttributeError that TensorFlow raises for an entry that is not a configuration."""
 
 
 def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
@@ -118,7 +113,7 @@ def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
         remedy = f"LogicalDeviceConfiguration(memory_limit={limit})"
         if isinstance(configurations, LogicalDeviceConfiguration):  # a tuple itself
             remedy = f"a list, [{remedy}]"
-        raise _NoConfigurationError(f"{error}; use {remedy}") from None
+        raise AttributeError(f"{error}; use {remedy}") from None
 
 
 def _canonical(configurations: Any) -> str:
@@ -127,9 +122,7 @@ def _canonical(configurations: Any) -> str:
 
     if not hasattr(configurations, "__len__"):
         iter(configurations)
-        raise errors.InvalidTypeError(
-            f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}"
-        )
+        raise TypeError(f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}")
     items = [
         [
             _number("memory_limit", limit),
@@ -152,5 +145,5 @@ def _number(field: str, value: Any) -> float | str | None:
             return "inf" if value > 0 else "-inf"
         number = None
     if number is None:
-        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {texts.shown(value)}")
+        raise TypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {texts.shown(value)}")
     return number if math.isfinite(number) else str(number)

@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .._core import runtime, texts
+from .._core.built_in_errors import raising_built_in
 from .._core.native import core
 from .._core.notices import log
+from .._typing import Any
 
 
-def _device(function: str, device: str) -> str:
-    """Initialize the runtime, then check that ``device`` is a string. The order is TensorFlow's."""
-    runtime.logical_devices(function)
-    return device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
+def _ask(question: Callable[[str], Any], device: str) -> Any:
+    """Check that ``device`` is a string, and ask the core. All errors have Python's classes, as those of TensorFlow's binding."""
+    text = device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
+    return question(text)
+
+
+_ask = raising_built_in(_ask, everything=True)
 
 
 def get_memory_info(device: str) -> dict[str, int]:
@@ -25,7 +32,8 @@ def get_memory_info(device: str) -> dict[str, int]:
     >>> get_memory_info("GPU:0")
     {'current': 0, 'peak': 0}
     """
-    current, _, peak = core.pybind_MemoryInfo(_device("get_memory_info", device)).partition(" ")
+    runtime.logical_devices("get_memory_info")  # before the device is looked at, as in TensorFlow
+    current, _, peak = _ask(core.pybind_MemoryInfo, device).partition(" ")
     return {"current": int(current), "peak": int(peak)}
 
 
@@ -38,4 +46,5 @@ def get_memory_usage(device: str) -> int:
 
 def reset_memory_stats(device: str) -> None:
     """Reset the peak memory use of a logical GPU to its current use. Raises as ``get_memory_info`` does."""
-    core.pybind_ResetMemoryStats(_device("reset_memory_stats", device))
+    runtime.logical_devices("reset_memory_stats")
+    _ask(core.pybind_ResetMemoryStats, device)

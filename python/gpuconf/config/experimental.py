@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .._core.built_in_errors import raise_built_in
 from .._core.devices import LogicalDeviceConfiguration as VirtualDeviceConfiguration
 from .._missing import watch
 from ._cluster import ClusterDeviceFilters
@@ -45,6 +46,8 @@ __all__ = [
     "set_visible_devices",
     "tensor_float_32_execution_enabled",
 ]
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

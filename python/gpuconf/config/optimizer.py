@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from .. import errors
 from .._core import texts
+from .._core.built_in_errors import raise_built_in
 from .._missing import watch
 from .._typing import Any
 from . import _arguments, _switch
@@ -33,9 +33,9 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     try:
         items = dict(options).items()
     except TypeError as error:
-        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
+        raise TypeError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
     except ValueError as error:
-        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
+        raise ValueError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
     _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 
@@ -48,6 +48,9 @@ def _value(name: str, value: Any) -> int | None:
         return _arguments.integer(_COUNT, value)
     flag = _arguments.switch(name, value) if name in _FLAGS else value
     return None if flag is None else int(bool(flag))
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

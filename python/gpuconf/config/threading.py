@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from .._core.built_in_errors import raise_built_in
 from .._missing import watch
 from . import _arguments, _switch
 
@@ -32,6 +33,9 @@ def get_inter_op_parallelism_threads() -> int:
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
     """Set the number of concurrent operations. Raises RuntimeError if the runtime is initialized and it would change."""
     _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -16,6 +16,11 @@ TYPE_CHECKING = False
 DTYPES = ("float32", "float64", "int32")
 
 
+def _value_error(text: str) -> errors.GpuconfError:
+    """Return an error of a check that TensorFlow makes in Python."""
+    return errors.checked_in_python(errors.InvalidArgumentError(text))
+
+
 def numpy() -> Any:
     """Return the NumPy module. If it is missing, the error names the extra that installs it."""
     try:
@@ -129,9 +134,9 @@ def _first_leaf(value: Any) -> Any:
         lists, elements = elements, elements * len(leaf)
         leaf = leaf[0]
     else:
-        raise errors.InvalidArgumentError(f"{text}it contains itself, or has more than {_MOST_DIMENSIONS} dimensions")
+        raise _value_error(f"{text}it contains itself, or has more than {_MOST_DIMENSIONS} dimensions")
     if elements > _MOST_ELEMENTS or lists > _MOST_LISTS:
-        raise errors.InvalidArgumentError(f"{text}it has {elements} elements in {lists} sequences: pass a NumPy array")
+        raise _value_error(f"{text}it has {elements} elements in {lists} sequences: pass a NumPy array")
     return leaf
 
 
@@ -155,9 +160,9 @@ def _converted(value: Any, np: Any) -> Any:
         what = (
             "non-rectangular Python sequence" if isinstance(value, (list, tuple)) else f"an object of type {type(value).__name__}"
         )
-        raise errors.InvalidArgumentError(f"Can't convert {what} to Tensor: {error}") from None
+        raise _value_error(f"Can't convert {what} to Tensor: {error}") from None
     except OverflowError as error:  # an address or a size in an array interface
-        raise errors.InvalidArgumentError(f"Can't convert an object of type {type(value).__name__} to Tensor: {error}") from None
+        raise _value_error(f"Can't convert an object of type {type(value).__name__} to Tensor: {error}") from None
     return _readable(array)
 
 
@@ -207,9 +212,7 @@ def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
 def _check_range(array: Any, wanted: Any, np: Any) -> None:
     limits = np.iinfo(wanted)
     if array.size and (array.min() < limits.min or array.max() > limits.max):
-        raise errors.InvalidArgumentError(
-            f"the values do not fit in {wanted.name}: they range from {shown(array.min())} to {shown(array.max())}"
-        )
+        raise _value_error(f"the values do not fit in {wanted.name}: they range from {shown(array.min())} to {shown(array.max())}")
 
 
 def shown(value: Any) -> str:
@@ -261,13 +264,13 @@ def partial_shape_of(shape: Any) -> tuple[int | None, ...]:
             f"but the shape is {shown(shape)}"
         ) from None
     if len(sizes) > _MOST_SIZES:
-        raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
+        raise _value_error(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
     return tuple(map(_size, sizes))
 
 
 def _size(size: int | None) -> int | None:
     if size is not None and size < 0:
-        raise errors.InvalidArgumentError(f"Error converting shape to a TensorShape: Dimension {size} must be >= 0.")
+        raise _value_error(f"Error converting shape to a TensorShape: Dimension {size} must be >= 0.")
     return size
 
 

@@ -98,6 +98,5 @@ def listed(inputs: Any) -> list[Any]:
     """Check the argument of add_n."""
     if isinstance(inputs, (list, tuple)) and inputs:
         return list(inputs)
-    raise errors.InvalidArgumentError(
-        "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape."
-    )
+    text = "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape."
+    raise errors.checked_in_python(errors.InvalidArgumentError(text))

@@ -45,7 +45,7 @@ class Container:
         return repr(self._values)
 
     def __reduce__(self) -> Any:
-        raise errors.InvalidTypeError(f"cannot pickle '{type(self).__name__}' object: convert it to a list or dict first")
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object: convert it to a list or dict first")
 
 
 class _List(Container, MutableSequence):  # type: ignore[type-arg]
@@ -94,7 +94,7 @@ class _List(Container, MutableSequence):  # type: ignore[type-arg]
     def remove(self, value: Any) -> None:
         """Remove the first element that equals ``value``. Raises ValueError if there is none."""
         if value not in self._values:
-            raise errors.InvalidArgumentError("remove(x): x not in container")
+            raise ValueError("remove(x): x not in container")
         self._changed()
         self._values.remove(value)
 
@@ -127,7 +127,7 @@ class RepeatedScalarContainer(_List):
             replaced = len(self._values[place])
             if place.step not in (None, 1) and len(checked) != replaced:
                 text = f"attempt to assign sequence of {len(checked)} to extended slice of size {replaced}"
-                raise errors.InvalidArgumentError(text)
+                raise ValueError(text)
         self._changed()
         self._values[place] = checked
 
@@ -157,7 +157,7 @@ class RepeatedCompositeContainer(_List):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         _place(index, self._values)
-        raise errors.InvalidTypeError("does not support assignment: use add(), or CopyFrom() of an element")
+        raise TypeError("does not support assignment: use add(), or CopyFrom() of an element")
 
     def add(self, *arguments: Any, **fields: Any) -> Any:
         """Append a new message and return it."""
@@ -184,7 +184,7 @@ class RepeatedCompositeContainer(_List):
         try:
             found = list(values)
         except TypeError as error:
-            raise errors.InvalidTypeError(str(error)) from None
+            raise TypeError(str(error)) from None
         copies = [self._copy(value) for value in found]
         self._changed()
         self._values += copies
@@ -196,7 +196,7 @@ class RepeatedCompositeContainer(_List):
         if not hasattr(value, "ListFields"):
             shown = repr(value)
             shown = shown if len(shown) <= 100 else shown[:100] + "..."
-            raise errors.InvalidTypeError(f"Expected a message object, but got {shown}.")
+            raise TypeError(f"Expected a message object, but got {shown}.")
         made = self._field.message()
         made.MergeFrom(value)
         return made
@@ -292,7 +292,7 @@ class ScalarMapContainer(_Map):
     def setdefault(self, key: Any, value: Any = None) -> Any:
         """Return the value of a key, and set it first if it is missing. Raises ValueError without a value."""
         if value is None:
-            raise errors.InvalidArgumentError("The value for scalar map setdefault must be set.")
+            raise ValueError("The value for scalar map setdefault must be set.")
         if key in self:
             return self[key]
         self[key] = value
@@ -314,7 +314,7 @@ class MessageMapContainer(_Map):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._key(key)
-        raise errors.InvalidArgumentError("Message objects may not be assigned: use map[key].CopyFrom(value)")
+        raise ValueError("Message objects may not be assigned: use map[key].CopyFrom(value)")
 
     def update(self, other: Any = (), /, **more: Any) -> None:
         """Refuse to assign messages; see :meth:`MergeFrom`."""
@@ -341,23 +341,23 @@ def pairs(entries: Any) -> list[tuple[Any, Any]]:
             return [(key, entries[key]) for key in entries.keys()]  # noqa: SIM118 - any mapping, as dict() takes it
         return [(key, value) for key, value in entries]
     except TypeError as error:
-        raise errors.InvalidTypeError(str(error)) from None
+        raise TypeError(str(error)) from None
     except ValueError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
+        raise ValueError(str(error)) from None
 
 
 def _elements(values: Any) -> Iterator[Any]:
     try:
         return iter(values)
     except TypeError:
-        raise errors.InvalidTypeError(f"must assign iterable, but got {type(values).__name__}") from None
+        raise TypeError(f"must assign iterable, but got {type(values).__name__}") from None
 
 
 def _integer(index: Any) -> int:
     try:
         return operator.index(index)
     except TypeError as error:
-        raise errors.InvalidTypeError(str(error)) from None
+        raise TypeError(str(error)) from None
 
 
 def _place(index: Any, values: list[Any]) -> Any:
@@ -367,7 +367,7 @@ def _place(index: Any, values: list[Any]) -> Any:
     try:
         place = operator.index(index)
     except TypeError:
-        raise errors.InvalidTypeError(f"list indices must be integers, not {type(index).__name__}") from None
+        raise TypeError(f"list indices must be integers, not {type(index).__name__}") from None
     if not -len(values) <= place < len(values):
         raise IndexError("list index out of range")
     return place

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._typing import Any
 
 
@@ -24,15 +23,15 @@ class Enum:
     def Name(self, number: int) -> str:  # noqa: N802 - Protocol Buffers' name
         """Return the name of a number. Raises ValueError if it has none, and TypeError if it is not an int."""
         if not isinstance(number, int):
-            raise errors.InvalidTypeError(f"Enum value for {self._name} must be an int, but got {type(number)} {number!r}.")
+            raise TypeError(f"Enum value for {self._name} must be an int, but got {type(number)} {number!r}.")
         if number not in self._names:
-            raise errors.InvalidArgumentError(f"Enum {self._name} has no name defined for value {number!r}")
+            raise ValueError(f"Enum {self._name} has no name defined for value {number!r}")
         return self._names[number]
 
     def Value(self, name: str | None) -> int:  # noqa: N802
         """Return the number of a name. Raises ValueError for an unknown one."""
         if not isinstance(name, str) or name not in self._members:
-            raise errors.InvalidArgumentError(f"Enum {self._name} has no value defined for name {name!r}")
+            raise ValueError(f"Enum {self._name} has no value defined for name {name!r}")
         return self._members[name]
 
     def keys(self) -> list[str]:
@@ -50,7 +49,7 @@ class Enum:
     def labelled(self, label: str) -> int:
         """Return the number that a field with this label gets. Raises ValueError for an unknown one."""
         if label not in self._members:
-            raise errors.InvalidArgumentError(f'unknown enum label "{label}" ({self._name} has {", ".join(self._members)})')
+            raise ValueError(f'unknown enum label "{label}" ({self._name} has {", ".join(self._members)})')
         return self._members[label]
 
     def shown(self, number: int) -> str:

@@ -51,13 +51,13 @@ class Message:
 
     def __init_subclass__(cls) -> None:
         if cls.__bases__ != (Message,):
-            raise errors.InvalidTypeError(f"A Message class can only inherit from Message, not {cls.__bases__}")
+            raise TypeError(f"A Message class can only inherit from Message, not {cls.__bases__}")
 
     def __init__(self, *arguments: Any, **fields: Any) -> None:
         object.__setattr__(self, "_values", {})
         object.__setattr__(self, "_parent", None)
         if arguments:
-            raise errors.InvalidTypeError("No positional arguments allowed")
+            raise TypeError("No positional arguments allowed")
         for name, value in fields.items():
             field = self._field(name)
             if value is not None:  # None means unset
@@ -71,7 +71,7 @@ class Message:
                 try:
                     each = value[key]
                 except TypeError as error:
-                    raise errors.InvalidTypeError(str(error)) from None
+                    raise TypeError(str(error)) from None
                 entry.CopyFrom(_made(field.message, each) if isinstance(each, dict) else each)
         elif field.key is not None:
             self._value(field).update(value)
@@ -90,10 +90,10 @@ class Message:
         if isinstance(name, bytes):
             name = name.decode(errors="replace")
         if not isinstance(name, str):
-            raise errors.InvalidArgumentError(f"Expected a field name, but got non-string argument {name!r}.")
+            raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")
         field = self.FIELDS.get(name)
         if field is None:
-            raise errors.InvalidArgumentError(self._no_field(name))
+            raise ValueError(self._no_field(name))
         return field
 
     def _no_field(self, name: str) -> str:
@@ -190,7 +190,7 @@ class Message:
             return self.WhichOneof(field_name) is not None
         field = self._field(field_name)
         if not field.has_presence:
-            raise errors.InvalidArgumentError(f"Field {field.full_name} does not have presence.")
+            raise ValueError(f"Field {field.full_name} does not have presence.")
         return self._has(field)
 
     def WhichOneof(self, oneof_group: Any) -> str | None:  # noqa: N802
@@ -198,7 +198,7 @@ class Message:
         name = oneof_group.decode(errors="replace") if isinstance(oneof_group, bytes) else oneof_group
         if name not in self._oneofs():
             found = self._field(name)
-            raise errors.InvalidArgumentError(f"Expected a oneof name, but got field name {found.name}.")
+            raise ValueError(f"Expected a oneof name, but got field name {found.name}.")
         return next((field.name for field in self.FIELDS.values() if field.oneof == name and self._has(field)), None)
 
     def _oneofs(self) -> list[str]:
@@ -261,7 +261,7 @@ class Message:
     def _require_same(self, method: str, other: Any) -> None:
         if type(other) is not type(self):
             text = f"Parameter to {method}() must be instance of same class: expected {type(self)} got {type(other)}."
-            raise errors.InvalidTypeError(text)
+            raise TypeError(text)
 
     def ListFields(self) -> list[tuple[FieldDescriptor, Any]]:  # noqa: N802
         """Return the fields that are set, ordered by their numbers, with their values."""
@@ -361,7 +361,7 @@ def _elements(field: FieldDescriptor, value: Any) -> list[Any]:
     try:
         return list(value)
     except TypeError:
-        raise errors.InvalidTypeError(f"Argument for field {field.full_name} is not iterable") from None
+        raise TypeError(f"Argument for field {field.full_name} is not iterable") from None
 
 
 def _made(message: type[Message], value: Any) -> Message:
@@ -369,10 +369,10 @@ def _made(message: type[Message], value: Any) -> Message:
     if isinstance(value, dict):
         for name in value:
             if not isinstance(name, str):
-                raise errors.InvalidArgumentError(f"Expected a field name, but got non-string argument {name!r}.")
+                raise ValueError(f"Expected a field name, but got non-string argument {name!r}.")
         return message(**value)
     if type(value) is not message:
-        raise errors.InvalidTypeError(
+        raise TypeError(
             f"Parameter to initialize message field must be dict or instance of same class: expected {message} got {type(value)}."
         )
     return value

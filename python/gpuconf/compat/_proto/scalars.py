@@ -7,7 +7,6 @@ import math
 import operator
 import struct
 
-from ... import errors
 from ..._typing import Any
 from .enum import Enum
 
@@ -30,10 +29,6 @@ _NAMES = {
     "fixed64": "a fixed64",
 }
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
-
-
-class NumberTooLargeError(errors.InvalidArgumentError, OverflowError):
-    """An int that does not fit where Protocol Buffers raise OverflowError."""
 
 
 class Scalar:
@@ -90,7 +85,7 @@ class Scalar:
         number = self._index(value, where)
         if not low <= number <= high:
             shown = number if number.bit_length() <= 2000 else f"a number of {number.bit_length()} bits"
-            raise errors.InvalidArgumentError(f"Value out of range: {shown} ({where} takes {self._name()})")
+            raise ValueError(f"Value out of range: {shown} ({where} takes {self._name()})")
         return number
 
     def _bool(self, value: Any, where: str) -> bool:
@@ -98,7 +93,7 @@ class Scalar:
             raise self._wrong(f"{value} has type ndarray, but expected one of: bool", where)
         number = self._index(value, where)
         if not -(1 << 63) <= number < 1 << 63:
-            raise NumberTooLargeError(f"Python int too large to convert to C long ({where} takes a bool)")
+            raise OverflowError(f"Python int too large to convert to C long ({where} takes a bool)")
         return bool(number)
 
     def _index(self, value: Any, where: str) -> int:
@@ -118,7 +113,7 @@ class Scalar:
                 return value.decode()
             value.encode()
         except UnicodeError as error:
-            raise errors.InvalidArgumentError(f"{error} ({where} takes {self._name()})") from None
+            raise ValueError(f"{error} ({where} takes {self._name()})") from None
         return str(value)
 
     def _real(self, value: Any, where: str) -> float:
@@ -129,7 +124,7 @@ class Scalar:
         try:
             number = float(value)
         except OverflowError as error:
-            raise NumberTooLargeError(f"{error} ({where} takes {self._name()})") from None
+            raise OverflowError(f"{error} ({where} takes {self._name()})") from None
         except (TypeError, ValueError):
             raise self._wrong(f"must be real number, not {_name_of(type(value))}", where) from None
         return number if self.kind == "double" else _to_float32(number)
@@ -151,8 +146,8 @@ class Scalar:
         }
         return "a value of the enum" if self.enum is not None else names.get(self.kind, f"an {self.kind}")
 
-    def _wrong(self, text: str, where: str) -> errors.InvalidTypeError:
-        return errors.InvalidTypeError(f"{text} ({where} takes {self._name()})")
+    def _wrong(self, text: str, where: str) -> TypeError:
+        return TypeError(f"{text} ({where} takes {self._name()})")
 
 
 def _name_of(kind: type) -> str:

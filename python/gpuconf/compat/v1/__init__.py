@@ -16,14 +16,17 @@ import sys
 from collections.abc import Iterable
 
 from ... import config, debugging, errors
+from ..._core.built_in_errors import raise_built_in
 from ..._core.device_spec import MutableDeviceSpec as DeviceSpec
 from ..._core.public import name_after
 from ..._missing import error_for
 from ..._typing import Any
 from ...errors import OpError
 from .._aliases import alias
+from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
-from ..v2 import distribute, sysconfig, test, version
+from .._shape import TensorShape
+from ..v2 import data, distribute, sysconfig, test, tpu, version
 from . import keras, logging, random
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
@@ -39,18 +42,40 @@ from ._mode import (
 from ._ops import (
     add,
     add_n,
+    cast,
     constant,
-    global_variables,
-    global_variables_initializer,
+    divide,
+    fill,
+    group,
     identity,
     local_variables_initializer,
     matmul,
+    multiply,
     no_op,
+    ones,
     placeholder,
+    random_normal,
+    random_uniform,
+    reduce_mean,
+    reduce_sum,
+    subtract,
     tables_initializer,
+    truncated_normal,
+    zeros,
 )
+from ._resource_variables import disable_resource_variables, enable_resource_variables
 from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
+from ._variables import (
+    Variable,
+    get_variable,
+    global_variables,
+    global_variables_initializer,
+    initialize_all_variables,
+    initialize_variables,
+    trainable_variables,
+    variables_initializer,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +92,7 @@ __all__ = [
     "GIT_VERSION",
     "VERSION",
     "ConfigProto",
+    "DType",
     "DeviceSpec",
     "GPUOptions",
     "Graph",
@@ -77,55 +103,82 @@ __all__ = [
     "OptimizerOptions",
     "Session",
     "Tensor",
+    "TensorShape",
+    "Variable",
     "__compiler_version__",
     "__git_version__",
     "__version__",
     "add",
     "add_n",
+    "as_dtype",
+    "cast",
     "compat",
     "config",
     "constant",
     "control_dependencies",
+    "data",
     "debugging",
     "device",
     "disable_eager_execution",
+    "disable_resource_variables",
     "disable_v2_behavior",
     "distribute",
+    "divide",
     "enable_eager_execution",
+    "enable_resource_variables",
     "enable_v2_behavior",
     "errors",
     "executing_eagerly",
     "executing_eagerly_outside_functions",
+    "fill",
     "get_default_graph",
     "get_default_session",
     "get_logger",
+    "get_variable",
     "global_variables",
     "global_variables_initializer",
+    "group",
     "identity",
+    "initialize_all_variables",
+    "initialize_variables",
     "keras",
     "local_variables_initializer",
     "logging",
     "matmul",
+    "multiply",
     "no_op",
+    "ones",
     "placeholder",
     "random",
+    "random_normal",
+    "random_uniform",
+    "reduce_mean",
+    "reduce_sum",
     "reset_default_graph",
     "set_random_seed",
+    "subtract",
     "sysconfig",
     "tables_initializer",
     "test",
+    "tpu",
+    "trainable_variables",
+    "truncated_normal",
+    "variables_initializer",
     "version",
+    "zeros",
 ]
 
 # Makes "import gpuconf.compat.v1.config" work.
 alias(
     __name__,
     config=config,
+    data=data,
     debugging=debugging,
     distribute=distribute,
     errors=errors,
     sysconfig=sysconfig,
     test=test,
+    tpu=tpu,
     version=version,
 )
 
@@ -155,15 +208,19 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return ``float32``, ``float64`` or ``int32``, as in ``gpuconf``."""
-        from ...tensors import arrays
+        """Return a type of elements, such as ``float32``, or a module that needs another library: ``flags`` and ``app``."""
+        if name in NAMES:
+            return as_dtype(name)
+        if name in ("app", "flags"):
+            from importlib import import_module
 
-        if name in arrays.DTYPES:
-            return arrays.numpy().dtype(name)
+            return import_module(f"{__name__}.{name}")
         raise error_for(__name__, name, sys._getframe(1))
 
 
 name_after(__name__, __all__)
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,6 @@ import threading
 from collections.abc import Collection
 from types import TracebackType
 
-from ... import errors
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._graph import Operation
@@ -51,7 +49,7 @@ class ControlDependencies(threading.local):
     def leave(self, controller: Controller) -> None:
         """Leave the innermost block. Raises AssertionError for any other block."""
         if not self._stack or self._stack[-1] is not controller:
-            raise errors.NestingError("Nesting violated: this control_dependencies block is not the innermost one")
+            raise AssertionError("Nesting violated: this control_dependencies block is not the innermost one")
         self._stack = self._outer.pop()
 
     def block(self, operations: list[Operation] | None) -> Controller:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core
@@ -21,17 +20,17 @@ _MODES = {0: True, 1: False}  # synchronous
 def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: Any, switches: bool) -> None:
     """Apply a ConfigProto to the configuration of ``gpuconf``. ``switches`` is true if eager execution is disabled now."""
     if config is not None and not isinstance(config, ConfigProto):
-        raise errors.InvalidTypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+        raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
     if device_policy is not None and device_policy not in _POLICIES:
-        raise errors.InvalidArgumentError("device_policy must be one of None, DEVICE_PLACEMENT_*")
+        raise ValueError("device_policy must be one of None, DEVICE_PLACEMENT_*")
     if execution_mode is not None and execution_mode not in _MODES:
-        raise errors.InvalidArgumentError("execution_mode must be one of None, SYNC, ASYNC")
+        raise ValueError("execution_mode must be one of None, SYNC, ASYNC")
     if switches and _graph.used():
-        raise errors.InvalidArgumentError("tf.enable_eager_execution must be called at program startup.")
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
     if config is None and device_policy is None and execution_mode is None:
         return
     if runtime.enumerated() or runtime.current.at_enumeration:
-        raise errors.InvalidArgumentError(
+        raise ValueError(
             "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call it before any "
             "function that lists devices, or call gpuconf.reset() first"
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import errors
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import Tensor as EagerTensor
@@ -21,7 +20,7 @@ def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
     try:
         return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
     except RecursionError:
-        raise errors.InvalidArgumentError("the feeds are recursive or nested too deeply") from None
+        raise ValueError("the feeds are recursive or nested too deeply") from None
 
 
 def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
@@ -29,7 +28,7 @@ def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
     from collections.abc import Mapping
 
     if not isinstance(feed_dict, Mapping):
-        raise errors.InvalidTypeError(
+        raise TypeError(
             "FlattenDictItems: 'dict' must be a dictionary or collection.Mapping type object, "
             f"instead of '{type(feed_dict).__name__}'."
         )
@@ -37,13 +36,13 @@ def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
     for key, value in feed_dict.items():
         keys, values = ([key], [value]) if not isinstance(key, tuple) else (list(_leaves(key)), list(_leaves(value)))
         if len(keys) != len(values):
-            raise errors.InvalidArgumentError(
+            raise ValueError(
                 f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
                 f"Key: {shown(keys)}, value: {shown(values)}."
             )
         for one in keys:
             if one in seen:
-                raise errors.InvalidArgumentError(f"Cannot flatten dict because this key is not unique: {shown(one)}")
+                raise ValueError(f"Cannot flatten dict because this key is not unique: {shown(one)}")
             seen.add(one)
         yield from zip(keys, values, strict=True)
 
@@ -60,19 +59,17 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
     try:
         tensor = graph.as_graph_element(key, allow_operation=False)
     except (TypeError, ValueError, KeyError) as error:
-        raise errors.InvalidTypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
     assert isinstance(tensor, Tensor)
     if isinstance(value, (Tensor, EagerTensor)):
-        raise errors.InvalidTypeError(
+        raise TypeError(
             "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
             f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed to the "
             f"argument `feed_dict` with key {shown(key)}."
         )
-    array = _array(value, tensor.dtype)
-    if not _fits(array.shape, tensor.shape):
-        raise errors.InvalidArgumentError(
-            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
-        )
+    array = _array(value, tensor.dtype.dtype)
+    if not _fits(array.shape, tensor._shape):
+        raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}")
     return tensor, array
 
 
@@ -87,7 +84,7 @@ def _array(value: Any, dtype: Any) -> Any:
     """Convert a value to an array with a tensor's dtype, by NumPy's rules."""
     np = _arrays.numpy()
     if isinstance(value, int) and not _holds(dtype, value):
-        raise errors.InvalidTypeError(
+        raise TypeError(
             f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type {dtype.type}. "
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
@@ -95,9 +92,9 @@ def _array(value: Any, dtype: Any) -> Any:
     try:
         return np.asarray(value, dtype)
     except TypeError as error:
-        raise errors.InvalidTypeError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
+        raise TypeError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
     except (ValueError, OverflowError) as error:
-        raise errors.InvalidArgumentError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
+        raise ValueError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
 
 
 def _holds(dtype: Any, value: int) -> bool:

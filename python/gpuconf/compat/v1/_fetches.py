@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ... import errors
 from ..._typing import Any
 from ._graph import Graph, Operation, Tensor
 
@@ -25,19 +24,19 @@ class Fetches:
         try:
             self.build = self._parsed(structure)
         except RecursionError:
-            raise errors.InvalidArgumentError("the fetches are recursive or nested too deeply") from None
+            raise ValueError("the fetches are recursive or nested too deeply") from None
 
     def _parsed(self, fetch: Any) -> Build:
         """Record the elements of a fetch, and return the function that builds its result."""
         from collections.abc import Mapping
 
         if fetch is None:
-            raise errors.InvalidTypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
+            raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
         if isinstance(fetch, (list, tuple)):
             return self._sequence(fetch)
         if isinstance(fetch, Mapping):
             return self._mapping(fetch)
-        element = self._element(fetch)
+        element = self._element(getattr(fetch, "_value", fetch))  # of a variable
         if isinstance(element, Operation):
             self.operations[element] = None
             return lambda _: None
@@ -66,10 +65,10 @@ class Fetches:
             text = (
                 f'Argument `fetch` = {shown(fetch)} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({error})'
             )
-            raise errors.InvalidTypeError(text) from None
+            raise TypeError(text) from None
         except (ValueError, KeyError) as error:
             text = f"Argument `fetch` = {shown(fetch)} cannot be interpreted as a Tensor. ({error})"
-            raise errors.InvalidArgumentError(text) from None
+            raise ValueError(text) from None
 
 
 def shown(value: Any) -> str:

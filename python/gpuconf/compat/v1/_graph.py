@@ -9,14 +9,17 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from ... import errors
+from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
 from ..._core.made import Made, make
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
+from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
 from .._proto.table import NODE_DEF
+from .._shape import TensorShape
 from ._control import ControlDependencies, Controller
 from ._scopes import Scopes
 
@@ -67,25 +70,29 @@ class Operation(metaclass=Made):
         _session_for(self.graph, session, _CANT_RUN).run(self, feed_dict)
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}>"
+        return f"<tf.Operation '{self.name}' type={self.type}>"
 
 
 class Tensor(metaclass=Made):
     """The result of an operation of a graph. It has a value only inside a session's run.
 
-    ``shape`` has None for a size that is not known before a run, and is None if not even their number is: see
-    :func:`placeholder`.
+    ``shape`` has None for a size that is not known before a run: see :func:`placeholder`.
     """
 
-    __slots__ = ("_dtype", "op", "shape")
+    __slots__ = ("_dtype", "_shape", "op")
 
     __array_priority__ = 100.0  # makes NumPy's operators defer `array + tensor` to the tensor
     __array_ufunc__ = None
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
     op: Operation
-    shape: tuple[int | None, ...] | None
+    _shape: tuple[int | None, ...] | None
     _dtype: str
+
+    @property
+    def shape(self) -> TensorShape:
+        """The sizes."""
+        return TensorShape(self._shape)
 
     @property
     def graph(self) -> Graph:
@@ -98,9 +105,9 @@ class Tensor(metaclass=Made):
         return self.op.name + ":0"
 
     @property
-    def dtype(self) -> Any:
-        """The NumPy dtype of the elements."""
-        return arrays.numpy().dtype(self._dtype)
+    def dtype(self) -> DType:
+        """The type of the elements."""
+        return as_dtype(self._dtype)
 
     @property
     def device(self) -> str:
@@ -112,8 +119,8 @@ class Tensor(metaclass=Made):
         """The index among the results of its operation. Always 0."""
         return 0
 
-    def get_shape(self) -> tuple[int | None, ...] | None:
-        """The shape."""
+    def get_shape(self) -> TensorShape:
+        """The sizes."""
         return self.shape
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
@@ -142,24 +149,23 @@ class Tensor(metaclass=Made):
         raise errors.OperatorNotAllowedInGraphError(f"Iterating over a symbolic `tf.Tensor` is not allowed. {_REMEDY}")
 
     def __len__(self) -> NoReturn:
-        raise errors.InvalidTypeError(
+        raise TypeError(
             f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape "
             "information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise errors.UnimplementedError(
+        raise NotImplementedError(
             f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying to "
             "pass a Tensor to a NumPy call, which is not supported."
         )
 
     def __str__(self) -> str:
-        shape = "" if self.shape is None else f"shape={self.shape}, "
+        shape = "" if self._shape is None else f"shape={self.shape}, "
         return f'Tensor("{self.name}", {shape}dtype={self._dtype})'
 
     def __repr__(self) -> str:
-        shape = "<unknown>" if self.shape is None else self.shape
-        return f"<gpuconf.compat.v1.Tensor '{self.name}' shape={shape} dtype={self._dtype}>"
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype}>"
 
 
 class Graph:
@@ -174,6 +180,8 @@ class Graph:
         self._scopes = Scopes()
         self._control = ControlDependencies()
         self.seed: Any = None  # see set_random_seed
+        self.computed: dict[Operation, Any] = {}  # what sessions compute in Python: see _python_ops
+        self.variables: list[Any] = []  # see _variables
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
@@ -201,7 +209,7 @@ class Graph:
         ...     with graph.control_dependencies([first]):
         ...         second = tf.constant(2.0, name="second")
         >>> second.op.control_inputs
-        [<gpuconf.compat.v1.Operation 'first' type=Const>]
+        [<tf.Operation 'first' type=Const>]
         """
         if control_inputs is None:
             return self._control.block(None)
@@ -224,7 +232,7 @@ class Graph:
         Raises TypeError if the name is not a str, ValueError if it is a tensor's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
-            raise errors.InvalidTypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(found, Operation)
         return found
@@ -235,7 +243,7 @@ class Graph:
         Raises TypeError if the name is not a str, ValueError if it is an operation's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
-            raise errors.InvalidTypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_operation=False)
         assert isinstance(found, Tensor)
         return found
@@ -247,49 +255,49 @@ class Graph:
         other object.
         """
         if not allow_tensor and not allow_operation:
-            raise errors.InvalidArgumentError("allow_tensor and allow_operation can't both be False.")
+            raise ValueError("allow_tensor and allow_operation can't both be False.")
         kinds = [kind for kind, allowed in (("Tensor", allow_tensor), ("Operation", allow_operation)) if allowed]
         if isinstance(obj, (Tensor, Operation)):
             if type(obj).__name__ not in kinds:
-                raise errors.InvalidTypeError(f"Can not convert a {type(obj).__name__} into a {kinds[0]}.")
+                raise TypeError(f"Can not convert a {type(obj).__name__} into a {kinds[0]}.")
             if obj.graph is not self:
-                raise errors.InvalidArgumentError(f"{type(obj).__name__} {obj} is not an element of this graph.")
+                raise ValueError(f"{type(obj).__name__} {obj} is not an element of this graph.")
             return obj
         if isinstance(obj, bytes):
             try:
                 obj = obj.decode()
             except UnicodeDecodeError as error:
-                raise errors.InvalidArgumentError(str(error)) from None
+                raise ValueError(str(error)) from None
         if not isinstance(obj, str):
-            raise errors.InvalidTypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kinds)}.")
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kinds)}.")
         return self._tensor_named(obj, allow_tensor) if ":" in obj else self._operation_named(obj, allow_operation)
 
     def _tensor_named(self, name: str, allowed: bool) -> Tensor:
         if not allowed:
-            raise errors.InvalidArgumentError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
+            raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
         try:
             operation, index = name.split(":")
             number = int(index)
         except ValueError:
             text = f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}"
-            raise errors.InvalidArgumentError(text) from None
+            raise ValueError(text) from None
         found = self._named.get(operation)
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
         if found is None:
-            raise errors.MissingKeyError(f"{missing} does not exist in the graph.")
+            raise KeyError(f"{missing} does not exist in the graph.")
         try:
             return found.outputs[number]
         except IndexError:
-            raise errors.MissingKeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
+            raise KeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
         if allowed:
             if found is None:
-                raise errors.MissingKeyError(f"The name {name!r} refers to an Operation not in the graph.")
+                raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
             return found
         looks = "refers to an Operation" if found is not None else "looks like an (invalid) Operation name"
-        raise errors.InvalidArgumentError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
+        raise ValueError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
@@ -340,7 +348,7 @@ class Graph:
         operation.outputs = []
         if "dtype" in node:
             tensor = make(Tensor)
-            tensor.op, tensor.shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
+            tensor.op, tensor._shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
             operation.outputs.append(tensor)
         self._operations.append(operation)
         self._named[operation.name] = operation
@@ -348,7 +356,7 @@ class Graph:
         return operation
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
+        raise TypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
@@ -414,7 +422,7 @@ class _Default:
         """Raise AssertionError if something that was entered later has not been left."""
         entered = self._stack.entered
         if entered and entered[-1] is not self._what:
-            raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
+            raise AssertionError(f"Nesting violated for default stack of {type(self._what)} objects")
 
 
 def default_session(session: Any) -> _Default:
@@ -452,7 +460,7 @@ def reset_default_graph() -> None:
     Raises AssertionError inside ``Graph.as_default()`` and ``with`` blocks of sessions.
     """
     if _graphs.entered:
-        raise errors.NestingError(
+        raise AssertionError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
             "create a new graph."
         )
@@ -485,28 +493,36 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     """Return the session for ``eval()`` or ``run()``: ``session`` if given, otherwise the default session."""
     found = session if session is not None else get_default_session()
     if found is None:
-        raise errors.InvalidArgumentError(refusals[0])
+        raise ValueError(refusals[0])
     if found.graph is not graph:
-        raise errors.InvalidArgumentError(refusals[1 if session is None else 2])
+        raise ValueError(refusals[1 if session is None else 2])
     return found
 
 
 def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
     """Add an operation on tensors of one graph. Other values become constants in that graph."""
+    values = [getattr(value, "_value", value) for value in values]  # of variables
     tensors = [value for value in values if isinstance(value, Tensor)]
     graph = tensors[0].graph if tensors else get_default_graph()
     for tensor in tensors:
         if tensor.graph is not graph:
-            raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
+            raise ValueError(f"{tensor} must be from the same graph as {tensors[0]}.")
     like = tensors[0] if tensors else None
     return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name).outputs[0]
 
 
+def as_tensor(value: Any, like: Any, graph: Graph) -> Tensor:
+    """Return a value as a tensor of a graph. Python numbers take the type of the other operand, ``like``."""
+    return _converted(value, like if isinstance(like, Tensor) else None, graph)
+
+
 def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
+    if hasattr(value, "_value"):  # a variable
+        value = value._value
     if isinstance(value, Tensor):
         return value
     if isinstance(value, EagerTensor):
-        value = value.numpy()
+        value = EagerTensor.numpy(value)
     dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
     array = arrays.array_of(value, dtype)
     return graph.constant(array, array.shape, "")
@@ -514,3 +530,8 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
 
 def _binary(kind: str, left: Any, right: Any) -> Tensor:
     return node(kind, (left, right), 0, "")
+
+
+raise_built_in_class(Graph, everything=True)
+raise_built_in_class(Tensor)
+raise_built_in_class(Operation)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..._typing import Any
+from .._behavior import set_v2_shapes
 from . import _graph
 from ._config_proto import ConfigProto
 from ._eager import take_over
@@ -63,6 +64,7 @@ def disable_v2_behavior() -> None:
     >>> tf.reset_default_graph()
     >>> tf.enable_v2_behavior()
     """
+    set_v2_shapes(False)
     disable_eager_execution()
 
 
@@ -72,3 +74,4 @@ def enable_v2_behavior() -> None:
     Raises ValueError if eager execution is disabled and the default graph has been used; see :func:`reset_default_graph`.
     """
     enable_eager_execution()
+    set_v2_shapes(True)

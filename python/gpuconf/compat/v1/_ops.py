@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
+from .. import _numpy_ops as numpy_ops
+from . import _python_ops
 from ._graph import Operation, Tensor, get_default_graph, node
 
 
@@ -23,12 +24,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     elements or numbers out of range.
 
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
-    <gpuconf.compat.v1.Tensor 'a:0' shape=(2, 3) dtype=float32>
+    <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
-    array = arrays.array_of(value.numpy() if isinstance(value, EagerTensor) else value, dtype)
+    array = arrays.array_of(EagerTensor.numpy(value) if isinstance(value, EagerTensor) else value, dtype)
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
-        raise errors.InvalidTypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+        raise TypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
     return get_default_graph().constant(array, sizes, name_of(name))
 
 
@@ -44,13 +45,13 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     >>> import gpuconf.compat.v1 as tf
     >>> x = tf.placeholder(tf.float32, [None, 2])
     >>> tf.matmul(x, [[1.0], [1.0]], name="sums")
-    <gpuconf.compat.v1.Tensor 'sums:0' shape=(None, 1) dtype=float32>
+    <tf.Tensor 'sums:0' shape=(None, 1) dtype=float32>
     >>> tf.Session().run(x + 1.0, feed_dict={x: [[1.0, 2.0]]})
     array([[2., 3.]], dtype=float32)
     """
     refuse_in_child()  # before NumPy is imported
     if dtype is None:
-        raise errors.InvalidTypeError("Expected DataType for argument 'dtype' not None.")
+        raise TypeError("Expected DataType for argument 'dtype' not None.")
     sizes = None if shape is None else arrays.partial_shape_of(shape)
     return get_default_graph().placeholder(arrays.dtype_of(dtype).name, sizes, name_of(name))
 
@@ -58,20 +59,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 def no_op(name: str | None = None) -> Operation:
     """Add an operation that does nothing, for control dependencies."""
     return get_default_graph().operation("NoOp", (), 0, name_of(name))
-
-
-def global_variables() -> list[Any]:
-    """Return the variables of the graph: none, because gpuconf has no variables."""
-    return []
-
-
-def global_variables_initializer() -> Operation:
-    """Add an operation that does nothing: gpuconf has no variables to initialize. Programs run it first in a session.
-
-    >>> import gpuconf.compat.v1 as tf
-    >>> tf.Session().run(tf.global_variables_initializer())
-    """
-    return no_op("init")
 
 
 def local_variables_initializer() -> Operation:
@@ -90,7 +77,7 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     Raises ValueError for operands that are not matrices or whose shapes do not match, and TypeError for different types.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]])
-    <gpuconf.compat.v1.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
+    <tf.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
     """
     return node("MatMul", (a, b), (1 if transpose_a else 0) | (2 if transpose_b else 0), name_of(name))
 
@@ -110,11 +97,104 @@ def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - Ten
     return node("Identity", (input,), 0, name_of(name))
 
 
+def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Add the product of two tensors, elementwise, which sessions compute with NumPy."""
+    return _python_ops.elementwise("Mul", x, y, name)
+
+
+def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Add the difference of two tensors, which sessions compute with NumPy."""
+    return _python_ops.elementwise("Sub", x, y, name)
+
+
+def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Add the quotient of two tensors, elementwise, which sessions compute with NumPy."""
+    return _python_ops.elementwise("RealDiv", x, y, name)
+
+
+def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any) -> Tensor:
+    """Add the sum of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
+    return _reduced("Sum", input_tensor, axis, keepdims, name, old)
+
+
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any) -> Tensor:
+    """Add the mean of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
+    return _reduced("Mean", input_tensor, axis, keepdims, name, old)
+
+
+def _reduced(kind: str, value: Any, axis: Any, keepdims: Any, name: str | None, old: dict[str, Any]) -> Tensor:
+    axis = old.get("reduction_indices", axis)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    return _python_ops.of_one(kind, value, name, axis=axis, keepdims=bool(keepdims or old.get("keep_dims")))
+
+
+def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+    """Add a conversion to another type."""
+    return _python_ops.cast(x, arrays.dtype_of(dtype).name, name)
+
+
+def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+    """Add a tensor of zeros."""
+    return constant(0, dtype, shape, name or "zeros")
+
+
+def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+    """Add a tensor of ones."""
+    return constant(1, dtype, shape, name or "ones")
+
+
+def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+    """Add a tensor that holds one number."""
+    return constant(value, None, dims, name or "Fill")
+
+
+def random_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Tensor:
+    """Add normally distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
+    sizes = arrays.shape_of(shape)
+    return _python_ops.drawn(
+        "RandomStandardNormal", lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed), dtype, sizes, name or "random_normal"
+    )
+
+
+def truncated_normal(
+    shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Tensor:
+    """Add normally distributed numbers within two standard deviations, which each run draws anew."""
+    sizes = arrays.shape_of(shape)
+    return _python_ops.drawn(
+        "TruncatedNormal",
+        lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed, True),
+        dtype,
+        sizes,
+        name or "truncated_normal",
+    )
+
+
+def random_uniform(
+    shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None, name: str | None = None
+) -> Tensor:
+    """Add uniformly distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
+    sizes = arrays.shape_of(shape)
+    return _python_ops.drawn(
+        "RandomUniform", lambda: numpy_ops.uniform(sizes, minval, maxval, dtype, seed), dtype, sizes, name or "random_uniform"
+    )
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """Add an operation that does nothing, and runs after others."""
+    flat = [each for one in inputs for each in (one if isinstance(one, (list, tuple)) else [one])]
+    graph = get_default_graph()
+    with graph.control_dependencies([getattr(each, "_value", each) for each in flat]):
+        return graph.operation("NoOp", (), 0, name or "group_deps")
+
+
 def name_of(name: Any) -> str:
     """Return a name argument (a str, bytes in UTF-8, or None) as text."""
     if isinstance(name, bytes):
         try:
             name = name.decode()
         except UnicodeDecodeError as error:
-            raise errors.InvalidArgumentError(str(error)) from None
+            raise ValueError(str(error)) from None
     return _text_of(name)

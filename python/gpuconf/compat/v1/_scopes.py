@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ... import errors
 from ..._core import texts
+from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
 from ..._core.native import core
 from ..._typing import Any
@@ -43,7 +43,7 @@ class Scopes(threading.local):
     def leave(self, scope: Scope) -> None:
         """Leave a scope."""
         if not self._stack or self._stack[-1][0] is not scope:
-            raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting.")
+            raise RuntimeError("Exiting device scope without proper scope nesting.")
         self._stack.pop()
 
     def request(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> str:
@@ -75,7 +75,7 @@ class _NewOperation:
         self.device = ""
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, under construction>"
+        return f"<tf.Operation '{self.name}' type={self.type}, under construction>"
 
 
 def _answer(function: Any, operation: _NewOperation) -> str:
@@ -119,3 +119,6 @@ class _Scope:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if not self._ending():
             self._scopes.leave(self._argument)
+
+
+raise_built_in_class(_Scope, everything=True)

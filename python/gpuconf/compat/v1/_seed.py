@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
-from ... import errors
 from ..._typing import Any
 from ._graph import get_default_graph
 from ._mode import executing_eagerly
 
 
 def set_random_seed(seed: Any) -> None:
-    """Set the seed of the default graph, ``Graph.seed``. Has no effect on results: gpuconf has no random operations.
+    """Set the seed of the default graph, ``Graph.seed``. Random numbers of a seed repeat, but they are NumPy's.
 
     Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one number.
     """
     if not executing_eagerly():
         get_default_graph().seed = seed
+        _keep(seed)
         return
     try:
         hash(seed)
+        _keep(seed)
     except TypeError:
         from ...tensors import arrays
 
@@ -26,4 +27,10 @@ def set_random_seed(seed: Any) -> None:
             arrays.check_readable(seed)  # NumPy would never finish reading a list that contains itself
             int(arrays.numpy().array(seed).item())
         except (TypeError, ValueError) as error:
-            raise errors.InvalidTypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
+            raise TypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None
+
+
+def _keep(seed: Any) -> None:
+    from .. import _numpy_ops
+
+    _numpy_ops.seeds.set(seed)

@@ -15,7 +15,7 @@ from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors import placement_log
 from .._logger import get_logger
-from . import _feeds, _graph
+from . import _feeds, _graph, _python_ops
 from ._config_proto import ConfigProto, GPUOptions
 from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
@@ -41,19 +41,20 @@ class Session:
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
-            raise errors.InvalidTypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
+            raise TypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
         if target is not None and not isinstance(target, (str, bytes, bytearray)):
             text = f'Argument `target` must be a string, but got "{type(target).__name__}"'
             remedy = (
                 '. Did you do "Session(config)" instead of "Session(config=config)"?' if isinstance(target, ConfigProto) else ""
             )
-            raise errors.InvalidTypeError(text + remedy)
+            raise TypeError(text + remedy)
         if config is not None and not isinstance(config, ConfigProto):
-            raise errors.InvalidTypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
+            raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:
             raise errors.UnimplementedError(f"target={target!r} is not supported: gpuconf runs sessions in this process only")
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
+        self.variables: dict[object, Any] = {}  # the values of variables in this session
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
         options = options_of(config, self._place_pruned)
         graph_number = self._graph._number
@@ -97,10 +98,10 @@ class Session:
         """
         refuse_in_child()
         if self._closed:
-            raise errors.FailedPreconditionError("Attempted to use a closed Session.")
+            raise RuntimeError("Attempted to use a closed Session.")
         _refuse_options(options, run_metadata)
         if not self._graph._operations:
-            raise errors.FailedPreconditionError("The Session graph is empty. Add operations to the graph before calling run().")
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         fed = _feeds.arrays(self._graph, feed_dict)
         parsed = Fetches(self._graph, fetches)
         wanted = [tensor for tensor in parsed.tensors if tensor not in fed]
@@ -141,7 +142,7 @@ class Session:
 
     def _with_feeds(self, fetches: Any, feed_list: Any) -> Callable[..., Any]:
         if not isinstance(feed_list, (list, tuple)):
-            raise errors.InvalidTypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
+            raise TypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
 
         def call(*feed_args: Any, **options: Any) -> Any:
             # As in TensorFlow, tensors without a value are not fed, and surplus values are ignored.
@@ -150,14 +151,23 @@ class Session:
         return call
 
     def _step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
-        """Run one step in the core: compute ``wanted`` and execute ``targets``."""
+        """Run one step: compute ``wanted`` and execute ``targets``."""
+        known = _python_ops.complete(self, self._graph, wanted, targets, fed, self._core_step)
+        np = _arrays.numpy()
+        here = {tensor: np.asarray(known[tensor]) for tensor in wanted if tensor in known}
+        left = [tensor for tensor in wanted if tensor not in here]
+        there = self._core_step(left, targets, known) if left or targets else {}
+        return {**{tensor: array if array.ndim else array[()] for tensor, array in here.items()}, **there}
+
+    def _core_step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
+        """Run one step in the core."""
         import json
 
         np = _arrays.numpy()
         sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}  # kept alive until the run ends
         step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
         try:
-            shapes: Any = [tensor.shape for tensor in wanted]
+            shapes: Any = [tensor._shape for tensor in wanted]
             if any(shape is None or None in shape for shape in shapes):
                 step["fetches"] = [[tensor.op._number, 0, 0] for tensor in wanted]
                 shapes = json.loads(core.pybind_SessionShapes(self._number, json.dumps(step)))
@@ -209,7 +219,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self._entered is not None:
-            raise errors.FailedPreconditionError(
+            raise RuntimeError(
                 "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple "
                 "times."
             )
@@ -222,7 +232,7 @@ class Session:
         if self._ending():
             return
         if self._entered is None:
-            raise errors.FailedPreconditionError("__exit__ without __enter__: this Session is not in a `with` block")
+            raise RuntimeError("__exit__ without __enter__: this Session is not in a `with` block")
         graph, default = self._entered
         default.__exit__(kind, error, trace)
         graph.__exit__(kind, error, trace)
@@ -231,7 +241,7 @@ class Session:
             self.close()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Session cannot be copied or pickled: create it in the process that uses it")
+        raise TypeError("a Session cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Session of {self._graph!r}{', closed' if self._closed else ''}>"

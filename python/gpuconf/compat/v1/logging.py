@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 
-from ... import errors
 from ..._core import texts
 from ..._missing import watch
 from ..._typing import Any
@@ -119,11 +118,11 @@ def get_verbosity() -> int:
 def set_verbosity(v: int | str) -> None:
     """Set the level of the logger, such as ``ERROR``. Raises TypeError or ValueError for what is not a level."""
     if not isinstance(v, (int, str)):
-        raise errors.InvalidTypeError(f"Level not an integer or a valid string: {texts.bounded_repr(v)}")
+        raise TypeError(f"Level not an integer or a valid string: {texts.bounded_repr(v)}")
     try:
         get_logger().setLevel(v)
     except ValueError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
+        raise ValueError(str(error)) from None
 
 
 def __dir__() -> list[str]:

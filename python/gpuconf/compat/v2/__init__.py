@@ -17,16 +17,50 @@ from __future__ import annotations
 import sys
 
 from ... import config, debugging, errors
+from ..._core.built_in_errors import raise_built_in
 from ..._core.device_spec import DeviceSpec
 from ..._core.public import name_after
 from ..._missing import error_for
 from ..._typing import Any
 from .._aliases import alias
+from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
+from .._shape import TensorShape
 from ..v1._graph import Graph, Operation
 from ..v1._mode import executing_eagerly
-from . import distribute, python, random, sysconfig, test, version
-from ._ops import Tensor, add, add_n, constant, control_dependencies, device, identity, matmul
+from . import data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
+from ._function import function
+from ._ops import (
+    Tensor,
+    add,
+    add_n,
+    cast,
+    constant,
+    control_dependencies,
+    convert_to_tensor,
+    device,
+    divide,
+    exp,
+    eye,
+    fill,
+    identity,
+    matmul,
+    multiply,
+    ones,
+    ones_like,
+    pow,  # noqa: A004
+    reduce_max,
+    reduce_mean,
+    reduce_sum,
+    reshape,
+    sqrt,
+    square,
+    subtract,
+    zeros,
+    zeros_like,
+)
+from ._ops import print_ as print  # noqa: A004
+from ._variable import Variable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,32 +73,63 @@ __git_version__ = version.GIT_VERSION
 __compiler_version__ = version.COMPILER_VERSION
 
 __all__ = [
+    "DType",
     "DeviceSpec",
     "Graph",
     "Operation",
     "Tensor",
+    "TensorShape",
+    "Variable",
     "__compiler_version__",
     "__git_version__",
     "__version__",
     "add",
     "add_n",
+    "as_dtype",
+    "cast",
     "compat",
     "config",
     "constant",
     "control_dependencies",
+    "convert_to_tensor",
+    "data",
     "debugging",
     "device",
     "distribute",
+    "divide",
     "errors",
     "executing_eagerly",
+    "exp",
+    "experimental",
+    "eye",
+    "fill",
+    "function",
     "get_logger",
     "identity",
+    "keras",
+    "linalg",
+    "math",
     "matmul",
+    "multiply",
+    "ones",
+    "ones_like",
+    "pow",
+    "print",
     "python",
     "random",
+    "reduce_max",
+    "reduce_mean",
+    "reduce_sum",
+    "reshape",
+    "sqrt",
+    "square",
+    "subtract",
     "sysconfig",
     "test",
+    "tpu",
     "version",
+    "zeros",
+    "zeros_like",
 ]
 
 # Makes "import gpuconf.compat.v2.config" work.
@@ -78,12 +143,13 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return ``float32``, ``float64`` or ``int32``, as in ``gpuconf``."""
-        from ...tensors import arrays
-
-        if name in arrays.DTYPES:
-            return arrays.numpy().dtype(name)
+        """Return a type of elements, such as ``float32``."""
+        if name in NAMES:
+            return as_dtype(name)
         raise error_for(__name__, name, sys._getframe(1))
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

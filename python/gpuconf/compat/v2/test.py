@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ... import errors
+from ..._core import runtime
+from ..._core.built_in_errors import raise_built_in
 from ..._core.fork import module_lock
 from ..._missing import watch
 from ..._typing import Any
@@ -56,19 +57,17 @@ def _at_least(capability: tuple[int, ...], wanted: Any) -> bool:
     try:
         return bool(capability >= wanted)
     except TypeError as error:
-        raise errors.InvalidTypeError(f"{error}: pass (major, minor)") from None
+        raise TypeError(f"{error}: pass (major, minor)") from None
 
 
 def _warn() -> None:
-    """Log that the caller's caller calls a deprecated function, the first time."""
+    """Log that the program calls a deprecated function, the first time."""
     global _warned
-    import sys
-
     with _lock:
         if _warned:
             return
         _warned = True
-    frame: Any = sys._getframe(2)
+    frame = runtime.calling_frame()
     get_logger().warning(
         "From %s:%s: is_gpu_available (from gpuconf.compat.v2.test) is deprecated and will be removed in a future version.\n"
         "Instructions for updating:\nUse `tf.config.list_physical_devices('GPU')` instead.",
@@ -99,6 +98,9 @@ def is_built_with_gpu_support() -> bool:
 def is_built_with_xla() -> bool:
     """Return False: gpuconf compiles nothing."""
     return False
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 
+from ...._core.built_in_errors import raise_built_in
 from ...._missing import watch
 from ...._typing import Any
 from .._config_proto import ConfigProto
@@ -59,6 +60,9 @@ def clear_session() -> None:
     """
     reset_default_graph()
     _kept.session = None
+
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

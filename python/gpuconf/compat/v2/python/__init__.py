@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from . import client, framework, platform
+from ...._missing import watch
+from . import client, eager, framework, platform, util
 
-__all__ = ["client", "framework", "platform"]
+__all__ = ["client", "eager", "framework", "platform", "util"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from . import device_lib
+from ....._missing import watch
+from . import device_lib, session
 
-__all__ = ["device_lib"]
+__all__ = ["device_lib", "session"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ....._core import runtime
+from ....._core.built_in_errors import raise_built_in
 from ....._core.devices import VisibleDevice
 from .....machine.visible import visible_devices
 from ....v1._config_proto import ConfigProto
@@ -26,7 +27,7 @@ def list_local_devices(session_config: ConfigProto | None = None) -> list[Device
     [('/device:GPU:0', 84011909120), ('/device:GPU:1', 84011909120)]
     """
     with runtime.unchanged():  # no reset comes between the session and the cards
-        session = Session(graph=Graph(), config=session_config)
+        session = Session(graph=Graph(), config=ConfigProto() if session_config is None else session_config)
         try:
             rows = session.list_devices()
         finally:
@@ -66,6 +67,9 @@ def _numa_node(pci_bus_id: str) -> int:
             return max(int(file.read()), 0)
     except (OSError, ValueError):
         return 0
+
+
+raise_built_in(__name__, __all__, everything=True)
 
 
 def __dir__() -> list[str]:

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from . import ops
+from ....._missing import watch
+from . import config, ops
 
-__all__ = ["ops"]
+__all__ = ["config", "ops"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ....._core.built_in_errors import raise_built_in
 from ....v1._graph import Graph, get_default_graph, get_default_session, reset_default_graph
 from ....v1._mode import (
     disable_eager_execution,
@@ -21,6 +22,8 @@ __all__ = [
     "get_default_session",
     "reset_default_graph",
 ]
+
+raise_built_in(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ....._missing import watch
 from ...._aliases import alias
 from ....v1.keras import backend
 
@@ -13,3 +14,6 @@ alias(__name__, backend=backend)
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

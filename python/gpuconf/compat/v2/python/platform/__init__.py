@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from . import build_info
+from ....._missing import watch
+from . import build_info, tf_logging
 
-__all__ = ["build_info"]
+__all__ = ["build_info", "tf_logging"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

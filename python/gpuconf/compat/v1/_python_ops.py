@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations of a graph that a session computes in Python: arithmetic with NumPy, random numbers, variables.
+
+The core sees such an operation as a placeholder. A session computes those that a run needs, in the order of the graph, and feeds
+their values (:func:`complete`). An operation without a result, such as an initializer, is a no-op of the core with an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ..._typing import Any
+from ...tensors import arrays
+from .. import _numpy_ops as numpy_ops
+from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
+
+# By operation: from the session and the values of the inputs to the value, or to nothing.
+Function = Callable[..., Any]
+
+
+def add_result(kind: str, inputs: Sequence[Tensor], function: Function, dtype: str, shape: Any, name: str | None) -> Tensor:
+    """Add an operation with a result."""
+    graph = inputs[0].graph if inputs else get_default_graph()
+    tensor = graph.placeholder(dtype, shape, name or kind)
+    tensor.op.type, tensor.op.inputs = kind, tuple(inputs)
+    graph.computed[tensor.op] = function
+    return tensor
+
+
+def add_action(kind: str, inputs: Sequence[Tensor], function: Function, name: str) -> Operation:
+    """Add an operation without a result."""
+    graph = inputs[0].graph if inputs else get_default_graph()
+    operation = graph.operation("NoOp", (), 0, name)
+    operation.type, operation.inputs = kind, tuple(inputs)
+    graph.computed[operation] = function
+    return operation
+
+
+def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Tensor:
+    """Add an operation on two values, elementwise, with NumPy's broadcasting. Raises ValueError or TypeError if they do not fit."""
+    like = next((each for each in (left, right) if isinstance(each, Tensor)), None)
+    graph = like.graph if like is not None else get_default_graph()
+    x, y = (as_tensor(each, other, graph) for each, other in ((left, right), (right, left)))
+    if x._dtype != y._dtype:
+        raise TypeError(f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'.")
+    try:
+        shape = numpy_ops.shape_of_result(x._shape, y._shape)
+    except ValueError:
+        text = f"Dimensions must be equal, but are {list(x._shape or ())} and {list(y._shape or ())} for '{{{{node {kind}}}}}'"
+        raise ValueError(f"{text} (op: '{kind}')") from None
+    dtype = "float64" if kind == "RealDiv" and x._dtype == "int32" else x._dtype
+    return add_result(kind, (x, y), lambda _, a, b: numpy_ops.compute(kind, a, b), dtype, shape, name)
+
+
+def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Tensor:
+    """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
+    x = as_tensor(value, None, get_default_graph())
+    shape = numpy_ops.shape_of_result(x._shape, **options)
+    return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), x._dtype, shape, name)
+
+
+def cast(value: Any, dtype: str, name: str | None = None) -> Tensor:
+    """Add a conversion to another type."""
+    x = as_tensor(value, None, get_default_graph())
+    return x if x._dtype == dtype else add_result("Cast", (x,), lambda _, a: a.astype(dtype), dtype, x._shape, name)
+
+
+def drawn(kind: str, draw: Callable[[], Any], dtype: Any, shape: Any, name: str | None) -> Tensor:
+    """Add random numbers, which each run draws anew."""
+    return add_result(kind, (), lambda _: draw(), arrays.dtype_of(dtype).name, shape, name)
+
+
+def _needed(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: dict[Tensor, Any]) -> list[Operation]:
+    """Return the operations computed in Python that a run executes, in the order of the graph."""
+    left = [*(tensor.op for tensor in wanted if tensor not in fed), *targets]
+    seen: set[Operation] = set()
+    while left:
+        operation = left.pop()
+        if operation not in seen:
+            seen.add(operation)
+            left += [each.op for each in operation.inputs if each not in fed]
+            left += operation._control_inputs
+    return sorted((each for each in seen if each in each.graph.computed), key=lambda each: each._number)
+
+
+def complete(
+    session: Any, graph: Graph, wanted: Iterable[Tensor], targets: Iterable[Operation], fed: dict[Tensor, Any], step: Any
+) -> dict[Tensor, Any]:
+    """Compute what a run needs and the core does not compute. Returns ``fed`` with these values.
+
+    ``step`` fetches tensors by the core: ``step(tensors, operations, feeds)``.
+    """
+    if not graph.computed:
+        return fed
+    np = arrays.numpy()
+    known = dict(fed)
+    for operation in _needed(wanted, targets, fed):
+        inputs = [each for each in operation.inputs if each not in known]
+        values = {**known, **(step(inputs, [], known) if inputs else {})}
+        result = graph.computed[operation](session, *(values[each] for each in operation.inputs))
+        if operation.outputs:
+            known[operation.outputs[0]] = np.asarray(result, operation.outputs[0]._dtype)
+    return known
+
+
+def _operators() -> None:
+    for method, kind in numpy_ops.OPERATORS.items():
+
+        def forward(self: Tensor, other: Any, kind: str = kind) -> Any:
+            return elementwise(kind, self, other)
+
+        def reverse(self: Tensor, other: Any, kind: str = kind) -> Any:
+            return elementwise(kind, other, self)
+
+        setattr(Tensor, f"__{method}__", forward)
+        setattr(Tensor, f"__r{method}__", reverse)
+
+    def negative(self: Tensor) -> Tensor:
+        return of_one("Neg", self)
+
+    setattr(Tensor, "__neg__", negative)  # noqa: B010 - mypy does not know the attribute
+
+
+_operators()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tf.Variable``: a tensor that can be replaced, as far as checking a device needs it. There are no gradients."""
+
+from __future__ import annotations
+
+from ..._core import scope
+from ..._typing import Any
+from ...tensors import arrays
+from ...tensors.tensor import Tensor as Plain
+from ..v1._mode import executing_eagerly
+from . import _eager_tensor
+
+
+class _VariableType(type):
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if executing_eagerly():
+            return super().__call__(*args, **kwargs)
+        from ..v1._variables import Variable as InGraph
+
+        return InGraph(*args, **kwargs)
+
+
+class Variable(metaclass=_VariableType):
+    """A tensor that ``assign`` replaces. Where operations build graphs, ``compat.v1.Variable``."""
+
+    def __init__(
+        self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any
+    ) -> None:
+        if initial_value is None:
+            raise ValueError(
+                "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a shape."
+            )
+        value = initial_value() if callable(initial_value) else initial_value
+        self.trainable = trainable
+        self.name = f"{name or 'Variable'}:0"
+        self._scope = scope.current_scope()
+        self._tensor = self._placed(_eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype))
+
+    def _placed(self, array: Any) -> Any:
+        with scope.device(self._scope or None):
+            return _eager_tensor.computed(array)
+
+    @property
+    def device(self) -> str:
+        """The full name of the device that holds the value."""
+        return str(self._tensor.device)
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+        return self._tensor.dtype
+
+    @property
+    def shape(self) -> Any:
+        """The sizes."""
+        return self._tensor.shape
+
+    def get_shape(self) -> Any:
+        """The sizes."""
+        return self._tensor.shape
+
+    def numpy(self) -> Any:
+        """Copy the value into a new NumPy array."""
+        return self._tensor.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self._tensor.__array__(dtype, copy)
+
+    def value(self) -> Any:
+        """The value, as a tensor."""
+        return self._tensor
+
+    read_value = value
+
+    def assign(self, value: Any, **_: Any) -> Variable:
+        """Replace the value, on the same device. Raises ValueError for another shape."""
+        array = _eager_tensor.of(value, self._tensor)
+        if tuple(array.shape) != tuple(self.shape):
+            raise ValueError(
+                f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and the assigned "
+                f"value shape {tuple(array.shape)} are incompatible."
+            )
+        self._tensor = self._placed(array)
+        return self
+
+    def assign_add(self, delta: Any, **_: Any) -> Variable:
+        """Add to the value."""
+        return self.assign(self._tensor + delta)
+
+    def assign_sub(self, delta: Any, **_: Any) -> Variable:
+        """Subtract from the value."""
+        return self.assign(self._tensor - delta)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._tensor[key]
+
+    def __bool__(self) -> bool:
+        return bool(self._tensor)
+
+    def __float__(self) -> float:
+        return float(self._tensor)
+
+    def __int__(self) -> int:
+        return int(self._tensor)
+
+    def __repr__(self) -> str:
+        array = Plain.numpy(self._tensor)
+        text = repr(array) if array.ndim else str(array[()])
+        start = "\n" if "\n" in text else ""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={array.dtype.name}, numpy={start}{text}>"
+
+
+def _operators() -> None:
+    for method in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+        for name in (f"__{method}__", f"__r{method}__"):
+
+            def forward(self: Variable, other: Any, name: str = name) -> Any:
+                return getattr(self._tensor, name)(tensor_of(other))
+
+            setattr(Variable, name, forward)
+
+
+_operators()
+
+
+def tensor_of(value: Any) -> Any:
+    """Return the tensor of a variable, and any other value as it is."""
+    return value._tensor if isinstance(value, Variable) else value

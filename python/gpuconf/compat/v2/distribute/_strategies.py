@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tf.distribute``: the devices of a strategy. gpuconf does not run programs on them."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+
+from .... import config, errors
+from ...._core import texts
+from ...._core.built_in_errors import raising_built_in
+from ...._core.device_spec import name_of
+from ...._core.devices import LogicalDevice
+from ...._core.native import core
+from ...._typing import Any
+
+__all__ = [
+    "CrossDeviceOps",
+    "HierarchicalCopyAllReduce",
+    "MirroredStrategy",
+    "MultiWorkerMirroredStrategy",
+    "NcclAllReduce",
+    "OneDeviceStrategy",
+    "ReduceOp",
+    "ReductionToOneDevice",
+    "Strategy",
+    "StrategyExtended",
+    "TPUStrategy",
+    "get_strategy",
+    "has_strategy",
+    "in_cross_replica_context",
+]
+
+
+def _plainly(function: Any) -> Any:
+    """Let a function raise plain ValueErrors for device strings, as TensorFlow does."""
+    return raising_built_in(function, everything=True)
+
+
+class StrategyExtended:
+    """``Strategy.extended``: the devices of a strategy."""
+
+    def __init__(self, devices: tuple[str, ...], parameters: tuple[str, ...] = ()) -> None:
+        self.devices = devices
+        self.parameters = parameters or devices
+
+    @property
+    def worker_devices(self) -> tuple[str, ...]:
+        """The full names of the devices, one for each replica. Raises RuntimeError for the default strategy."""
+        return self._given("worker_devices")
+
+    @property
+    def parameter_devices(self) -> tuple[str, ...]:
+        """The devices that hold the parameters: each has a copy. Raises RuntimeError for the default strategy."""
+        self._given("parameter_devices")
+        return self.parameters
+
+    def _given(self, name: str) -> tuple[str, ...]:
+        if not self.devices:
+            raise RuntimeError(f"{name}() method unsupported by default tf.distribute.Strategy.")
+        return self.devices
+
+
+class ReduceOp(enum.Enum):
+    """How ``reduce`` combines the values of the replicas."""
+
+    SUM = "SUM"
+    MEAN = "MEAN"
+
+
+class Strategy:
+    """A list of devices, one replica on each. ``get_strategy`` and ``MirroredStrategy`` create strategies."""
+
+    def __init__(self, extended: StrategyExtended) -> None:
+        self._extended = extended
+
+    @property
+    def extended(self) -> StrategyExtended:
+        """The devices: ``extended.worker_devices``."""
+        return self._extended
+
+    @property
+    def num_replicas_in_sync(self) -> int:
+        """The number of replicas."""
+        return max(len(self._extended.devices), 1)
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return a context manager in which :func:`get_strategy` returns this strategy. It changes nothing else.
+
+        >>> strategy = MirroredStrategy()
+        >>> with strategy.scope():
+        ...     get_strategy() is strategy
+        True
+        """
+        return _Scope(self)
+
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        """Not available: raises UnimplementedError."""
+        del fn, args, kwargs, options
+        raise errors.UnimplementedError(f"Strategy.run needs TensorFlow to run a function on each device. {_REST}")
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Not available: raises UnimplementedError."""
+        del reduce_op, value, axis
+        raise errors.UnimplementedError(f"Strategy.reduce needs TensorFlow's operations between devices. {_REST}")
+
+
+class _DefaultDistributionStrategy(Strategy):
+    """The strategy of a program without one: a single replica, on whichever device operations choose."""
+
+    def scope(self) -> AbstractContextManager[Any]:
+        """Return a context manager that changes nothing."""
+        return nullcontext(self)
+
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        """Return ``fn(*args, **kwargs)``."""
+        del options
+        return fn(*args, **(kwargs or {}))
+
+    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
+        """Return the value of the single replica. Raises ValueError for an unknown ``reduce_op``.
+
+        Raises UnimplementedError for an ``axis`` other than None: that adds up the elements of a tensor.
+        """
+        if not isinstance(reduce_op, ReduceOp):
+            name = reduce_op.upper() if isinstance(reduce_op, str) else texts.bounded_repr(reduce_op)
+            if name not in ReduceOp.__members__:
+                raise ValueError(f"{name!r} is not a valid ReduceOp")
+        if axis is not None:
+            raise errors.UnimplementedError("Strategy.reduce with an axis needs TensorFlow's operations")
+        return value
+
+
+class MirroredStrategy(Strategy):
+    """One replica on each of several devices of this process: ``devices``, else all logical GPUs, else all CPUs.
+
+    ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist. ``cross_device_ops``
+    is ignored. Initializes the runtime.
+
+    Raises ValueError for a malformed device string or another job, TypeError for other objects, and AssertionError for a device
+    that occurs twice.
+
+    >>> strategy = MirroredStrategy()
+    >>> strategy.num_replicas_in_sync
+    2
+    >>> strategy.extended.worker_devices[1]
+    '/job:localhost/replica:0/task:0/device:GPU:1'
+    """
+
+    def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
+        del cross_device_ops
+        logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")
+        try:
+            given = list(islice(devices or logical, _MOST + 1))  # an iterator may be endless
+        except TypeError as error:
+            raise TypeError(str(error)) from None
+        if len(given) > _MOST:
+            raise ValueError(f"`devices` has more than {_MOST} entries")
+        names = tuple(map(full_name, given))
+        if len(set(names)) != len(names):
+            raise AssertionError(f"No duplicates allowed in `devices` argument: {names}")
+        super().__init__(StrategyExtended(names))
+
+
+class OneDeviceStrategy(Strategy):
+    """One replica on one device, which need not exist: ``device`` is a device string.
+
+    >>> OneDeviceStrategy("/gpu:1").extended.worker_devices
+    ('/job:localhost/replica:0/task:0/device:GPU:1',)
+    """
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(StrategyExtended((full_name(device),)))
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """One replica on each logical GPU of this worker, else on the CPU. Initializes the runtime.
+
+    ``cluster_resolver`` and ``communication_options`` are ignored. Raises UnimplementedError if ``TF_CONFIG`` names a cluster of
+    several tasks: that needs TensorFlow.
+    """
+
+    def __init__(self, cluster_resolver: Any = None, communication_options: Any = None, communication: Any = None) -> None:
+        del cluster_resolver, communication_options, communication
+        if _tasks() > 1:
+            raise errors.UnimplementedError(f"a MultiWorkerMirroredStrategy of several workers needs TensorFlow. {_REST}")
+        logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
+        super().__init__(StrategyExtended(tuple(map(full_name, logical))))
+
+
+def _tasks() -> int:
+    """Return the number of tasks in ``TF_CONFIG``; 1 without one."""
+    import json
+    import os
+
+    try:
+        cluster = json.loads(os.environ.get("TF_CONFIG", "") or "{}").get("cluster", {})
+        return max(sum(len(tasks) for job, tasks in cluster.items() if job in ("chief", "worker")), 1)
+    except (ValueError, AttributeError, TypeError):
+        return 1
+
+
+class TPUStrategy(Strategy):
+    """Raises ValueError, as on a machine without a TPU."""
+
+    def __init__(self, tpu_cluster_resolver: Any = None, *_: Any, **__: Any) -> None:
+        del tpu_cluster_resolver
+        from .cluster_resolver import TPUClusterResolver
+
+        TPUClusterResolver()
+
+
+class CrossDeviceOps:
+    """How a strategy adds up values of devices. gpuconf keeps it as an argument only."""
+
+
+class HierarchicalCopyAllReduce(CrossDeviceOps):
+    """An argument for strategies. Raises ValueError for a negative ``num_packs``."""
+
+    def __init__(self, num_packs: int = 1) -> None:
+        if num_packs < 0:
+            raise ValueError(f"HierarchicalCopy requires num_packs >= 0, but {num_packs} is specified")
+
+
+class NcclAllReduce(CrossDeviceOps):
+    """An argument for strategies. Raises ValueError for a negative ``num_packs``."""
+
+    def __init__(self, num_packs: int = 1) -> None:
+        if num_packs < 0:
+            raise ValueError(f"NCCL all-reduce requires num_packs >= 0, but {num_packs} is specified")
+
+
+class ReductionToOneDevice(CrossDeviceOps):
+    """An argument for strategies."""
+
+    def __init__(self, reduce_to_device: Any = None, accumulation_fn: Any = None) -> None:
+        self.reduce_to_device = reduce_to_device
+        self.accumulation_fn = accumulation_fn
+
+
+class _Entered(threading.local):
+    def __init__(self) -> None:
+        self.strategies: list[Strategy] = []
+
+
+_entered = _Entered()
+
+
+class _Scope:
+    """The context manager that ``Strategy.scope`` returns."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+
+    def __enter__(self) -> Strategy:
+        if _entered.strategies and _entered.strategies[-1] is not self._strategy:
+            raise RuntimeError("Already inside a scope for a different strategy: Mixing different tf.distribute.Strategy objects")
+        _entered.strategies.append(self._strategy)
+        return self._strategy
+
+    def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
+        _entered.strategies.pop()
+
+
+@_plainly
+def full_name(device: Any) -> str:
+    """Return the full name of a device of this process. Raises ValueError for a malformed string or another job."""
+    if isinstance(device, LogicalDevice):
+        device = device.name
+    name = core.pybind_MergeScope("", texts.check_text("device", name_of(device)))
+    if not name.startswith("/job:localhost/replica:0/task:0/"):
+        raise ValueError(f"{name} unknown device. gpuconf configures the devices of one process")
+    return name
+
+
+_MOST = 4096  # devices of a strategy
+_REST = "gpuconf configures devices: num_replicas_in_sync and extended.worker_devices work without TensorFlow"
+_default = _DefaultDistributionStrategy(StrategyExtended(()))
+
+
+def get_strategy() -> Strategy:
+    """Return the strategy whose scope this thread is in, else the default one, with one replica.
+
+    >>> get_strategy().num_replicas_in_sync
+    1
+    """
+    return _entered.strategies[-1] if _entered.strategies else _default
+
+
+def has_strategy() -> bool:
+    """Return whether this thread is in the scope of a strategy other than the default one."""
+    return bool(_entered.strategies)
+
+
+def in_cross_replica_context() -> bool:
+    """Return whether code runs for all replicas of a strategy together: in the scope of a strategy."""
+    return bool(_entered.strategies)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tensorflow.python.util``."""
+
+from __future__ import annotations
+
+from ....._missing import watch
+from . import deprecation
+
+__all__ = ["deprecation"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+watch(globals())

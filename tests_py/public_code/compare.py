@@ -1,0 +1,141 @@
+"""Run blocks of public code on TensorFlow and on gpuconf, and count those that behave alike: ``rule.md`` says how.
+
+python tests_py/public_code/compare.py PYTHON_WITH_TENSORFLOW FOLDER...
+
+The folders are those that ``blocks.py`` wrote. This interpreter has gpuconf and NumPy. TensorFlow's results stay in
+``theirs.json`` in each folder. ``--show`` prints what differs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent)]
+
+import run_programs  # noqa: E402
+
+LONGEST = 60  # seconds
+
+
+class Result(NamedTuple):
+    """How a block ended: the exit code, standard output, and standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def end(self) -> str:
+        """The class of the exception that ended the block; "" for none."""
+        if self.code == 0:
+            return ""
+        found = re.findall(r"^([\w.]+)(?::|$)", self.err, re.MULTILINE)
+        named = [one.rpartition(".")[2] for one in found if re.search(r"(Error|Exception|Interrupt|Exit)$", one)]
+        return named[-1] if named else f"exit {self.code}"
+
+    @property
+    def said(self) -> str:
+        """Standard output without what differs from run to run."""
+        text = re.sub(r"0x[0-9a-f]+", "0x", self.out)
+        return re.sub(r"(incarnation: |xla_global_id: )-?\d+", r"\1", text)
+
+
+def run(mode: str, folder: str, names: list[str]) -> None:
+    """Run blocks in this interpreter: NAME@MACHINE@VERSION."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    prepare = {"installed": run_programs.prepare_gpuconf, "tensorflow": run_programs.prepare_tensorflow}[mode](mode)
+
+    def read(name: str) -> run_programs.Program:
+        stem, machine, _ = name.split("@")
+        return run_programs.Program(name, (Path(folder) / f"{stem}.py").read_text(), machine, [], {}, "", "", [], 0)
+
+    def prepare_block(program: run_programs.Program) -> None:
+        os.chdir(tempfile.mkdtemp())
+        signal.alarm(LONGEST)
+        prepare(program)
+        if program.name.endswith("@1"):
+            if mode == "installed":
+                os.environ["GPUCONF_AS_TENSORFLOW"] = "v1"
+            else:
+                import tensorflow.compat.v1 as tf1
+
+                tf1.disable_v2_behavior()
+                sys.modules["tensorflow"] = tf1
+
+    run_programs.read, run_programs.PROGRAMS = read, Path(folder)
+    kept = run_programs.run_in_child
+    run_programs.run_in_child = lambda program, mode, _: kept(program, mode, prepare_block)
+    run_programs.main = _main = run_programs.main
+    _main(mode, names)
+
+
+def results(python: str, mode: str, folder: Path, names: list[str]) -> dict[str, Result]:
+    """Run blocks with an interpreter."""
+    if not names:
+        return {}
+    command = [python, __file__, "--run", mode, str(folder), *names]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
+    return {name: Result(*rest) for name, *rest in map(json.loads, done.stdout.splitlines())}
+
+
+def judged(python: str, folder: Path) -> dict[str, Result]:
+    """TensorFlow's results, from the file if it is there."""
+    file = folder / "theirs.json"
+    if not file.exists():
+        stems = sorted(path.stem for path in folder.glob("*.py"))
+        found = results(python, "tensorflow", folder, [f"{stem}@{machine}@2" for stem in stems for machine in ("", "2xT4")])
+        older = [stem for stem in stems if found[f"{stem}@@2"].end in ("AttributeError", "ImportError", "ModuleNotFoundError")]
+        again = results(python, "tensorflow", folder, [f"{stem}@{machine}@1" for stem in older for machine in ("", "2xT4")])
+        for stem in older:
+            if again[f"{stem}@@1"].end != found[f"{stem}@@2"].end:
+                for machine in ("", "2xT4"):
+                    del found[f"{stem}@{machine}@2"]
+                    found[f"{stem}@{machine}@1"] = again[f"{stem}@{machine}@1"]
+        file.write_text(json.dumps(found, indent=1))
+    return {name: Result(*one) for name, one in json.loads(file.read_text()).items()}
+
+
+def compare(python: str, folder: Path, show: bool) -> dict[str, Any]:
+    """Compare the blocks of a folder, and count."""
+    theirs = judged(python, folder)
+    slow = {name.partition("@")[0] for name, one in theirs.items() if one.code == -signal.SIGALRM}
+    theirs = {name: one for name, one in theirs.items() if name.partition("@")[0] not in slow}
+    ours = results(sys.executable, "installed", folder, list(theirs))
+    alike: dict[str, bool] = {}
+    both = same = 0
+    for name, their in theirs.items():
+        our = ours[name]
+        stem, machine, _ = name.split("@")
+        good = their.end == our.end
+        alike[stem] = alike.get(stem, True) and good
+        if not machine and their.code == our.code == 0:
+            both += 1
+            same += their.said == our.said
+        if show and (not good or (their.code == 0 and their.said != our.said)):
+            print(f"{'differs' if not good else 'prints'} {name}: TensorFlow {their.end or 'ends'}, gpuconf {our.end or 'ends'}")
+            print("   ", "\n    ".join(our.err.strip().splitlines()[-3:] if our.code else [their.said[:300], our.said[:300]]))
+    return {
+        "blocks": len(alike),
+        "left out": len(slow),
+        "as TensorFlow": sum(alike.values()),
+        "end in both without a GPU": both,
+        "print the same": same,
+    }
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--run":
+        run(sys.argv[2], sys.argv[3], sys.argv[4:])
+    else:
+        words = [word for word in sys.argv[1:] if word != "--show"]
+        for each in words[1:]:
+            print(each.rpartition("/")[2], json.dumps(compare(words[0], Path(each), "--show" in sys.argv)))

@@ -1,0 +1,293 @@
+"""The operations, variables, settings and names that programs for TensorFlow use beside GPU configuration."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import sys
+from typing import Any
+
+import gpuconf
+import gpuconf.compat.v1 as tf1
+import gpuconf.compat.v2 as tf
+import numpy as np
+import pytest
+from gpuconf.compat import _as_tensorflow
+from script import run_well
+
+
+@pytest.mark.parametrize(
+    ("tensor", "text"),
+    [
+        (lambda: tf.constant([[2.0]]), "tf.Tensor([[2.]], shape=(1, 1), dtype=float32)"),
+        (lambda: tf.constant([1, 2]) * 2, "tf.Tensor([2 4], shape=(2,), dtype=int32)"),
+        (lambda: tf.constant(3.0) - 1, "tf.Tensor(2.0, shape=(), dtype=float32)"),
+        (lambda: tf.constant([1, 2]) / 2, "tf.Tensor([0.5 1. ], shape=(2,), dtype=float64)"),
+        (lambda: tf.zeros((2, 2)), "tf.Tensor(\n[[0. 0.]\n [0. 0.]], shape=(2, 2), dtype=float32)"),
+        (lambda: tf.fill([2], 3), "tf.Tensor([3 3], shape=(2,), dtype=int32)"),
+        (lambda: tf.cast(3.7, tf.int32), "tf.Tensor(3, shape=(), dtype=int32)"),
+        (lambda: tf.reduce_sum([[1.0, 2.0]]), "tf.Tensor(3.0, shape=(), dtype=float32)"),
+        (lambda: tf.reduce_sum([[1.0, 2.0]], axis=0), "tf.Tensor([1. 2.], shape=(2,), dtype=float32)"),
+        (lambda: tf.Variable([1.0, 2.0]) + 1, "tf.Tensor([2. 3.], shape=(2,), dtype=float32)"),
+    ],
+)
+def test_tensors_print_as_tensorflows(one_gpu: None, tensor: Any, text: str) -> None:
+    """The texts are TensorFlow 2.21's."""
+    assert str(tensor()) == text
+
+
+def test_a_tensor_shows_itself_as_tensorflows(one_gpu: None) -> None:
+    assert repr(tf.constant([1, 2])) == "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"
+    assert repr(tf.Variable(1.0)) == "<tf.Variable 'Variable:0' shape=() dtype=float32, numpy=1.0>"
+    assert repr(tf.float32) == "tf.float32"
+    assert str(tf.float32) == "<dtype: 'float32'>"
+
+
+def test_shapes_and_types(one_gpu: None) -> None:
+    tensor = tf.constant([[2.0]])
+    assert repr(tensor.shape) == "TensorShape([1, 1])"
+    assert tensor.get_shape().as_list() == [1, 1]
+    assert tensor.shape == (1, 1)
+    assert tensor.dtype == tf.float32
+    assert tensor.dtype == np.float32
+    assert tensor.dtype == "float32"
+    assert tensor.dtype.is_floating
+    assert not tf.int32.is_floating
+    assert tf.float16.size == 2
+    assert np.zeros(2, tf.int32).dtype == np.int32
+    assert tf.as_dtype("float") is tf.as_dtype(np.float32)
+    with pytest.raises(TypeError, match="Cannot convert"):
+        tf.as_dtype("what")
+
+
+def test_an_unknown_size_prints_as_in_both_versions() -> None:
+    x = tf1.placeholder(tf1.float32, [None, 64])
+    assert str(x.shape) == "(None, 64)"
+    tf1.disable_v2_behavior()
+    try:
+        assert str(x) == f'Tensor("{x.name}", shape=(?, 64), dtype=float32)'
+    finally:
+        tf1.reset_default_graph()
+        tf1.enable_v2_behavior()
+
+
+def test_results_are_on_the_device_of_the_scope(two_gpus: None) -> None:
+    with tf.device("/GPU:1"):
+        for tensor in (tf.ones([2]), tf.random.normal([2]), tf.constant([1.0]) * 2, tf.Variable([1.0])):
+            assert tensor.device.endswith("GPU:1")
+
+
+def test_types_that_differ_are_an_error_of_the_operation(one_gpu: None) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cannot compute Mul as input #1\(zero-based\)"):
+        tf.constant([1.0]) * tf.constant([1])
+    with pytest.raises(TypeError, match="unsupported dtype int64"):
+        tf.Variable(np.array([1], np.int64))
+
+
+def test_a_seed_repeats_the_numbers(one_gpu: None) -> None:
+    tf.random.set_seed(7)
+    first = tf.random.normal([3]).numpy(), tf.random.uniform([3]).numpy()
+    tf.random.set_seed(7)
+    again = tf.random.normal([3]).numpy(), tf.random.uniform([3]).numpy()
+    np.testing.assert_array_equal(first, again)
+    assert ((again[1] >= 0) & (again[1] < 1)).all()
+    assert set(tf.random.uniform([50], 2, 5, tf.int32).numpy()) <= {2, 3, 4}
+    with pytest.raises(ValueError, match="maxval"):
+        tf.random.uniform([1], dtype=tf.int32)
+
+
+def test_a_graph_computes_what_the_core_does_not(one_gpu: None) -> None:
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf1.float32, [None, 2])
+        y = x * 2 + 1
+        z = tf1.matmul(y * y, [[1.0], [1.0]]) - 3
+        total = tf1.reduce_sum(z, axis=0)
+        assert y.get_shape().as_list() == [None, 2]
+        found = session.run([y, z, total], {x: [[1.0, 2.0], [0.0, 0.0]]})
+        assert [each.tolist() for each in found] == [[[3.0, 5.0], [1.0, 1.0]], [[31.0], [-1.0]], [30.0]]
+        assert session.run(total, {y: [[1.0, 1.0]]}).tolist() == [-1.0]  # fed in the middle
+        with pytest.raises(ValueError, match="Dimensions must be equal"):
+            tf1.constant([1.0, 2.0]) * tf1.constant([1.0, 2.0, 3.0])
+        with pytest.raises(TypeError):
+            tf1.constant([1.0]) * tf1.constant([1])
+
+
+def test_random_numbers_are_drawn_in_each_run(one_gpu: None) -> None:
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        drawn = tf1.random_normal([3])
+        first, same = session.run([drawn, drawn * 1.0])
+        np.testing.assert_array_equal(first, same)
+        assert (session.run(drawn) != first).any()
+
+
+def test_variables_belong_to_a_session(one_gpu: None) -> None:
+    with tf1.Graph().as_default():
+        v = tf1.get_variable("v", [2], initializer=lambda shape: tf1.zeros(shape))
+        more = v.assign_add([1.0, 2.0])
+        with tf1.Session() as session:
+            with pytest.raises(tf1.errors.FailedPreconditionError, match="uninitialized value v"):
+                session.run(v)
+            session.run(tf1.initialize_all_variables())
+            assert session.run(more).tolist() == [1.0, 2.0]
+            assert session.run([v * 2.0, v])[0].tolist() == [2.0, 4.0]
+        with tf1.Session() as another, pytest.raises(tf1.errors.FailedPreconditionError):
+            another.run(v)
+        assert tf1.global_variables() == tf1.trainable_variables() == [v]
+        with pytest.raises(ValueError, match="already exists"):
+            tf1.get_variable("v", [2])
+
+
+def test_an_eager_variable_is_replaced(one_gpu: None) -> None:
+    v = tf.Variable([1.0, 2.0])
+    v.assign_add([1.0, 1.0]).assign_sub([0.0, 1.0])
+    assert v.numpy().tolist() == [2.0, 2.0]
+    with pytest.raises(ValueError, match="Shape mismatch"):
+        v.assign([1.0])
+
+
+def test_print_writes_to_standard_error(capsys: pytest.CaptureFixture[str], one_gpu: None) -> None:
+    tf.print("a", tf.constant([1.0, 2.5]), 3)
+    assert capsys.readouterr() == ("", "a [1 2.5] 3\n")
+    stream = io.StringIO()
+    tf.print("x", output_stream=stream)
+    assert stream.getvalue() == "x\n"
+
+
+def test_a_function_runs(caplog: pytest.LogCaptureFixture, one_gpu: None) -> None:
+    class Model:
+        @tf.function(jit_compile=True)
+        def twice(self, x: Any) -> Any:
+            return x + x
+
+    assert float(Model().twice(tf.constant(2.0))) == 4.0
+
+
+def test_settings_of_keras() -> None:
+    keras = tf.keras
+    assert keras.mixed_precision.global_policy().name == "float32"
+    keras.mixed_precision.set_global_policy("mixed_float16")
+    policy = keras.mixed_precision.global_policy()
+    assert (policy.compute_dtype, policy.variable_dtype, repr(policy)) == ("float16", "float32", '<DTypePolicy "mixed_float16">')
+    keras.backend.clear_session()
+    assert keras.mixed_precision.global_policy().name == "float32"
+    with pytest.raises(ValueError, match="Unknown `floatx` value"):
+        keras.backend.set_floatx("x")
+    with pytest.raises(ValueError, match="to be an integer"):
+        keras.utils.set_random_seed("x")
+    keras.utils.set_random_seed(1)
+    assert issubclass(type("Mine", (keras.callbacks.Callback,), {}), keras.callbacks.Callback)
+    with pytest.raises(AttributeError, match=r"needs TensorFlow\. Keras 3 runs without it"):
+        keras.layers  # noqa: B018
+
+
+def test_there_is_no_tpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TPU_NAME", raising=False)
+    for find in (
+        tf.distribute.cluster_resolver.TPUClusterResolver,
+        tf.distribute.cluster_resolver.TPUClusterResolver.connect,
+        tf.distribute.TPUStrategy,
+        tf.distribute.experimental.TPUStrategy,
+        tf.tpu.experimental.initialize_tpu_system,
+    ):
+        with pytest.raises(ValueError, match=r"^Please provide a TPU Name to connect to\.$") as caught:
+            find()
+        assert type(caught.value) is ValueError
+
+
+def test_root_names_of_tensorflow(one_gpu: None) -> None:
+    assert gpuconf.test is tf.test
+    assert gpuconf.distribute is tf.distribute
+    assert gpuconf.random is tf.random
+    assert gpuconf.sysconfig is tf.sysconfig
+    assert gpuconf.version is tf.version
+    assert gpuconf.executing_eagerly() is True
+
+
+def test_private_paths_of_public_code(two_gpus: None) -> None:
+    from gpuconf.compat.v2.python.client import session
+    from gpuconf.compat.v2.python.eager import context
+    from gpuconf.compat.v2.python.framework import config
+
+    assert context.num_gpus() == context.context().num_gpus() == 2
+    assert session.Session is tf1.Session
+    assert config.set_memory_growth is tf.config.experimental.set_memory_growth
+
+
+def test_classes_are_pythons_where_tensorflows_are(two_gpus: None) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.list_logical_devices()
+    for kind, call in (
+        (RuntimeError, lambda: tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)),
+        (ValueError, lambda: tf.config.experimental.set_memory_growth(cpu, True)),
+        (KeyError, lambda: tf.config.experimental.get_memory_growth(cpu)),
+        (ValueError, lambda: tf.config.experimental.get_memory_info("GPU:9")),
+        (ValueError, lambda: tf.device("what:is:this").__enter__()),
+        (TypeError, lambda: tf1.Session(graph=3)),  # type: ignore[arg-type]
+        (ValueError, lambda: tf1.ConfigProto(no_such_field=1)),
+        (ValueError, lambda: tf1.matmul([[1.0]], [[1.0], [2.0]])),
+    ):
+        with pytest.raises(kind) as caught:
+            call()
+        assert type(caught.value) is kind
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.matmul([[1.0]], [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda: tf.add_n([]), ValueError),
+        (lambda: tf.constant([1.0, 2.0], shape=[3]), TypeError),
+        (lambda: tf.constant(1.0, shape=[-1]), ValueError),
+        (lambda: tf.constant(1.0, shape=[2.5]), TypeError),
+        (lambda: tf.constant(1.0, shape=[2**63]), ValueError),
+        (lambda: tf.constant(1.0, shape=[1] * 255), tf.errors.InvalidArgumentError),
+        (lambda: tf.constant(10**400), ValueError),
+        (lambda: tf.constant([[1, 2], [3]]), ValueError),
+        (lambda: tf.constant(1, "nonsense"), TypeError),
+        (lambda: tf.matmul([1.0], [[1.0]]), tf.errors.InvalidArgumentError),
+        (lambda: tf1.add_n([]), ValueError),
+    ],
+)
+def test_errors_of_operations_have_tensorflows_classes(one_gpu: None, call: Any, kind: type[Exception]) -> None:
+    """The classes that TensorFlow 2.21 raises for these calls."""
+    with pytest.raises(kind) as caught:
+        call()
+    assert type(caught.value) is kind
+
+
+def test_tensorflow_1(one_gpu: None) -> None:
+    program = """
+    import gpuconf
+    gpuconf.install_as_tensorflow(version=1)
+    import tensorflow as tf
+    from tensorflow.python.client import device_lib
+    config = tf.ConfigProto()
+    config.gpu_options.allow_growth = True
+    x = tf.placeholder(tf.float32, [None, 2])
+    print(tf.Session(config=config).run(x * 2 + 1, {x: [[1, 2]]}), x.shape)
+    """
+    assert run_well(program) == "[[3. 5.]] (?, 2)\n"
+
+
+def test_the_hint_for_tensorflow_1() -> None:
+    program = """
+    import gpuconf
+    gpuconf.install_as_tensorflow()
+    import tensorflow as tf
+    try:
+        tf.ConfigProto()
+    except AttributeError as error:
+        print(error)
+    """
+    assert "gpuconf run --as-tensorflow=1" in run_well(program)
+
+
+def test_what_others_ask_of_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """importlib.metadata, as transformers asks it, and TensorBoard's module that selects its own stub."""
+    finder = _as_tensorflow._Finder(2)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    assert importlib.metadata.version("tensorflow") == tf.__version__
+    assert finder.find_spec("tensorboard.compat.notf") is not None
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("no-such-package")
