@@ -11,6 +11,7 @@ gpuconf.simulate("H100-80GB", values="none")
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
+
 def peak_kib() -> int:
     """Return the largest resident memory. ``ru_maxrss`` is at least that of the parent."""
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
