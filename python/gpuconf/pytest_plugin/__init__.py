@@ -180,17 +180,21 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, Any, Any]:
     """Watch the tests if one of them uses our fixtures. A suite that has not opted in has no other hook that runs for each test."""
     result = yield  # to all others, which may add fixtures
+    plain = is_plain(config)
     for item in items:
-        if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) and plain:
             continue
         ours = _ours.fixtures(item)
         if ours:
             _watch(config)
         if "gpu_oom_each" in ours:
-            from ._walk import register
+            from . import _walk
 
-            register(config)
-            break
+            _walk.register(config)
+        if (ours or not plain) and item.get_closest_marker("gpu_process") is not None:
+            from . import _processes
+
+            _processes.register(config)
     return result
 
 

@@ -133,6 +133,25 @@ def _fill_peak(need: Need, mark: pytest.Mark) -> None:
     need.tolerance = tolerance("gpu_peak(tolerance=...)", given["tolerance"])
 
 
+def machine_of(item: pytest.Item) -> str:
+    """Return the machine that the mark ``gpu_process`` of a test names, "" if it names none. Raises MarkError."""
+    for mark in item.iter_markers("gpu_process"):
+        given = {**dict(zip(("machine",), mark.args, strict=False)), **mark.kwargs}
+        machine = given.get("machine", "")
+        if (
+            len(mark.args) > 1
+            or given.keys() - {"machine"}
+            or (mark.args and "machine" in mark.kwargs)
+            or not isinstance(machine, str)
+        ):
+            shown = ", ".join(
+                [*map(texts.shown, mark.args), *(f"{name}={texts.shown(value)}" for name, value in mark.kwargs.items())]
+            )
+            raise MarkError(f"gpu_process takes a machine to simulate such as '2xT4', or nothing; got {shown}")
+        return machine
+    return ""
+
+
 def tolerance(name: str, value: Any) -> float:
     """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
     try:

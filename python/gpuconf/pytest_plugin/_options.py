@@ -11,6 +11,7 @@ MARKS = (
     "gpu(n=1, free=None, cc=None): needs n GPUs with this much free memory ('8GiB') and this compute capability ('>=8.0').",
     "gpu_exclusive: no GPU test of another pytest-xdist worker runs on this worker's GPU meanwhile.",
     "gpu_leak(allow=0): fails if more GPU memory than this stays allocated after the test.",
+    "gpu_process(machine=None): runs the test in a process of its own, on the simulated machine if it names one ('2xT4').",
     "gpu_peak(limit=None, tolerance=0): fails if more GPU memory is in use at once than this, or than the baseline's file has.",
 )
 

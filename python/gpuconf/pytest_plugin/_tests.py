@@ -14,6 +14,7 @@ from .._typing import Any
 from . import _baselines, _devices, _leaks, _limits, _pytorch, _workers
 from ._failing import PASSED
 from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
+from ._process import is_child
 from ._settings import settings
 from ._walk import STEP
 
@@ -114,7 +115,7 @@ class Tests:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline's file."""
-        if self._entries and not hasattr(session.config, "workerinput"):
+        if self._entries and not hasattr(session.config, "workerinput") and not is_child():
             _baselines.of_run(session.config).update(self._entries)
 
     @pytest.hookimpl
