@@ -191,11 +191,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             from . import _walk
 
             _walk.register(config)
-        if (ours or not plain) and item.get_closest_marker("gpu_process") is not None:
-            from . import _processes
-
-            _processes.register(config)
+        if ours or not plain:
+            _register_reruns(config, item)
     return result
+
+
+def _register_reruns(config: pytest.Config, item: pytest.Item) -> None:
+    """Register what runs a test in a process of its own, or more than once, if its marks say so."""
+    if any(mark.name in ("gpu_leak", "gpu_peak") and "warmup" in mark.kwargs for mark in item.iter_markers()):
+        from . import _warmup
+
+        _warmup.register(config)
+    if item.get_closest_marker("gpu_process") is not None:
+        from . import _processes
+
+        _processes.register(config)
 
 
 def _watcher(config: pytest.Config) -> Callable[[], None]:

@@ -20,6 +20,7 @@ from .._typing import Any
 from ._marks import MarkError, item_is_ours, machine_of, need_of
 from ._process import VARIABLE, is_child
 from ._settings import settings
+from ._walk import report_all
 from ._workers import masks
 
 # Options about other tests, other output, or how the run is split. Those of pytest-cov are all about output.
@@ -89,10 +90,7 @@ class Processes:
         """Run a marked test in a process, and report what that reports."""
         if item.get_closest_marker("gpu_process") is None or not item_is_ours(item) or settings(item.config).mode == "off":
             return None
-        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in [*_reports(item), *_wider_teardown(item, nextitem)]:
-            item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        report_all(item, nextitem, _reports(item))
         return True
 
 
@@ -158,12 +156,6 @@ def _read(config: pytest.Config, data: dict[str, Any]) -> pytest.TestReport:
 def _failed(item: pytest.Item, when: Any, text: str) -> pytest.TestReport:
     keywords: dict[str, Any] = dict.fromkeys(item.keywords, 1)
     return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)
-
-
-def _wider_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> list[pytest.TestReport]:
-    """Tear down the fixtures of wider scope that the tests before have left, and no later one needs."""
-    torn = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
-    return [pytest.TestReport.from_item_and_call(item, torn)] if torn.excinfo is not None else []
 
 
 _NAME = "gpuconf-processes"
