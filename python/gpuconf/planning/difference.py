@@ -108,12 +108,15 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
     return [Difference(gpu, old.get(gpu, {}), new.get(gpu, {})) for gpu in sorted(old.keys() | new.keys())]
 
 
-def at_peak(history: History) -> Sums:
-    """Return what each line holds at the peak."""
+def at_peak(history: History, without: str = "") -> Sums:
+    """Return what each line holds at the peak. Calls in files below ``without`` are left out."""
     sums: dict[Site, list[int]] = defaultdict(lambda: [0, 0])
     for block in history.blocks:
         library, tag = history.holders[block.allocation.holder]
-        total = sums[library, tag, call_site(block.allocation.stack)]
+        stack = block.allocation.stack
+        if without:
+            stack = tuple(frame for frame in stack if not frame[0].startswith(without))
+        total = sums[library, tag, call_site(stack)]
         total[0] += block.nbytes
         total[1] += 1
     return {site: (size, blocks) for site, (size, blocks) in sums.items()}
