@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .._typing import Any
 from ..rehearsal.answer import Rehearsal
+from . import console
 from . import run as run_command
 from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, ProgramError, UsageError
 from .progress import Progress
@@ -84,7 +85,12 @@ def run(options: argparse.Namespace) -> int:
     if options.gpu is None:
         raise UsageError("--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB")
     answer = _rehearsed(options)
-    print(json.dumps(answer.to_dict(), indent=2) if options.json else answer)
+    if options.json:
+        print(json.dumps(answer.to_dict(), indent=2))
+    elif answer.processes:
+        print(answer)
+    else:
+        console.complain(f"gpuconf plan: {answer.why_no_verdict}")
     return _code(answer)
 
 

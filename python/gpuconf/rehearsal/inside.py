@@ -10,17 +10,23 @@ from types import TracebackType
 
 from .._core import import_hook
 from .._typing import Any
-from .line import line, settings
+from . import quiet, trackers
+from .files import Files
+from .line import VARIABLE, line, settings
 
 
 def begin() -> None:
     """Prepare this process."""
     asked = settings()
-    import_hook.when_imported("torch", lambda: _torch(asked))
+    output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
+    files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
+    import_hook.when_imported("torch", lambda: _torch(asked, files))
+    trackers.install()
     _tell_failures()
+    files.install()
 
 
-def _torch(asked: dict[str, Any]) -> None:
+def _torch(asked: dict[str, Any], files: Files) -> None:
     import torch
 
     from .._core import simulated_torch
@@ -29,11 +35,13 @@ def _torch(asked: dict[str, Any]) -> None:
     if not simulated_torch.runs():
         return
     from ..values import install
+    from . import saving
     from .recording import Recording
 
     if not asked["cpu_values"]:
         install.leave_unwritten()
     recording = Recording(asked)
+    saving.install(files)
     recording.install()
     _at_exit(recording.report)
 

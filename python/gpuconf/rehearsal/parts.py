@@ -16,19 +16,20 @@ PARTS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER
 Seen = namedtuple("Seen", ["time", "part", "addresses"])
 
 # Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer versions of
-# PyTorch free one right after the call that used it.
+# PyTorch free one right after the call that used it, older ones keep one for each handle and stream.
 _OF_CUBLAS = (8519680, 32 << 20, 12 << 20)
 _GRAIN = 512  # PyTorch's allocator rounds up to this
 
 
 class _Block:
-    __slots__ = ("begin", "end", "part", "size")
+    __slots__ = ("begin", "end", "is_workspace", "part", "size")
 
     def __init__(self, begin: int, size: int) -> None:
         self.begin = begin
         self.end: int | None = None
         self.size = size
         self.part = ""
+        self.is_workspace = False  # by its size
 
 
 def parts(events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]) -> dict[str, int]:
@@ -64,8 +65,8 @@ def _at_peak(events: Sequence[dict[str, Any]], seen: Sequence[Seen]) -> list[_Bl
             coming = next(waiting, None)
         if event["action"] == "alloc":
             live[event["addr"]] = block = _Block(event["time_us"], _rounded(event["size"]))
-            after = events[number + 1] if number + 1 < len(events) else {}
-            if event["size"] in _OF_CUBLAS and after.get("action") == "free_requested" and after["addr"] == event["addr"]:
+            block.is_workspace = event["size"] in _OF_CUBLAS
+            if block.is_workspace and _is_freed_next(events, number):
                 block.part = WORKSPACES
         elif event["action"] == "free_requested":
             freed = live.pop(event["addr"], None)
@@ -76,7 +77,15 @@ def _at_peak(events: Sequence[dict[str, Any]], seen: Sequence[Seen]) -> list[_Bl
     while coming is not None:
         _name(live, coming)
         coming = next(waiting, None)
+    for block in live.values():
+        if block.is_workspace:
+            block.part = block.part or WORKSPACES
     return peak
+
+
+def _is_freed_next(events: Sequence[dict[str, Any]], number: int) -> bool:
+    after = events[number + 1] if number + 1 < len(events) else {}
+    return after.get("action") == "free_requested" and after["addr"] == events[number]["addr"]
 
 
 def _rounded(size: int) -> int:

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-
-from .._typing import Any
+from collections.abc import Iterable, Sequence
 
 OUTPUT = "output"
 
@@ -27,20 +25,22 @@ def environment(folder: str) -> dict[str, str]:
     }
 
 
-def told(folder: str, kept: Sequence[dict[str, Any]]) -> list[str]:
+def told(folder: str, kept: Sequence[str]) -> list[str]:
     """Return what is said at the end of what the program wrote."""
     found = []
     if folder:
         found.append(f"what the program wrote is in {folder}; its tensors have no values")
-    paths = sorted({one["path"] for one in kept})
+    paths = sorted(set(kept))
     if paths:
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         found.append(f"unchanged: {shown}")
     return found
 
 
-def prepare(folder: str) -> str:
-    """Make the folder for what a program writes, and return its path."""
-    path = os.path.join(folder, OUTPUT)
-    os.makedirs(path, exist_ok=True)
-    return path
+def remove_empty(folders: Iterable[str]) -> None:
+    """Remove folders that the program made, and into which it would have written."""
+    for folder in sorted(set(folders), key=len, reverse=True):
+        try:
+            os.rmdir(folder)
+        except OSError:  # something is in it, or it is gone
+            continue

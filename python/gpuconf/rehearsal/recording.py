@@ -14,9 +14,9 @@ import torch
 from .._typing import Any
 from ..values import seen
 from .line import VARIABLE, line
-from .parts import WORKSPACES, Seen, parts
+from .parts import parts
 from .repeats import repeat
-from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher, now
+from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
 # A model that is only evaluated has no optimizer to wait for. A program that trains may evaluate before.
@@ -28,6 +28,7 @@ class Recording:
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self._steps: int | None = settings["steps"]
+        self._stacks: bool = settings["stacks"]
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
@@ -44,7 +45,8 @@ class Recording:
     def _start(self) -> None:
         if self._pid != os.getpid():  # forked before CUDA was used
             self._pid = os.getpid()
-        torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=_MOST_EVENTS)
+        context = "alloc" if self._stacks else None
+        torch.cuda.memory._record_memory_history("all", context=context, stacks="python", max_entries=_MOST_EVENTS)
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self.report
         line.tell("cuda", **_rank())
@@ -103,16 +105,15 @@ class Recording:
     def _write(self) -> None:
         watcher = self.watcher
         noted = [*watcher.seen, watcher.of_modules()]
-        before = torch.cuda.memory._snapshot()
-        torch._C._cuda_clearCublasWorkspaces()
-        after = torch.cuda.memory._snapshot()
+        snapshot = torch.cuda.memory._snapshot()
+        _forget_own_calls(snapshot)
         name = os.path.join(os.environ[VARIABLE], f"{os.getpid()}")
         with open(f"{name}.pickle", "wb") as file:
-            pickle.dump(before, file)
+            pickle.dump(snapshot, file)
         gpus = []
-        for gpu, events in enumerate(before["device_traces"]):
+        for gpu, events in enumerate(snapshot["device_traces"]):
             if events:
-                made_of = parts(events, [*noted, _workspaces(before, after, gpu)], watcher.backward, watcher.steps)
+                made_of = parts(events, noted, watcher.backward, watcher.steps)
                 largest = max((event["size"] for event in events if event["action"] == "alloc"), default=0)
                 uuid = str(torch.cuda.get_device_properties(gpu).uuid)
                 gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
@@ -135,20 +136,14 @@ class Recording:
         return steps[-1][gpu][1] - steps[-1][gpu][2] if len(steps) > 1 else 0
 
 
-def _workspaces(before: Any, after: Any, gpu: int) -> Seen:
-    """Return the blocks that PyTorch freed when it was asked to free cuBLAS's workspaces."""
-    freed = _live(before, gpu) - _live(after, gpu)
-    return Seen(now(), WORKSPACES, frozenset(freed))
-
-
-def _live(snapshot: Any, gpu: int) -> set[int]:
-    return {
-        block["address"]
-        for segment in snapshot["segments"]
-        if segment["device"] == gpu
-        for block in segment["blocks"]
-        if block["state"] == "active_allocated"
-    }
+def _forget_own_calls(snapshot: Any) -> None:
+    """Leave out gpuconf's own lines, through which each operation goes."""
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+    for events in snapshot["device_traces"]:
+        for event in events:
+            frames = event.get("frames")
+            if frames and any(frame["filename"].startswith(own) for frame in frames):
+                event["frames"] = [frame for frame in frames if not frame["filename"].startswith(own)]
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:

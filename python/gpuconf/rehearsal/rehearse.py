@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .. import errors
 from .._core.made import make
 from .._typing import Any
 from ..machine.simulate import simulate_buffers
@@ -46,7 +45,7 @@ class Asked:
 def rehearse(asked: Asked) -> Rehearsal:
     """Run the program, and return the answer.
 
-    Raises OSError if the program cannot be started, and FailedPreconditionError with one line if nothing is known afterwards.
+    Raises OSError if the program cannot be started.
     """
     groups = alike(asked.cards)
     runs: list[tuple[list[Card], dict[str, Any]]] = []
@@ -58,11 +57,12 @@ def rehearse(asked: Asked) -> Rehearsal:
             os.mkdir(own, 0o700)
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
-            run = _run(asked, group[0], own)
+            run = _run(asked, group[0], own, stacks=number == 0)
             asked.progress("replaying its allocations")
             runs.append((group, _found(run, group[0], first=number == 0)))
             keep |= _has_output(own)
-            if run.ended == "interrupted":
+            quiet.remove_empty(path for one in run.processes.values() for path in one.made)
+            if run.ended == "interrupted" or not runs[-1][1]["processes"]:
                 break
         answer = _answer(asked, runs, folder if keep else "")
         if asked.record is not None:
@@ -72,9 +72,14 @@ def rehearse(asked: Asked) -> Rehearsal:
         _clean(folder, keep)
 
 
-def _run(asked: Asked, card: Card, folder: str) -> start.Program:
+def _run(asked: Asked, card: Card, folder: str, *, stacks: bool) -> start.Program:
     spec = f"{asked.gpus}x{card.name.partition('-')[0] if ':' in card.name else card.name}:{_ROOM}"
-    settings = {"steps": asked.steps, "seconds": asked.seconds, "cpu_values": asked.cpu_values or asked.values == "cpu"}
+    settings = {
+        "steps": asked.steps,
+        "seconds": asked.seconds,
+        "cpu_values": asked.cpu_values or asked.values == "cpu",
+        "stacks": stacks,
+    }
     with simulate_buffers(spec):
         shared = of_program(spec)
         try:
@@ -267,8 +272,3 @@ def _clean(folder: str, keep: bool) -> None:
             path = os.path.join(own, name)
             if name != quiet.OUTPUT:
                 os.unlink(path) if not os.path.isdir(path) else shutil.rmtree(path, ignore_errors=True)
-
-
-def nothing_known(run: start.Program) -> errors.FailedPreconditionError:
-    """Return the error for a program of which nothing is known."""
-    return errors.FailedPreconditionError(trouble.line(run))

@@ -34,7 +34,8 @@ class Heard:
         self.world = 1
         self.ready = ""  # why
         self.failed: dict[str, Any] | None = None
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[str] = []
+        self.made: list[str] = []
         self.connection: socket.socket | None = None
         self.folder = ""
 
@@ -60,6 +61,7 @@ class Program:
         self.folder = folder
         self.processes: dict[int, Heard] = {}
         self.ended = ""  # "repeated", "steps", "seconds", "interrupted", or "program"
+        self.outlived = 0  # processes that were still there when the program had ended
         self.status = 0  # as subprocess has it, if the program ended by itself
         self._buffers: dict[socket.socket, bytes] = {}
         with open(os.path.join(folder, SETTINGS), "w", encoding="utf-8") as file:
@@ -166,15 +168,19 @@ class Program:
             one.ready = message["why"]
         elif kind == "failed":
             one.failed = message
-        elif kind == "kept":
-            one.kept.append(message)
+        elif kind in ("kept", "made"):
+            getattr(one, kind).append(message["path"])
 
     def _end(self, program: subprocess.Popen[bytes]) -> None:
         """End the program, and every process that has its environment or its session."""
         until = time.monotonic() + _GRACE
+        killed: set[int] = set()
         while True:
             living = _living(self.folder, program.pid)
             helpers = {pid for pid in living if living[pid]} if time.monotonic() < until else set()
+            if self.ended == "program":
+                self.outlived += len(living.keys() - helpers - killed)
+            killed |= living.keys() - helpers
             for pid in living.keys() - helpers:
                 try:
                     os.kill(pid, signal.SIGKILL)

@@ -15,7 +15,8 @@ from . import start
 def why_no_verdict(run: start.Program, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
     """Return why there can be no verdict; "" if there can be one."""
     if not processes:
-        return line(run)
+        left = "" if not run.outlived else f"; what it left running was ended ({run.outlived})"
+        return line(run) + left
     if ran["skipped_steps"] and not ran["optimizer_steps"]:
         return f"the optimizer's steps were skipped ({ran['skipped_steps']} times)"
     if ran["backward_passes"] and not ran["optimizer_steps"]:
@@ -80,6 +81,8 @@ def notes(
         found.append(f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu")
     if run.ended == "seconds" and processes:
         found.append("the steps did not repeat by then: a later step may need more")
+    if run.outlived and processes:
+        found.append(f"the program left {run.outlived} processes running, which were ended")
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:
         found.append(f"memory in use grows by {human_bytes(grown)} with each step")

@@ -8,6 +8,7 @@ The mark is an attribute of the storage's Python object, which PyTorch keeps for
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 
 import torch
 
@@ -32,6 +33,8 @@ _CHANGES = (
     "sub_.Tensor",
     "zero_",
 )
+# Those of torch.nn.init that compute with other operators than these.
+_INITIALIZERS = ("trunc_normal_", "orthogonal_", "sparse_")
 NAMES = tuple(f"aten::{name}" for name in (*_DRAWS, *_CHANGES))
 
 kernels: dict[str, Callable[..., Any]] = {}  # by operator; they return None for tensors that the CPU has to write
@@ -44,6 +47,8 @@ def activate() -> None:
     for name in _CHANGES:
         kernels[f"aten::{name}"] = _changed
     kernels["aten::copy_"] = _copied
+    for name in _INITIALIZERS:
+        setattr(torch.nn.init, name, _initializer(getattr(torch.nn.init, name)))
 
 
 def is_marked(tensor: torch.Tensor) -> bool:
@@ -72,6 +77,18 @@ def _drawn(tensor: torch.Tensor, *_args: Any, **_named: Any) -> torch.Tensor | N
         return None
     _mark(tensor)
     return tensor
+
+
+def _initializer(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return one of torch.nn.init's functions that leaves large CPU tensors unwritten."""
+
+    @wraps(original)
+    def initialize(tensor: torch.Tensor, *args: Any, **named: Any) -> Any:
+        with torch.no_grad():
+            found = _drawn(tensor) if tensor.device.type == "cpu" else None
+        return original(tensor, *args, **named) if found is None else found
+
+    return initialize
 
 
 def _changed(tensor: torch.Tensor, *_args: Any, **_named: Any) -> torch.Tensor | None:
