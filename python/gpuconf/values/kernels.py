@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import errors, generators, graphs, moves, numbers, queues, small
+from . import errors, generators, graphs, moves, numbers, queues, seen, small
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -193,6 +193,8 @@ def alone(operator: Operator) -> Kernel:
             if queues.left.value:
                 queues.wait(args, named)
             source = draw(args, named) if operator.random else None
+            if moves.only_small and any(map(small.has_no_value, args)):
+                seen.sized_by_values[operator.name] += 1
             outs = [named[name] for name in operator.out_names]
             cpu_named = named_on_cpu(named)
             for name, out in zip(operator.out_names, outs, strict=True):
