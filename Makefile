@@ -40,7 +40,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 # What tests and checks need in addition, in exact versions, and Go if there is none.
 $(VENV)/dev: $(VENV)/installed pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gpuconf[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: install

@@ -44,7 +44,8 @@ def test_fixture(gpu, broken): pass
 
 def test_a_known_leak(suite: Callable[..., Any]) -> None:
     ran = suite(KNOWN, "--gpuconf-sim=T4", "-rA")
-    lines = [line.split(" - ")[0].replace(" at teardown of", "") for line in ran.out.splitlines() if line.startswith(("XFAIL", "XPASS", "FAILED", "ERROR"))]
+    outcomes = [line for line in ran.out.splitlines() if line.startswith(("XFAIL", "XPASS", "FAILED", "ERROR"))]
+    lines = [line.split(" - ")[0].replace(" at teardown of", "") for line in outcomes]
     assert sorted(lines) == [
         "ERROR test_suite.py::test_another_failure_is_expected",
         "ERROR test_suite.py::test_mended_strictly",
