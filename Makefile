@@ -66,6 +66,10 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
 	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
 
+.PHONY: test-simulated-suites
+test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
+	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites
+
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
 
@@ -174,8 +178,9 @@ test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in d
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: lint-workflows
-lint-workflows: $(VENV)/dev ## check .github/workflows
+lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for users
 	go run $(ACTIONLINT)
+	go run $(ACTIONLINT) examples/github-actions.yml
 
 # zig's C compiler, of 100 MB, knows the C libraries of all machines.
 ZIG := ziglang==0.17.1

@@ -72,6 +72,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
             library.gpuconf_runtime_compiled_for(int(architecture[3:]))
     notice.install(machine, values)
     graphs.install()
+    # TorchScript would compile kernels of its own, which have no value.
+    torch._C._jit_override_can_fuse_on_gpu(False)
     if values == "none":
         global _only_small
         _only_small = moves.only_small = True
