@@ -1,7 +1,7 @@
 """Programs of the kinds that people run, with libraries over PyTorch, on the CPU and on a simulated GPU.
 
-``python libraries_on_simulated_gpus.py cpu|none NAME ...`` runs programs on simulated GPUs with these values, and with "cpu" first on
-the CPU. It prints a line for each: its name, the CPU's numbers, the simulated GPU's, and the peak there. Weights come from small
+``python libraries_on_simulated_gpus.py cpu|none NAME ...`` runs programs on simulated GPUs with these values, and with "cpu"
+first on the CPU. It prints a line for each: its name, the numbers of both, and the peaks there. Weights come from small
 configurations and fixed seeds.
 """
 

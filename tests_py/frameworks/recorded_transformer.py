@@ -1,7 +1,7 @@
 """The Transformer whose memory was recorded on a real GPU (tests_go/rewind/testdata/medium_*), on a simulated one.
 
-``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved bytes, and where more
-than BYTES would be reserved, which allocation of the first step failed, by its number, and PyTorch's message.
+``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved bytes, and where
+more than BYTES would be reserved, which allocation of the first step failed, by its number, and PyTorch's message.
 """
 
 from __future__ import annotations

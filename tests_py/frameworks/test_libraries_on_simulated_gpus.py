@@ -1,4 +1,4 @@
-"""Programs with libraries over PyTorch compute on simulated GPUs what they compute on the CPU, and need the same memory without values."""
+"""Programs with libraries over PyTorch compute on simulated GPUs what they compute on the CPU. Their peaks depend on no value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of PyTorch on simulated GPUs beside what it was on a real one: seven runs of a Transformer (tests_go/rewind/testdata)."""
+"""The memory of PyTorch on simulated GPUs is that of a real one: seven recorded runs of a Transformer, tests_go/rewind/testdata."""
 
 from __future__ import annotations
 
