@@ -9,7 +9,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
+from . import compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -30,6 +30,7 @@ _ALONE_NAMES = {
     "aten::nanmedian",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
+    "torchvision::nms",
 }
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
@@ -74,6 +75,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     graphs.install()
     # TorchScript would compile kernels of its own, which have no value.
     torch._C._jit_override_can_fuse_on_gpu(False)
+    compiled.install()
     if values == "none":
         global _only_small
         _only_small = moves.only_small = True

@@ -28,6 +28,7 @@ class Operator:
         "advances",
         "aliased",
         "compute",
+        "is_foreign",
         "name",
         "original",
         "out_names",
@@ -41,6 +42,7 @@ class Operator:
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
         self.name = overload.name()
+        self.is_foreign = not self.name.startswith("aten::")
         self.original = original
         self.compute = compute or overload._handle.redispatch_boxed
         # Of each result, whether it is an argument that the operator wrote to.
@@ -126,6 +128,11 @@ def write(operator: Operator, results: Any, computed: Any) -> None:
         results, computed = (results,), (computed,)
     for aliased, result, value in zip(operator.aliased, results, computed, strict=True):
         if not aliased:
+            if operator.is_foreign and isinstance(value, torch.Tensor) and value.shape != result.shape:
+                raise NotImplementedError(
+                    f"gpuconf: {operator.name} is not computed on simulated GPUs: its kernel for CUDA returned sizes "
+                    f"{tuple(result.shape)}, and the CPU's {tuple(value.shape)}"
+                )
             moves.fill(result, value)
 
 
