@@ -17,7 +17,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphin
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # the button copies what one types, without the prompt and what was printed
 copybutton_prompt_is_regexp = True
 exclude_patterns = ["*.txt"]
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 autodoc_mock_imports = ["cuda", "cupy", "numba", "torch"]  # the allocators import the libraries that they are for
 

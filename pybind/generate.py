@@ -155,7 +155,7 @@ PYTHON_TYPES = {"int64_t": "int", "int": "int", "char*": "str", "bool": "bool", 
 
 def stub(recipe: str) -> str:
     """The types of the extension module, for type checkers: generated from the same recipe."""
-    lines = ['"""The compiled core, as pybind/generate.py binds it. Only _native.py imports it. DO NOT EDIT."""', ""]
+    lines = ['"""The compiled core, as pybind/generate.py binds it. Only _core/native.py imports it. DO NOT EDIT."""', ""]
     for name, result, arguments in sorted(re.findall(r"'(pybind_\w+)', retval\('([^']+)'\), \[(.*)\]\)", recipe)):
         typed = ", ".join(f"{arg}: {PYTHON_TYPES[kind]}" for kind, arg in re.findall(r"param\('([^']+)', '(\w+)'\)", arguments))
         lines.append(f"def {name}({typed}) -> {PYTHON_TYPES[result]}: ...")

@@ -101,7 +101,7 @@ print(live())
     assert lines[1] == "/device:GPU:1 {'current': 10485760, 'peak': 10485760} {'allocations': 1}"
     assert lines[2] == "b'over the driver' 0"
     assert "needs a simulated GPU" in lines[3]
-    assert "by allocator GPU_1_bfc: out of memory, the limit is reached." in lines[4]
+    assert "GPU:1: out of memory, the limit is reached." in lines[4]
     assert lines[-1] == "{}"
 
 
@@ -159,7 +159,7 @@ except MemoryError as error:
 print(info(), live())
 """,
     )
-    assert "the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2))" in out
+    assert "the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))" in out
     assert out.endswith("{'current': 0, 'peak': 0} {}\n")
 
 

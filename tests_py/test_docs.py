@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import os
 import re
 import shlex
@@ -27,10 +28,6 @@ train, config = str, 1
 futures = client.map(train, [1, 2])
 """
 AROUND = {
-    ("README.md", "cluster = gpuconf.dask.LocalCluster(workers_per_gpu=4)"): (
-        "import gpuconf, gpuconf.dask, gpuconf.ray\ntrain, x = str, 1",
-        "client.close()\ncluster.close()",
-    ),
     ("docs/clusters.md", "import distributed"): ("configs = [1, 2]", ""),
     ("docs/clusters.md", "client.register_plugin("): (CLIENT, "client.shutdown()"),
     ("docs/clusters.md", "client.submit("): (
@@ -157,9 +154,21 @@ def test_each_error_class_has_cause_and_fix() -> None:
 
 HOW_TO = """
 find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy run-a-tensorflow-1-script
-share-a-card-between-two-services split-a-card test-gpu-code-in-ci
+share-a-card-between-two-services share-a-server split-a-card test-gpu-code-in-ci
 """
 
 
 def test_each_task_has_its_page() -> None:
     assert {path.stem for path in (ROOT / "docs" / "howto").glob("*.md")} == set(HOW_TO.split())
+
+
+def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    terms = [line for line, after in itertools.pairwise(page.splitlines()) if after.startswith(": ")]
+    messages = [message for line in terms for message in re.findall(r"\*\*(.*?)\*\*", line)]
+    sources = [
+        path for part in ("gocore", "pybind", "python") for path in (ROOT / part).rglob("*") if path.suffix in {".c", ".go", ".py"}
+    ]
+    text = "".join(path.read_text(encoding="utf-8") for path in sources)
+    assert len(messages) > 10
+    assert [message for message in messages if message not in text] == []

@@ -33,7 +33,7 @@ SHOWN = {
         "▕████████········████████········████████········████████········▏",
         "MiB were remapped; 64 MiB of the GPU's memory are reserved",
     ],
-    "plan_a_server.py": [  # README quotes the figures
+    "plan_a_server.py": [  # docs/plan.md quotes the figures
         "GPU:0  pytorch       no       20.13GiB",
         "GPU:0  tensorflow    no       21.19GiB",
         "GPU:0  virtual       yes      16.00GiB     16.00GiB       18.00GiB",

@@ -157,7 +157,7 @@ end()
     lines = out.splitlines()
     assert lines[0] == "64.0 131072"
     assert "an operation needs 2097152 bytes of scratch memory" in out
-    assert "by allocator GPU_0_bfc: out of memory" in out
+    assert "GPU:0: out of memory" in out
     assert lines[-3:] == ["[(3, 294912), (0, 0)]", "256.0 2097152", "1"]
 
 

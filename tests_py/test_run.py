@@ -100,6 +100,29 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        (
+            ["python", "--memory", "10GiB", "plain.py"],
+            "gpuconf run: --memory is passed to python: gpuconf's own options come before",
+        ),
+        (["plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
+        (["has.py", "--memory", "5"], ""),
+        (["--", "sh", "has.sh", "--gpus", "2"], ""),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str], noted: str) -> None:
+    """Those that the program has are its own."""
+    script(tmp_path, "", "plain.py")
+    script(tmp_path, "import argparse\nargparse.ArgumentParser().add_argument('--memory')", "has.py")
+    (tmp_path / "has.sh").write_text("gpus=$2\n")
+    err = run(*words, cwd=tmp_path)[2]
+    assert noted in err
+    assert ("is passed to" in err) == bool(noted)
+
+
 # The program runs as if Python had been called
 
 

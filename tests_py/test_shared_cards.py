@@ -259,19 +259,19 @@ class Card(ctypes.Structure):
     _fields_ = [("name", c_char * 128), ("bus", c_char * 32), ("uuid", c_ubyte * 16), ("instance", c_ubyte * 16),
                 ("total", c_uint64), ("others", c_uint64), ("granularity", c_uint64)] + [(n, c_int) for n in "abcdefghijk"]
 class Options(ctypes.Structure):
-    _fields_ = [("to_the_byte", c_int), ("lenient", c_int), ("version", c_int), ("shared", c_char_p)]
+    _fields_ = [("to_the_byte", c_int), ("lenient", c_int), ("version", c_int), ("shared", c_char_p), ("of_process", c_int)]
 cu = ctypes.CDLL(sys.argv[1])
 cu.gpuconf_simulator.restype = c_void_p
-table = ctypes.cast(cu.gpuconf_simulator(3), ctypes.POINTER(c_void_p))
+table = ctypes.cast(cu.gpuconf_simulator(4), ctypes.POINTER(c_void_p))
 open_machine = ctypes.CFUNCTYPE(c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_size_t)(table[0])
 bind = ctypes.CFUNCTYPE(c_void_p, c_void_p)(table[2])
-def machine(uuids, total, path):
+def machine(uuids, total, path, of_process=0):
     cards = (Card * len(uuids))()
     for card, uuid in zip(cards, uuids):
         card.uuid[:] = card.instance[:] = bytes.fromhex(uuid[4:].replace("-", ""))
         card.total, card.granularity = total, 2 << 20
     complaint = ctypes.create_string_buffer(512)
-    made = open_machine(cards, len(uuids), byref(Options(1, 0, 0, path.encode())), complaint, 512)
+    made = open_machine(cards, len(uuids), byref(Options(1, 0, 0, path.encode() if path else None, of_process)), complaint, 512)
     return made or complaint.value.decode()
 def take(made, mib):
     bind(made)
@@ -289,6 +289,27 @@ def opened(library: Path, program: str, *words: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment(library, ""))
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
+
+
+def test_a_machine_that_a_library_has_started_on_stays(library: Path) -> None:
+    """PyTorch keeps its contexts and addresses, whatever gpuconf's core resets."""
+    program = """
+close, use = (ctypes.CFUNCTYPE(None, c_void_p)(table[i]) for i in (1, 3))
+cards = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in (1, 2)]
+first = machine(cards[:1], 1 << 30, None, 1)
+use(first)
+cu.gpuconf_simulator_keep()
+print(take(first, 8)[1])
+close(first)
+print(take(first, 8)[1], machine(cards[:1], 1 << 30, None, 1) == first, machine(cards[:1], 1 << 30, None) == first)
+print(machine(cards, 1 << 30, None, 1))
+"""
+    assert opened(library, program).splitlines() == [
+        "1016",
+        "1008 True False",
+        "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the process ends: "
+        "simulate these in another process",
+    ]
 
 
 def test_nvml_says_who_has_what(library: Path) -> None:

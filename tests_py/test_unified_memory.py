@@ -258,7 +258,7 @@ with tf.memory.allocate(60 * MIB):
     try:
         tf.memory.allocate(20 * MIB)
     except tf.errors.ResourceExhaustedError as error:
-        print("the limit allows it, but the device refused" in str(error), tf.memory.stats().oversubscribed_bytes)
+        print("the limit was not reached, but the GPU refused" in str(error), tf.memory.stats().oversubscribed_bytes)
 """,
         FAKECUDA_MEMORY=str(CARD),
         FAKECUDA_WITHOUT="concurrent",

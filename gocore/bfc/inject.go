@@ -23,6 +23,9 @@ func (f *Failure) Counted() uint64 { return min(f.counted.Load(), f.n) }
 // over reports whether the allocation that was to fail has failed.
 func (f *Failure) over() bool { return f.counted.Load() >= f.n }
 
+// Due counts an allocation and reports whether it must fail.
+func (f *Failure) Due() bool { return !f.over() && f.counted.Add(1) == f.n }
+
 // errInjected is the refusal of an allocation that a Failure made fail.
 var errInjected = errors.New("injected")
 
@@ -43,7 +46,7 @@ func (a *Allocator) dueLocked() bool {
 	if a.failure == nil {
 		return false
 	}
-	due := !a.failure.over() && a.failure.counted.Add(1) == a.failure.n
+	due := a.failure.Due()
 	if a.failure.over() { // also if another allocator's allocation was the one
 		a.failure = nil
 		a.serveLocked()

@@ -94,7 +94,7 @@ func (e *OutOfMemory) Reason() string {
 	case TooLarge:
 		return "the request is larger than the limit"
 	case DeviceFull:
-		return fmt.Sprintf("the limit allows it, but the device refused (%s)", roots(e.Err))
+		return fmt.Sprintf("the limit was not reached, but the GPU refused (%s)", roots(e.Err))
 	case Fragmented:
 		return "enough memory is free, but it is fragmented" + e.whyNotMoved()
 	case PendingStreams:

@@ -48,7 +48,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		card.describe(&described[i])
 	}
 	var complaint [5120]C.char
-	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess)}
+	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess), of_process: number(options.OfProcess)}
 	if options.SharedCards != "" {
 		how.shared_cards = C.CString(options.SharedCards)
 		defer C.free(unsafe.Pointer(how.shared_cards))
@@ -56,7 +56,7 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 	machine := C.simulated_open(&described[0], C.int(len(cards)), &how, &complaint[0], C.size_t(len(complaint)))
 	if machine == nil {
 		code, text := status.ResourceExhausted, C.GoString(&complaint[0])
-		if options.SharedCards != "" && strings.Contains(text, options.SharedCards) {
+		if options.SharedCards != "" && strings.Contains(text, options.SharedCards) || strings.Contains(text, "has started on other") {
 			code = status.FailedPrecondition
 		}
 		return nil, status.Errorf(code, "%s", text)

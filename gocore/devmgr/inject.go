@@ -2,7 +2,11 @@
 
 package devmgr
 
-import "gpuconf/gocore/bfc"
+import (
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/human"
+	"gpuconf/gocore/status"
+)
 
 // FailAllocation makes the n-th allocation from now on fail with an injected out-of-memory error. Allocations of all threads on all
 // logical GPUs count, also on those of later layouts, for every library; those of 0 bytes do not. It replaces an earlier call. 0 ends
@@ -29,6 +33,17 @@ func (m *Manager) CountedAllocations() uint64 {
 		return 0
 	}
 	return m.failure.Counted()
+}
+
+// CountForeign counts an allocation of a library that has an allocator of its own. It returns the out-of-memory error of the one that must fail.
+func (m *Manager) CountForeign(bytes uint64) error {
+	m.mu.RLock()
+	failure := m.failure
+	m.mu.RUnlock()
+	if failure == nil || !failure.Due() {
+		return nil
+	}
+	return status.Errorf(status.ResourceExhausted, "Tried to allocate %s: out of memory, an injected failure, which a test requested", human.Exact(bytes))
 }
 
 func (m *Manager) injectLocked(pools []*pool) {

@@ -20,8 +20,8 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 		return err
 	}
 	p.ooms.Add(1)
-	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.\n  %s\n",
-		human.Exact(bytes), localTask, p.number, p.name, oom.Reason(), oom.Figures())
+	text := fmt.Sprintf("OOM when allocating %s on %s: out of memory, %s.\n  %s\n",
+		human.Exact(bytes), shortName(p.number), oom.Reason(), oom.Figures())
 	for _, clause := range oom.HeldBy() {
 		text += "  in use by " + clause + "\n"
 	}

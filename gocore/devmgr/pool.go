@@ -96,7 +96,7 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	var lowered []config.Notice
 	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, taken)
 	m.notice(lowered...)
-	p.raise = "raise this logical GPU's memory_limit"
+	p.raise = "raise its limit"
 	if ceiling.Set && (len(lowered) > 0 || !wanted.Limited && p.limitBytes == ceiling.Default(wanted.Sizing.Shares)) {
 		p.raise = ceiling.Raise()
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ledger records what the processes of one machine lease of its GPUs. Programs that do not know of each other share cards,
-// each within its bytes, and see what the others have.
+// each within its own limit, and see the others' leases.
 //
 // # Idea
 //

@@ -207,8 +207,8 @@ static int unknown_model(struct part entry, struct part name, const struct gpuco
 		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", model->name);
 	if (length(name) == 0)
 		return fail(complaint, room, "%s names no model; known models: %s", quote(entry, quoted), names);
-	return fail(complaint, room, "unknown GPU model %s; known models: %s%s%s%s; an example is 2xH100-80GB", quote(name, quoted), names,
-	            near ? "; did you mean " : "", near ? near->name : "", near ? "?" : "");
+	return fail(complaint, room, "unknown GPU model %s; %s%s%san example is 2xH100-80GB; known models: %s", quote(name, quoted),
+	            near ? "did you mean " : "", near ? near->name : "", near ? "?; " : "", names);
 }
 
 static int digits(struct part p)

@@ -69,6 +69,16 @@ uint32_t gcgo_site_read(void);
 int gpuconf_python_stacks_begin(const char *hide);
 void gpuconf_python_stacks_end(void);
 
+/* segments.c: lets a pointer of a loaded library point to another function. Returns 0 if the system refuses to make it writable. */
+int gcgo_redirect(void **slot, void *function);
+
+/*
+ * torchfailure.c: counts what PyTorch's own allocator is asked for, or no longer, among the allocations of which one fails. Returns 1, or 0 on
+ * failure. And how often the function that counts was called, to check that PyTorch calls it.
+ */
+int gpuconf_torch_count(int on);
+uint64_t gpuconf_torch_seen(void);
+
 void gcgo_set_error(const char *text);
 
 /* Begins a call: clears the thread's last error. Returns 1, with the error set, if Go must not be entered. */

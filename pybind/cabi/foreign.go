@@ -61,6 +61,11 @@ func gcgo_trim() C.int {
 	})
 }
 
+//export gcgo_count_torch
+func gcgo_count_torch(size C.size_t) C.int {
+	return call(func(m *devmgr.Manager) error { return m.CountForeign(uint64(size)) })
+}
+
 //export gcgo_require_fraction
 func gcgo_require_fraction(fraction C.double, device C.int) C.int {
 	return call(func(m *devmgr.Manager) error { return m.RequireFraction(int(device), float64(fraction)) })

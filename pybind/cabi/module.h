@@ -8,7 +8,7 @@
 #include "abi.h"
 #include "../_gpuconf/python.h"
 
-/* Returns 1, with an error set that _native.py reads, if Go must not be entered. Called before every call into Go. */
+/* Returns 1, with an error set that _core/native.py reads, if Go must not be entered. Called before every call into Go. */
 static int refused(void)
 {
 	char text[512];

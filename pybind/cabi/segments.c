@@ -75,7 +75,7 @@ static void **slot_of(const struct link_map *library, const char *name)
 }
 
 /* Makes the slot's pages writable first: they are read-only in a library linked with -z now. They stay writable. */
-static int redirect(void **slot, void *function)
+int gcgo_redirect(void **slot, void *function)
 {
 	uintptr_t page = (uintptr_t)slot & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 
@@ -162,7 +162,7 @@ int gpuconf_torch_redirect(void)
 	if (!malloc_slot || !free_slot || !torch.get_device || !torch.free || !torch.current_stream || !torch.stream_handle)
 		return refuse("mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as a shared library. "
 			      "Use mode 'whole'");
-	if (!redirect(free_slot, (void *)free_segment) || !redirect(malloc_slot, (void *)malloc_segment))
+	if (!gcgo_redirect(free_slot, (void *)free_segment) || !gcgo_redirect(malloc_slot, (void *)malloc_segment))
 		return refuse("mode 'segments' can't route PyTorch: the system refuses to make the page of its imports writable");
 	return 1;
 }

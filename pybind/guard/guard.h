@@ -10,7 +10,7 @@
  *  2. An address or handle leaves the table before the driver is asked to free it, and comes back if the driver refuses: another thread may
  *     get the same address at once.
  *  3. Calls that the driver makes to its own exported functions come back here, and pass (INSIDE).
- *  4. What is not in the table was not charged (imports, graph memory, a parent's memory), and goes to the driver as it is.
+ *  4. Memory that the table does not list was not charged (imports, graph memory, a parent's memory): calls for it go to the driver unchanged.
  *  5. Where the guard cannot count, it refuses, or says so in the log file beside the budget. It prints nothing.
  *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a slot of its own.
  *  7. Locks: those of pools and graphs may be held while the table's is taken; all are held for a few instructions. None is held while

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* A change of a structure below changes this number: a library of another build is refused, not misread. */
-#define GPUCONF_SIMULATOR_ABI 3
+#define GPUCONF_SIMULATOR_ABI 4
 
 /* The variable that names the file of the cards that the processes of a job share. Ignored in a program with rights that its caller lacks. */
 #define SHARED_CARDS "GPUCONF_SIMULATED_CARDS"
@@ -41,6 +41,7 @@ struct simulator_options {
 	int lenient; /* as FAKECUDA_LENIENT, and as the cards of GPUCONF_SIMULATE are; otherwise the mode for tests */
 	int version; /* of CUDA, such as 12040; 0: as the environment says */
 	const char *shared_cards; /* the path of the file that other processes have the same cards by; NULL: they are this machine's alone */
+	int of_process; /* it is to be the process's: the one that gpuconf_simulator_keep has kept, if that has the same cards */
 };
 
 struct gpuconf_simulator {
@@ -55,6 +56,9 @@ struct gpuconf_simulator {
 	/* Sets the CUDA version of the process's own machine, before anything reads it. */
 	void (*set_version)(int version);
 };
+
+/* Keeps the process's machine until the process ends. Called for a library that has started on it. */
+void gpuconf_simulator_keep(void);
 
 /* Returns NULL for another abi. */
 const struct gpuconf_simulator *gpuconf_simulator(uint32_t abi);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's names that gpuconf does not have: the errors for them say so, and what to use instead.
+"""Names that a module does not have, mostly TensorFlow's: the errors for them say so, and what to use instead.
 
 A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__getattr__``. The names are in ``_tensorflow_names.txt``,
 which is read when one of them is missed.
@@ -71,6 +71,31 @@ def reason(module: str, name: str) -> str:
     return f"gpuconf does not have tf.{full}: it needs TensorFlow"
 
 
+# What other tools call it.
+_LIMIT = 'gpuconf.configure(limit="6GiB")'
+_MEANT = {
+    "allocate": "gpuconf.memory.allocate",
+    "gpus": "gpuconf.visible_devices()",
+    "limit": _LIMIT,
+    "memory_limit": _LIMIT,
+    "memory_stats": "gpuconf.memory.stats()",
+    "set_limit": _LIMIT,
+    "set_memory_limit": _LIMIT,
+}
+
+
+def elsewhere(module: str, name: str) -> str:
+    """Return where gpuconf has what is missed in ``gpuconf`` or ``gpuconf.config``. Return "" if nothing has that name."""
+    if module == "gpuconf" and name in _MEANT:
+        return f"use {_MEANT[name]}"
+    if module not in ("gpuconf", "gpuconf.config") or name.startswith("_"):
+        return ""
+    for path in ("config", "config.experimental"):
+        if f"gpuconf.{path}" != module and name in names().get(path, {}):
+            return f"use gpuconf.{path}.{name}"
+    return ""
+
+
 def _stands_in() -> bool:
     """Whether ``import tensorflow`` finds gpuconf."""
     return any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path)
@@ -82,7 +107,7 @@ def error_for(module: str, name: str, frame: Any = None) -> Exception:
     ``frame`` is the caller of the module's ``__getattr__``. ``from module import name`` replaces an AttributeError with its own
     error, and Python would suggest a name that is only spelled like it.
     """
-    why = reason(module, name)
+    why = reason(module, name) or elsewhere(module, name)
     if not why:
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     if frame is not None and _is_import_from(frame):

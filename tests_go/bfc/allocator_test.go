@@ -516,7 +516,7 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 			text: []string{"not yet reserved 2.00MiB (2097152 bytes)"}},
 		"the device refuses exactly what is left": {limit: 8 * mib, capacity: 2 * mib, growth: true, layout: []uint64{2 * mib}, ask: 6 * mib, cause: bfc.DeviceFull},
 		"the device is full": {limit: 64 * mib, capacity: 8 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, ask: 3 * mib, cause: bfc.DeviceFull,
-			text: []string{"the limit allows it, but the device refused (the device is full"}},
+			text: []string{"the limit was not reached, but the GPU refused (the device is full"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

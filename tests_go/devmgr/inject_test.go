@@ -27,7 +27,7 @@ func TestAnInjectedFailure(t *testing.T) {
 	require.Equal(t, uint64(3), m.CountedAllocations())
 	_, err = m.AllocateOn(1, -1, gpu.StreamNull, 3*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
-	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on /job:localhost/replica:0/task:0/device:GPU:2 by allocator GPU_2_bfc: "+
+	require.Equal(t, "OOM when allocating 3.00MiB (3145728 bytes) on GPU:2: "+
 		"out of memory, an injected failure, which a test requested.\n"+
 		"  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB (8388608 bytes), "+
 		"largest free block 8.00MiB (8387584 bytes)\n"+

@@ -155,7 +155,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		block := allocate(t, m, 0, 40*mib)
 		_, err := m.Allocate(1, 30*mib)
 		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit allows it, but the device refused")
+		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("one GPU of two, hidden by its limits", func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
 		_, err := m.Allocate(0, 20*mib)
 		requireCode(t, status.ResourceExhausted, err)
-		require.ErrorContains(t, err, "the limit allows it, but the device refused")
+		require.ErrorContains(t, err, "the limit was not reached, but the GPU refused")
 		require.NoError(t, m.Free(block.Addr))
 	})
 	t.Run("no managed memory", func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
 	_, err := m.Allocate(0, mib)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
+	require.ErrorContains(t, err, "the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2))")
 	require.ErrorContains(t, err, "Free memory, on this GPU or on the host, which holds what does not fit on the GPU.")
 	var cause *bfc.OutOfMemory
 	require.True(t, errors.As(err, &cause))

@@ -129,7 +129,7 @@ func (b block) free(t require.TestingT) {
 	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }
 
-// unmark splits an encoded error, as _native.py does, and fails on anything that would confuse it.
+// unmark splits an encoded error, as _core/native.py does, and fails on anything that would confuse it.
 func unmark(err error) (kind, text string, complaint string) {
 	parts := strings.Split(err.Error(), "\x1e")
 	if len(parts) != 3 || parts[0] != "" {

@@ -118,6 +118,14 @@ def test_growth_is_true_or_false(growth: Any) -> None:
         gpuconf.configure(growth=growth, libraries=[])
 
 
+@pytest.mark.parametrize(("name", "meant"), [("memory_limit", "limit"), ("memory", "limit"), ("allow_growth", "growth")])
+@pytest.mark.usefixtures("one_gpu")
+def test_other_names_of_its_arguments_are_corrected(name: str, meant: str) -> None:
+    arguments: Any = {name: "6GiB"}
+    with pytest.raises(TypeError, match=rf"unexpected keyword argument '{name}'\. Did you mean '{meant}'\?"):
+        gpuconf.configure(**arguments)
+
+
 @pytest.mark.usefixtures("one_gpu")
 def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
     first = gpuconf.configure(limit="1GiB", growth=True, libraries=[])

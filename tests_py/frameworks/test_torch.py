@@ -60,7 +60,7 @@ def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
     )
     assert out.splitlines() == [
         "81 ('OutOfMemoryError', True, 1, 'CUDA out of memory. OOM when allocating 128.00MiB (134217728 bytes) on "
-        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: out of memory, "
+        "GPU:0: out of memory, "
         "the request is larger than the limit.')",
         "[1]",
     ]

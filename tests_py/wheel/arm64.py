@@ -55,16 +55,17 @@ LEFT_OUT = {
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
         frameworks/test_readme.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
-        frameworks/test_torch_simulated.py gpu/test_unattended.py guard test_allocator_benchmarks.py test_c_abi.py
+        frameworks/test_torch_plugin.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
+        test_allocator_benchmarks.py test_c_abi.py
         test_cuda_driver.py test_standalone.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
         test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
-        test_simulated_nccl.py
+        test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
+        test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
         test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",

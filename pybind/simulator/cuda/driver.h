@@ -225,6 +225,7 @@ struct machine {
 	struct budget *shared; /* the file that it shares its cards in; NULL: it has them alone */
 	char *shared_path;     /* the option */
 	int opened;            /* by the private entry; 0: the process's own machine */
+	int kept;              /* gpuconf_simulator_keep */
 	char trouble[4600];    /* why it could not be opened */
 	const struct simulator_card *cards; /* NULL: FAKECUDA_GPUS says; a GPU's is at its physical place */
 	int card_count;

@@ -80,7 +80,28 @@ static void free_machine(struct machine *machine) {
 	free(machine);
 }
 
+/*
+ * A program that has started on the process's machine, such as PyTorch, keeps its contexts and addresses until the process ends. So this machine
+ * stays when the core closes it, and is the one that the core gets when it opens the same cards again. It is not open to other cards then.
+ */
+static struct machine *kept;
+
+EXPORT void gpuconf_simulator_keep(void) {
+	pthread_mutex_lock(&opened_lock);
+	kept = __atomic_load_n(&of_process, __ATOMIC_SEQ_CST);
+	kept->kept = 1;
+	pthread_mutex_unlock(&opened_lock);
+}
+
+static int is_same(const struct machine *machine, const struct simulator_card *cards, int count, const struct simulator_options *options) {
+	const char *path = machine->shared_path, *wanted = options->shared_cards;
+	return machine->card_count == count && memcmp(machine->cards, cards, (size_t)count * sizeof *cards) == 0 &&
+	       (path == NULL || wanted == NULL ? path == wanted : strcmp(path, wanted) == 0);
+}
+
 static void close_machine(struct machine *machine) {
+	if (machine->kept)
+		return;
 	struct machine *expected = machine, *before = bind_machine(machine);
 	__atomic_compare_exchange_n(&of_process, &expected, &own, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	enter_machine();
@@ -101,6 +122,16 @@ static void close_machine(struct machine *machine) {
 static struct machine *open_machine(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room) {
 	if (count < 0 || count > MAX_GPUS) {
 		snprintf(complaint, room, "cannot simulate %d GPUs; a machine has at most %d", count, MAX_GPUS);
+		return NULL;
+	}
+	pthread_mutex_lock(&opened_lock);
+	struct machine *before_it = options->of_process ? kept : NULL;
+	pthread_mutex_unlock(&opened_lock);
+	if (before_it != NULL) {
+		if (is_same(before_it, cards, count, options))
+			return before_it;
+		snprintf(complaint, room, "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the process "
+		                          "ends: simulate these in another process");
 		return NULL;
 	}
 	struct machine *machine = calloc(1, sizeof *machine);

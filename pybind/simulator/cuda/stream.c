@@ -12,6 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* How many pieces of work all queues hold. Python computes at once what a card's stream would later, and reads without a call whether it has to wait. */
+static uint32_t queued;
+
+EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
+
 struct stream *all_streams(void) { return m->streams; }
 
 struct stream *make_stream(struct context *context, int blocking, int priority) {
@@ -184,6 +189,7 @@ static void drop_head(struct stream *stream) {
 		drop_body(gone->work.body);
 	free(gone->after);
 	free(gone);
+	__atomic_sub_fetch(&queued, 1, __ATOMIC_RELEASE);
 }
 
 static void run_head(struct stream *stream) {
@@ -320,6 +326,7 @@ static uint64_t enqueue_after(struct stream *stream, struct work work, struct ma
 	}
 	*stream->tail = piece;
 	stream->tail = &piece->next;
+	__atomic_add_fetch(&queued, 1, __ATOMIC_RELEASE);
 	if (!stream->worker)
 		start_worker(stream);
 	return piece->seq;

@@ -31,6 +31,7 @@ struct batch {
 };
 
 static uint64_t limit = UINT64_MAX;
+static void (*captured)(void *batch);
 static __thread unsigned depth;
 static __thread struct batch *group;
 
@@ -194,7 +195,15 @@ static void run(void *argument) {
 	drop(batch);
 }
 
+EXPORT void gpuconf_runtime_collective(void *batch) { run(batch); }
+
+EXPORT void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch)) { __atomic_store_n(&captured, callback, __ATOMIC_RELEASE); }
+
+/* A node of the graph without an effect, if the one who computes the graph's other operations does this work in its turn. */
+static void nothing(void *unused) { (void)unused; }
+
 static int submit(struct batch *batch) {
+	void (*tell)(void *) = NULL;
 	struct nccl_comm *comm = batch->comm;
 	void *before = NULL;
 	cuCtxGetCurrent(&before);
@@ -203,13 +212,16 @@ static int submit(struct batch *batch) {
 	if (result == SUCCESS) {
 		pthread_mutex_lock(&comm->lock);
 		batch->turn = batch->captured ? 0 : comm->issued + 1;
-		result = cuLaunchHostFunc(batch->stream, run, batch);
+		tell = batch->captured ? __atomic_load_n(&captured, __ATOMIC_ACQUIRE) : NULL;
+		result = cuLaunchHostFunc(batch->stream, tell != NULL ? nothing : run, batch);
 		comm->issued += result == SUCCESS && !batch->captured;
 		pthread_mutex_unlock(&comm->lock);
 	}
 	cuCtxSetCurrent(before);
 	if (result != SUCCESS)
 		drop(batch);
+	else if (tell != NULL)
+		tell(batch);
 	return result == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA;
 }
 

@@ -31,6 +31,8 @@ EXPORT void gpuconf_runtime_mark(int on) { marks += on > 0 ? 1 : -1; }
 
 EXPORT void *gpuconf_runtime_mark_address(void) { return &marks; }
 
+EXPORT const void *gpuconf_runtime_queued_address(void) { return gpuconf_simulator_queued(); }
+
 EXPORT uint64_t gpuconf_runtime_unmarked(void) { return __atomic_load_n(&all, __ATOMIC_RELAXED); }
 
 EXPORT int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room, uint64_t *count) {

@@ -11,6 +11,9 @@ void gpuconf_runtime_mark(int on);
 /* The address of this thread's count of such parts, an int. */
 void *gpuconf_runtime_mark_address(void);
 
+/* The address of the count of pieces of work in the queues of all streams, a uint32_t. */
+const void *gpuconf_runtime_queued_address(void);
+
 /* How many launches and library calls computed nothing although their thread was not marked. */
 uint64_t gpuconf_runtime_unmarked(void);
 
@@ -29,6 +32,13 @@ void gpuconf_runtime_strict(int on);
  */
 void gpuconf_runtime_on_graph_launch(void (*callback)(void *executable));
 
+/*
+ * Is called for each group of NCCL's operations under capture, with what gpuconf_runtime_collective takes to do it, whenever the graph's other
+ * operations are computed. NULL: the graph does it when it is launched.
+ */
+void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch));
+void gpuconf_runtime_collective(void *batch);
+
 int marked(void);
 
 /* Counts a function, whose name stays, unless the thread is marked. Returns NOT_SUPPORTED if that is an error. */
@@ -39,5 +49,6 @@ const char *counted_name(const char *text);
 
 /* The driver's: calls a function before each launch, outside its lock; another value than 0 is the launch's result. */
 void gpuconf_simulator_on_launch(int (*hook)(const char *kernel));
+const uint32_t *gpuconf_simulator_queued(void);
 
 #endif

@@ -33,6 +33,7 @@ def library() -> ctypes.CDLL:
     opened.gpuconf_free.restype = None
     opened.gpuconf_record_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
     opened.gpuconf_logical_stream.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+    opened.gpuconf_torch_seen.restype = ctypes.c_uint64
     opened.gpuconf_last_error.restype = ctypes.c_char_p
     return opened
 
@@ -77,6 +78,17 @@ def redirect_torch() -> None:
     """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises if this PyTorch cannot be routed."""
     if not library().gpuconf_torch_redirect():
         raise failure()
+
+
+def count_torch(on: bool) -> None:
+    """Count the allocations of PyTorch's own allocator, or no longer, for `injected`. Raises if this PyTorch does not let us."""
+    if not library().gpuconf_torch_count(int(on)):
+        raise failure()
+
+
+def torch_allocations_seen() -> int:
+    """Return how often PyTorch has called the function that counts."""
+    return int(library().gpuconf_torch_seen())
 
 
 def record_stream(ptr: int, stream: int) -> None:

@@ -32,6 +32,8 @@ _runtime: Any = None  # the library of functions
 _values = ""  # what was chosen last; "" stands for the variable's choice
 _strict = False
 _started_on = ""  # the machine that PyTorch has started on
+_of_environment = False  # whether that is the machine of GPUCONF_SIMULATE, which stays if a simulation ends
+starts_only_on: str | None = None  # the machine without which PyTorch must not start, while a test of the pytest plugin has its own
 
 
 def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None:
@@ -94,7 +96,7 @@ def check(values: str, name: str) -> str:
 
 def refuse_another_machine(spec: str) -> None:
     """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
-    if not _started_on or spec == _started_on:
+    if not _started_on or spec == _started_on or (not spec and _of_environment):
         return
     change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
     raise errors.FailedPreconditionError(
@@ -110,13 +112,20 @@ def libraries_of(folder: str) -> list[str]:
 def _before() -> None:
     import importlib.util
 
-    global _started_on
+    global _started_on, _of_environment
     machine = runtime.simulated()
+    if starts_only_on is not None and machine != starts_only_on:
+        import_hook.before_import("torch", _before)
+        raise errors.FailedPreconditionError(
+            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_sim, in the test's "
+            f'module, or mark the test: @pytest.mark.gpu_process("{machine}") runs it in a process of its own'
+        )
     if not machine:
         return
     spec = importlib.util.find_spec("torch")
     folder = os.path.join(os.path.dirname(spec.origin), "lib") if spec is not None and spec.origin else ""
     if os.path.exists(os.path.join(folder, "libtorch_cuda.so")):
+        _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
         _load(folder)
         _started_on = machine
@@ -150,6 +159,8 @@ def _load(folder: str) -> None:
         imported.update(filter(IMPORTED.fullmatch, symbols))
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
         _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
+    # PyTorch keeps contexts and addresses, so no reset may close the machine.
+    ctypes.CDLL(os.path.join(here, "libcuda.so.1")).gpuconf_simulator_keep()
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library

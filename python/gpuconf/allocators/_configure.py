@@ -15,7 +15,7 @@ from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import refuse_in_child
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NoReturn
 
 Limit = int | str | None
 
@@ -54,6 +54,7 @@ def configure(
     libraries: str | Iterable[str] | Mapping[str, str] = "auto",
     *,
     missing_ok: bool = False,
+    **unknown: NoReturn,
 ) -> Configuration:
     """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
@@ -84,6 +85,7 @@ def configure(
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
     """
     refuse_in_child()  # before the imports
+    _refuse_unknown(unknown)
     from ..config import _frameworks, get_visible_devices
 
     modes = not_too_late(libraries)
@@ -105,6 +107,16 @@ def configure(
     routes.update({name: _frameworks.pass_on(name) for name in modes if name in _FOLLOWERS})
     holding, notes = _in_force(gpus, limits)
     return Configuration(holding, growth, routes, notes)
+
+
+# What the command line, the environment, TensorFlow and other tools call it.
+_MEANT = {"memory": "limit", "memory_limit": "limit", "limits": "limit", "allow_growth": "growth", "memory_growth": "growth"}
+
+
+def _refuse_unknown(unknown: Mapping[str, object]) -> None:
+    for name in unknown:
+        meant = f". Did you mean {_MEANT[name]!r}?" if name in _MEANT else ": it has limit, growth, libraries and missing_ok"
+        raise errors.InvalidTypeError(f"configure() got an unexpected keyword argument {name!r}{meant}")
 
 
 def checked_libraries(libraries: Any) -> dict[str, str]:

@@ -102,7 +102,8 @@ class _Parser(argparse.ArgumentParser):
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
                 action.choices[getattr(options, action.dest)].refuse(options, unknown)
-        guess = did_you_mean(unknown[0].partition("=")[0], self._option_string_actions) if unknown[0].startswith("-") else ""
+        option = unknown[0].partition("=")[0]
+        guess = _meant(self.prog, option) or (did_you_mean(option, self._option_string_actions) if option.startswith("-") else "")
         self.error(f"unrecognized arguments: {' '.join(unknown)}{guess}")
 
 
@@ -148,6 +149,22 @@ class _OneCommand:
         """Make the command's parser. ``help`` is its line in the list of commands, which is not shown here."""
         self.parser = _Parser(prog=f"gpuconf {name}", **settings)
         return self.parser
+
+
+# What people write, by command, and what they mean by it: words of other tools, which are not spelled like gpuconf's.
+_MEANT = {
+    "--limit": {"gpuconf run": "--memory", "gpuconf lease": "--memory", "gpuconf env": "--memory"},
+    "--memory": {"gpuconf plan": "--limit"},
+    "--once": {"gpuconf top": "--iterations 1"},
+    "--watch": {"gpuconf ps": "gpuconf top", "gpuconf stats": "gpuconf top"},
+    "--num-gpus": {"gpuconf run": "--gpus", "gpuconf lease": "--gpus", "gpuconf env": "--gpus"},
+}
+
+
+def _meant(command: str, option: str) -> str:
+    """Return a question for an option of other tools, or an empty text."""
+    meant = _MEANT.get(option, {}).get(command)
+    return f" Did you mean {meant}?" if meant else ""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

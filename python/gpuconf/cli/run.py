@@ -16,6 +16,7 @@ from .._typing import Any
 from .execute import become
 from .exits import EMPTY, UsageError
 from .guard_modes import MODES
+from .late_options import note_late_options
 from .output import FILES, example
 from .requested import add_request, share_simulated, simulated_here
 
@@ -90,6 +91,7 @@ def _run(options: argparse.Namespace) -> int:
     leases = options.memory is not None or options.gpus is not None
     _check_combinations(options, leases)
     own = _own_variables(options, words)
+    note_late_options(words)
     if leases:
         from . import leased
 

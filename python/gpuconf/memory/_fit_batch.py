@@ -295,7 +295,7 @@ def _totals(number: int) -> tuple[int, int]:
     return told["allocs"], told["allocated_bytes"]
 
 
-_REFUSED = r"OOM when allocating \S+ \((\d+) bytes\) on (\S+)"
+_REFUSED = r"OOM when allocating \S+ \((\d+) bytes\) on (\S+?):? "
 _IN_USE = r"in use \S+ \((\d+) bytes\)"
 _TORCHS = r"Tried to allocate (\d+(?:\.\d+)?) (bytes|KiB|MiB|GiB)"
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -309,7 +309,7 @@ def _with_refused(uses: tuple[Use, ...], text: str, numbers: list[int]) -> tuple
     if ours is None and theirs is None:
         return uses
     if ours is not None:
-        at = next((i for i, number in enumerate(numbers) if ours[2].endswith(runtime.logical_gpu(number).name)), None)
+        at = next((i for i, number in enumerate(numbers) if runtime.logical_gpu(number).name.endswith(f":{ours[2]}")), None)
         refused = int(ours[1])
         in_use = re.search(_IN_USE, text)
     else:

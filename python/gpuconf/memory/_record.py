@@ -159,7 +159,7 @@ class Recording(metaclass=Made):
     def stop(self) -> Trace:
         """Stop recording and return the trace. Later calls, from any thread, return the same trace."""
         if self._run is None:
-            raise errors.FailedPreconditionError("this recording was never started")
+            raise errors.FailedPreconditionError("this recording was never started: start it with `with recording:`")
         return self._run.trace()
 
     @property

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -42,6 +43,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
+    "pytest_load_initial_conftests",
     "pytest_report_header",
     "pytest_terminal_summary",
     "pytest_testnodedown",
@@ -64,6 +66,17 @@ def __dir__() -> list[str]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and the keys of the configuration file."""
     add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Simulate GPUs before a conftest may import PyTorch."""
+    if is_plain(early_config):
+        return
+    from ._workers import simulate_if_chosen
+
+    with suppress(pytest.UsageError):  # pytest_configure raises it, too, when --help and the like are known
+        simulate_if_chosen(early_config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -139,7 +152,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> Generator[None, Any,
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Send a worker its GPU and its share of the memory."""
-    from ._workers import cards_of
+    from ._workers import cards_of, show_gpu
 
     if not getattr(node.gateway.spec, "popen", False):
         return  # on another machine
@@ -147,7 +160,9 @@ def pytest_configure_node(node: Any) -> None:
     if cards is not None:
         workers = node.workerinput["workercount"]
         cards.refuse_too_many(workers)
-        node.workerinput["gpuconf"] = cards.place(node.gateway.id, workers)
+        node.workerinput["gpuconf"] = share = cards.place(node.gateway.id, workers)
+        if share is not None:
+            show_gpu(node, share["uuid"])
 
 
 @pytest.hookimpl(optionalhook=True)

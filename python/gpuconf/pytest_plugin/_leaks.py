@@ -14,6 +14,7 @@ from .._core import runtime, stacks
 from .._core.native import loaded
 from .._typing import Any
 from ..memory import _caches, _record, _tracebacks
+from . import _pytorch
 from ._marks import sizes_text
 from ._peaks import Peaks
 
@@ -21,20 +22,27 @@ _MOST_EVENTS = 100_000  # of one test, on each GPU, among which call sites are l
 _MOST_SITES = 3
 _COUNTED_ELSEWHERE = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))  # whose memory need not be gpuconf's
 
+_PYTORCH = "PyTorch"  # its own allocator; "torch" is PyTorch in gpuconf's pools
+
 Sums = dict[Any, "tuple[int, int]"]  # as in planning.difference
 Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
 
 
 def holdings() -> Holdings:
-    """Return what is in use on all logical GPUs. Initializes nothing."""
-    found: Holdings = {}
+    """Return what is in use in gpuconf's pools and PyTorch's allocator on all GPUs. Initializes nothing."""
+    found: Holdings = {(f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)}
     if not loaded() or not runtime.initialized():
         return found
+    segments = "torch" if _pytorch.mode() == "segments" else None  # whose blocks PyTorch counts
     for device in (d for d in runtime.logical_devices("pytest") if d.device_type == "GPU"):
         for row in memory.usage(device.name):
-            if row.live_blocks:
+            if row.live_blocks and row.library != segments:
                 found[device.name, row.library, row.tag] = row.bytes_in_use, row.live_blocks
     return found
+
+
+def _that_a_reset_leaves(held: Holdings) -> Holdings:
+    return {key: found for key, found in held.items() if key[1] == _PYTORCH}
 
 
 def _buffers() -> set[int]:
@@ -67,8 +75,8 @@ def total_bytes(held: Holdings) -> int:
 def line(key: tuple[str, str, str], size: int, blocks: int, sites: list[str]) -> str:
     """Describe memory of one library and tag, and where it was allocated, the most frequent call site first."""
     device, library, tag = key
-    name = device.removeprefix("/device:")
-    text = f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {library} {tag or '(untagged)'}"
+    name, who = device.removeprefix("/device:"), library if library == _PYTORCH else f"{library} {tag or '(untagged)'}"
+    text = f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {who}"
     counted = sorted({site: sites.count(site) for site in sites}.items(), key=lambda one: (-one[1], one[0]))
     places = [site if count == 1 else f"{site} ({count} times)" for site, count in counted[:_MOST_SITES]]
     return f"{text}, allocated at {', '.join(places)}" if places else text
@@ -90,16 +98,17 @@ class Watch:
         self.file = ""  # that the test is in, once a part of it has failed
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
-    def begin(self) -> None:
-        """Note what is in use."""
+    def begin(self, torch_peak: bool) -> None:
+        """Note what is in use. With ``torch_peak``, the peak of PyTorch's own allocator is measured, too."""
         self._noted = {}
         self.call_sites = {}
         self.file = ""
         self._recording = None
+        _pytorch.drop_workspaces()
         self.record()
         self._before, self._generation = holdings(), runtime.current.generation
         self.at_peak = {}
-        self.peaks.begin()
+        self.peaks.begin(torch_peak)
 
     def record(self, machine_is_new: bool = False) -> None:
         """Record call sites from here on, if the run reports memory. A recording of the test's own takes precedence.
@@ -156,7 +165,7 @@ class Watch:
         return {key: held for key, held in leaked.items() if held != (0, 0)}
 
     def _leaked(self) -> Holdings:
-        before = self._before if self._generation == runtime.current.generation else {}
+        before = self._before if self._generation == runtime.current.generation else _that_a_reset_leaves(self._before)
         leaked = _difference(holdings(), before)
         if leaked:
             with warnings.catch_warnings():
@@ -177,10 +186,11 @@ class Watch:
     def fixture_is_set_up(self, fixture: int, before: tuple[int, Holdings, set[int]] | None) -> None:
         """Count what a fixture of a wider scope allocated as expected."""
         now = runtime.current.generation
-        _, held, buffers = before if before is not None and before[0] == now else (now, {}, set())
-        grown = _difference(holdings(), held)
+        since, held, buffers = before if before is not None else (now, {}, set())
+        grown = _difference(holdings(), held if since == now else _that_a_reset_leaves(held))
+        buffers = buffers if since == now else set()
         if now != self._generation:
-            self._before, self._generation = {}, now
+            self._before, self._generation = _that_a_reset_leaves(self._before), now
         self._fixtures[fixture] = now, grown
         self._wide |= _buffers() - buffers
         self._before = _add(self._before, grown)

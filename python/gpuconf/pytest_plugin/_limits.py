@@ -16,6 +16,12 @@ from ._settings import settings
 _MOST_LINES = 10
 
 
+def measures(config: pytest.Config, need: Need | None) -> bool:
+    """Whether the peak of a test matters."""
+    chosen = settings(config)
+    return chosen.report or chosen.peak is not None or (need is not None and (need.baseline or need.peak is not None))
+
+
 def look(item: pytest.Item, report: pytest.TestReport, need: Need | None, watch: Watch) -> None:
     """Fail the teardown of a test whose peak is too high."""
     if not item.stash.get(PASSED, False):

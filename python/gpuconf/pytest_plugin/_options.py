@@ -23,6 +23,8 @@ _NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report", "
 def given(config: pytest.Config, name: str) -> Any:
     """Return the value of an option, else that of the key of the same name."""
     option = config.getoption(f"gpuconf_{name}")
+    if option is None:  # before the first conftest is loaded, pytest has the options here only
+        option = getattr(getattr(config, "known_args_namespace", None), f"gpuconf_{name}", None)
     return option if option is not None else _key(config, "gpuconf" if name == "mode" else f"gpuconf_{name}")
 
 

@@ -8,6 +8,7 @@ import json
 from .. import memory
 from .._core import runtime
 from .._core.native import core, loaded
+from . import _pytorch
 
 
 class Peaks:
@@ -17,11 +18,18 @@ class Peaks:
         self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, bytes in use before
         self._generation = -1
         self._before: dict[int, int] = {}
+        self._torch: _pytorch.Peak | None = None  # of PyTorch's own allocator
+        self._torch_before: dict[int, int] = {}
         self.above: dict[int, int] = {}  # by GPU: the most bytes in use beyond those before
 
-    def begin(self) -> None:
-        """Begin with a test."""
+    def begin(self, torch: bool = False) -> None:
+        """Begin with a test. With ``torch``, what PyTorch's own allocator has in use counts, whose peak is reset then."""
         self.above = {}
+        if torch and self._torch is None:
+            self._torch = _pytorch.Peak()
+        elif not torch and self._torch is not None:
+            self._torch.stop()
+            self._torch = None
         self.go_on()
 
     def go_on(self) -> None:
@@ -30,6 +38,9 @@ class Peaks:
         self._generation = runtime.current.generation
         self._before = _in_use()
         self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, before in self._before.items()]
+        if self._torch is not None:
+            self._torch_before = {ordinal: size for ordinal, (size, _) in _pytorch.in_use().items()}
+            self._torch.start()
 
     def read(self) -> None:
         """Update ``above`` with what has happened so far."""
@@ -38,6 +49,10 @@ class Peaks:
             self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, _, before in self._open]
         else:  # the pools are younger than the test
             found, self._before = _of_pools(), {}
+        if self._torch is not None:
+            for ordinal, size in self._torch.read().items():
+                number = _pytorch.number_of(ordinal)
+                found[number] = found.get(number, 0) + size - self._torch_before.get(ordinal, 0)
         for number, size in found.items():
             self.above[number] = max(self.above.get(number, 0), size)
 

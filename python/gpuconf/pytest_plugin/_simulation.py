@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from .. import config as tf_config
 from .. import errors, memory
-from .._core import abi, runtime
+from .._core import abi, runtime, simulated_torch
 from .._core.native import loaded
 from ..machine import simulate as machine
 from . import _failing, _leaks, _walk, _workers
@@ -31,13 +32,18 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         failure = _failing.of_run(config)
         if failure is not None:
             failure.settle()
+        if not entered:
+            simulated_torch.starts_only_on = os.environ.get("GPUCONF_SIMULATE")
         try:
             simulation = machine.simulate_buffers(spec)
+        except errors.FailedPreconditionError as error:
+            raise (_for_a_process(error, spec) if simulated_torch.runs() else error).with_traceback(None) from None
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
-        # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.
+        # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts. PyTorch
+        # keeps the GPUs that it has.
         runtime.other_machines_masks.difference_update(masks)
-        if spec is not None:
+        if spec is not None and not simulated_torch.runs():
             runtime.other_machines_masks.update(masks)
         if not entered:
             entered.append(simulation.__enter__())
@@ -50,6 +56,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         return simulation
 
     yield simulate
+    simulated_torch.starts_only_on = None
     runtime.other_machines_masks.difference_update(masks)
     failure = _failing.of_run(config)
     if failure is not None:
@@ -58,6 +65,13 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         _clean(config, True)
         entered[0].__exit__(None, None, None)
         _workers.share_was_dropped(config)
+
+
+def _for_a_process(error: errors.GpuconfError, spec: str | None) -> errors.GpuconfError:
+    """Add what the test can do instead to the refusal of a machine on which PyTorch has not started."""
+    why, _, instead = str(error).rpartition(". ")
+    mark = f"@pytest.mark.gpu_process({spec!r})"
+    return type(error)(f"{why}. {mark} runs a test in a process of its own, on this machine" if spec else f"{why}. {instead}")
 
 
 def _clean(config: pytest.Config, ours: bool) -> None:

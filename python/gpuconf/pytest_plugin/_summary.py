@@ -18,8 +18,19 @@ def header(config: pytest.Config) -> str | None:
     """Return the line of the header; None if nothing was chosen."""
     chosen = settings(config)
     if chosen.mode == "sim":
-        return f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')}"
+        return f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')} ({_page()} says what differs from a card)"
     return f"gpuconf: GPUs are {chosen.mode}" if chosen.mode in ("required", "off") else None
+
+
+def _page() -> str:
+    """Return the address of the page about simulated GPUs: on the site, if the package names it."""
+    import importlib.metadata
+
+    for each in importlib.metadata.metadata("gpuconf").get_all("Project-URL") or []:
+        name, _, address = each.partition(", ")
+        if name == "Documentation":
+            return f"{address.rstrip('/')}/simulation.html"
+    return "docs/simulation.md"
 
 
 def summarize(reporter: Any, config: pytest.Config) -> None:

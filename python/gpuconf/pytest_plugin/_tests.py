@@ -11,7 +11,7 @@ import pytest
 from .. import errors
 from .._core.native import loaded
 from .._typing import Any
-from . import _baselines, _devices, _leaks, _limits, _workers
+from . import _baselines, _devices, _leaks, _limits, _pytorch, _workers
 from ._failing import PASSED
 from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
 from ._settings import settings
@@ -31,11 +31,11 @@ class Tests:
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Note what is in use, check the marks, and wait for the GPU's lock, before the test's fixtures are set up."""
         self._begun = item
-        _leaks.watch_of(item.config).begin()
         try:
             need, wrong = need_of(item), ""
         except MarkError as error:
             need, wrong = None, str(error)
+        _leaks.watch_of(item.config).begin(_limits.measures(item.config, need))
         if wrong:  # outside of the handler, so that the report is this line only
             pytest.fail(wrong, pytrace=False)
         if need is None:
@@ -56,7 +56,7 @@ class Tests:
         watch = _leaks.watch_of(item.config)
         if self._begun is not item:
             self._begun = item
-            watch.begin()
+            watch.begin(_limits.measures(item.config, _need(item)))
         watch.record()  # if a fixture listed the devices
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -83,7 +83,7 @@ class Tests:
             _leaks.watch_of(item.config).file = str(item.path)
         if call.when == "call":
             item.stash[PASSED] = report.passed
-        if call.when == "teardown" and loaded():
+        if call.when == "teardown" and (loaded() or _pytorch.in_use()):
             _look(item, report)
         return report
 
@@ -145,16 +145,20 @@ def _is_our_error(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     return isinstance(excinfo.value, errors.GpuconfError)
 
 
+def _need(item: pytest.Item) -> Need | None:
+    try:
+        return need_of(item)
+    except MarkError:
+        return None  # which the setup has reported
+
+
 def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     """Compare what is in use after a test with what was before."""
     watch = _leaks.watch_of(item.config)
     leaked = watch.end()
     if settings(item.config).report and watch.peaks.most:
         _set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
-    try:
-        need = need_of(item)
-    except MarkError:
-        need = None
+    need = _need(item)
     if leaked:
         _report(item, report, leaked, need)
     if not item.stash.get(STEP, 0):

@@ -150,19 +150,41 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         return
     spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
+    from .._core import simulated_torch
     from ..machine.simulate import simulate_buffers
     from ..sharing._simulated_cards import of_program
 
     try:
-        simulate_buffers(spec)
-        shared = of_program(spec)
-        simulate_buffers(None)
+        spec = simulate_buffers(spec).spec
+        shared = None if _is_shared(spec) else of_program(spec)
+        if not simulated_torch.runs():
+            simulate_buffers(None)
     except (errors.InvalidArgumentError, errors.FailedPreconditionError, errors.UnavailableError) as error:
         raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
+    try:
+        simulated_torch.choose(None, None)
+    except errors.InvalidArgumentError as error:
+        raise pytest.UsageError(str(error)) from None
+    except errors.FailedPreconditionError:
+        raise pytest.UsageError(
+            f"--gpuconf=sim: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin or by what starts "
+            f"pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} -m pytest"
+        ) from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}
     config.stash[_SHARED] = shared
     config.stash[_BEFORE] = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
+
+
+def _is_shared(spec: str) -> bool:
+    """Whether this process has the cards of its parent, of which it may see a part: it is a worker, say."""
+    from .. import errors
+    from ..sharing._simulated_cards import current
+
+    try:
+        return os.environ.get("GPUCONF_SIMULATE") == spec and current() is not None
+    except errors.UnavailableError:
+        return False  # the job has ended
 
 
 def stop_simulating(config: pytest.Config) -> None:
@@ -178,6 +200,11 @@ def stop_simulating(config: pytest.Config) -> None:
     shared = config.stash[_SHARED]
     if shared is not None:
         shared.close()
+
+
+def show_gpu(node: Any, uuid: str) -> None:
+    """Let a worker see its GPU alone before it loads its first conftest, which may use CUDA."""
+    node.gateway.remote_exec(f"import os; os.environ['CUDA_VISIBLE_DEVICES'] = {uuid!r}").waitclose()
 
 
 # The worker's side

@@ -9,7 +9,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import graphs, kernels, moves, notice, numbers, small, sparse, unmarked
+from . import graphs, kernels, moves, notice, numbers, queues, small, sparse, unmarked
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -66,6 +66,7 @@ _SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
 def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
     unmarked.install(library, strict=strict)
+    queues.install(library)
     notice.install(machine, values)
     graphs.install()
     if values == "none":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import errors, generators, graphs, moves, numbers, small
+from . import errors, generators, graphs, moves, numbers, queues, small
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -146,6 +146,8 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
+            if queues.left.value:
+                queues.wait(args, named)
             source = draw(args, named) if is_random else None
             if fills and graphs.capturing():
                 # As a node of the graph it would run before the replay computes what reads the tensor.
@@ -188,6 +190,8 @@ def alone(operator: Operator) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
+            if queues.left.value:
+                queues.wait(args, named)
             source = draw(args, named) if operator.random else None
             outs = [named[name] for name in operator.out_names]
             cpu_named = named_on_cpu(named)
@@ -224,6 +228,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
+            if queues.left.value:
+                queues.wait(to, source)
             if graphs.capturing():
                 target, values = arguments_on_cpu(to), arguments_on_cpu(source)
                 graphs.record(lambda _seed: target.copy_(values))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from .._typing import Any
-from . import moves, numbers
+from . import moves, numbers, queues
 from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
 from .thread import state
 
@@ -77,6 +77,8 @@ def computing(overload: Any) -> Kernel:
         state.inside = True
         state.mark.value += 1
         try:
+            if queues.left.value:
+                queues.wait(args, named)
             cpu_args, cpu_named = arguments_on_cpu(numbers.as_tensors(args, tensors)), named_on_cpu(named)
             computed = overload(*cpu_args, **cpu_named)
             if not written:

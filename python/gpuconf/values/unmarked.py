@@ -31,7 +31,10 @@ def install(library: Any, *, strict: bool) -> None:
 
 
 def _note(name: bytes) -> None:
-    frame = sys._getframe(1)
+    try:
+        frame = sys._getframe(1)
+    except ValueError:
+        return  # a thread of C++
     while frame.f_back is not None and "/torch/" in frame.f_code.co_filename:
         frame = frame.f_back
     _lines.setdefault(name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization by cuDNN and across processes, and RMS normalization."""
+"""Batch normalization by cuDNN and across processes, and backward passes of other normalizations."""
 
 from __future__ import annotations
 
@@ -41,8 +41,13 @@ def cudnn_batch_norm_backward(
 ) -> Any:
     """``aten::cudnn_batch_norm_backward``, which PyTorch only calls of a training step."""
     grad = grad.to(x.dtype)
-    mask = [True, True, True]
-    return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, mask)
+    return batch_norm_backward(grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, [True, True, True])
+
+
+def _as_the_cpu_keeps(x: Tensor, weight: Tensor | None, *statistics: Tensor | None) -> list[Tensor | None]:
+    """Return statistics in the type in which the CPU keeps them, unlike CUDA: the input's, unless the weight's is wider."""
+    kind = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
+    return [None if one is None else one.to(kind) for one in statistics]
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -127,6 +132,41 @@ def backward_elemt(
     slope = products / total * invstd * invstd
     centered = (x - _by_channel(mean, x)) * _by_channel(slope, x)
     return ((grad - _by_channel(sums / total, x) - centered) * _by_channel(scale, x)).to(x.dtype)
+
+
+def layer_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    shape: Sequence[int],
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    mask: Sequence[bool],
+) -> Any:
+    """``aten::native_layer_norm_backward``."""
+    mean, rstd = _as_the_cpu_keeps(x, weight, mean, rstd)
+    return _aten.native_layer_norm_backward.default(grad, x, shape, mean, rstd, weight, bias, mask)
+
+
+def group_norm_backward(grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None, *rest: Any) -> Any:
+    """``aten::native_group_norm_backward``."""
+    return _aten.native_group_norm_backward.default(grad, x, *_as_the_cpu_keeps(x, weight, mean, rstd), weight, *rest)
+
+
+def batch_norm_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor | None,
+    invstd: Tensor | None,
+    *rest: Any,
+) -> Any:
+    """``aten::native_batch_norm_backward``."""
+    kept = _as_the_cpu_keeps(x, weight, mean, invstd)
+    return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, *kept, *rest)
 
 
 def rms_norm_backward(

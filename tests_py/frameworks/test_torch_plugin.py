@@ -1,0 +1,208 @@
+"""The pytest plugin with PyTorch on the simulated GPUs of the package: suites with our marks and fixtures, and without any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import no_gpu
+import pytest
+from suites import suite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["suite"]
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+
+HEADER = """
+import pytest, torch
+KEPT = []
+MIB = 1 << 20
+def tensor(mib): return torch.zeros(mib << 20, dtype=torch.uint8, device="cuda")
+"""
+CONFTEST = "import torch\nAVAILABLE = torch.cuda.is_available()\n"  # before pytest_configure
+
+PLAIN = """
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@needs_cuda
+def test_values():
+    assert torch.arange(4.0, device=device).mul(2).tolist() == [0, 2, 4, 6]
+@pytest.mark.parametrize("name", ["cpu", pytest.param("cuda", marks=needs_cuda)])
+def test_trains(name):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 1).to(name)
+    x, optimizer = torch.randn(64, 8).to(name), torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] / 10
+def test_fails(): assert device.type == "cpu"
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two")
+def test_two(): assert torch.zeros(1, device="cuda:1").device.index == 1
+"""
+
+
+def test_a_suite_without_our_marks(suite: Callable[..., Any]) -> None:
+    """What most suites are: no GPU without the option, and two with it."""
+    outcomes = {
+        "test_values": "passed",
+        "test_trains[cpu]": "passed",
+        "test_trains[cuda]": "passed",
+        "test_fails": "failed",
+        "test_two": "passed",
+    }
+    ran = suite(PLAIN, "--gpuconf-sim=2xT4", header=HEADER, conftest=CONFTEST)
+    assert ran.outcomes == outcomes, ran.out + ran.err
+    assert "gpuconf: simulated GPUs: 2xT4 (docs/simulation.md says what differs from a card)" in ran.out
+
+
+OURS = """
+@pytest.mark.gpu(n=2)
+def test_gpus(gpus, gpu):
+    assert len(gpus) == 2
+    assert torch.cuda.device_count() == 2 and "T4" in torch.cuda.get_device_name(1)
+@pytest.mark.gpu(n=3)
+def test_three(gpus): pass
+def test_memory(gpu, gpu_memory):
+    kept = tensor(4)
+    tensor(8)
+    torch.cuda.reset_peak_memory_stats()
+    tensor(1)
+    assert (gpu_memory.start, gpu_memory.peak, gpu_memory.end) == (0, 12 * MIB, 4 * MIB)
+def test_sim(gpu_sim):
+    kept = tensor(1)
+    gpu_sim("2xT4")
+    assert kept.add(1).sum().item() == MIB
+def test_other_machine(gpu_sim): gpu_sim("A100")
+def test_machine_is_as_before(): assert "T4" in torch.cuda.get_device_name()
+@pytest.mark.gpu_leak
+def test_leak(): KEPT.append(tensor(3))
+@pytest.mark.gpu_leak(allow="3MiB")
+def test_allowed(): KEPT.append(tensor(3))
+@pytest.mark.gpu_leak
+def test_no_leak():
+    layer = torch.nn.Linear(100, 100, device="cuda")
+    layer(torch.ones(100, 100, device="cuda")).sum().backward()
+@pytest.mark.gpu_peak("5MiB")
+def test_peak(): tensor(6)
+@pytest.mark.gpu_peak("6MiB")
+def test_peak_within_the_limit():
+    tensor(6)
+    torch.cuda.reset_peak_memory_stats()
+@pytest.mark.gpu_exclusive
+def test_exclusive(gpu): tensor(1)
+def test_full_1():
+    held = torch.empty(14 << 30, dtype=torch.uint8, device="cuda")
+    assert not held.numel()
+def test_full_2(): torch.empty(14 << 30, dtype=torch.uint8, device="cuda")
+"""
+WRONG = {
+    "test_three": "skipped",
+    "test_other_machine": "failed",
+    "test_leak": "error",
+    "test_peak": "error",
+    "test_full_1": "failed",
+}
+
+
+def test_marks_and_fixtures(suite: Callable[..., Any]) -> None:
+    ran = suite(OURS, "--gpuconf-sim=2xT4", header=HEADER, conftest=CONFTEST)
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == WRONG, ran.out + ran.err
+    assert "needs 3 GPUs, and 2 of 2 visible GPUs can serve it" in ran.texts["test_three"]
+    assert "PyTorch runs on simulated GPUs (2xT4)" in ran.texts["test_other_machine"]
+    assert "@pytest.mark.gpu_process('A100') runs a test in a process of its own" in ran.texts["test_other_machine"]
+    assert "cuda:0: 3.00MiB (3145728 bytes) in 1 block of PyTorch" in ran.texts["test_leak"]
+    assert "peak 6.00MiB (6291456 bytes) of GPU memory, and the limit is 5.00MiB" in ran.texts["test_peak"]
+
+
+def test_workers(suite: Callable[..., Any]) -> None:
+    """Each has a card of its own, also where the conftest uses CUDA."""
+    ran = suite(
+        OURS + "def test_card(): assert torch.cuda.device_count() == 1\n",
+        "-p",
+        "xdist",
+        "-n2",
+        "--gpuconf-sim=2xT4",
+        header=HEADER,
+        conftest=CONFTEST,
+    )
+    wrong = {**WRONG, "test_gpus": "skipped"}
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == wrong, ran.out + ran.err
+
+
+FAILING = """
+def test_after(gpu_oom_after):
+    tensor(1)
+    gpu_oom_after(2)
+    kept = [tensor(1)]
+    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory. Tried to allocate 2.00MiB.*an injected failure"):
+        tensor(2)
+    kept.append(tensor(2))
+def test_in_an_operation(gpu_oom_after):
+    a = tensor(1)
+    gpu_oom_after(1)
+    with pytest.raises(torch.OutOfMemoryError): a + a
+def test_in_backward(gpu_oom_after):
+    a = torch.ones(3, device="cuda", requires_grad=True)
+    loss = (a * a).sum()
+    gpu_oom_after(1)
+    with pytest.raises(torch.OutOfMemoryError): loss.backward()
+def test_not_reached(gpu_oom_after): gpu_oom_after(3), tensor(1)
+SEEN = []
+@pytest.mark.gpu_leak
+def test_each(gpu_oom_each):
+    SEEN.append(gpu_oom_each)
+    a = tensor(1)
+    b = a + a
+    assert SEEN in ([1], [1, 2], [1, 2, 3], [1, 2, 3, 0])
+@pytest.mark.gpu_leak
+def test_each_keeps(gpu_oom_each):
+    KEPT.append(tensor(1))
+    try: tensor(1)
+    except torch.OutOfMemoryError: return
+    KEPT.clear()
+def test_pools_count_with_it(gpu, gpu_oom_after):
+    import gpuconf
+    gpu_oom_after(2)
+    tensor(1)
+    with pytest.raises(gpuconf.errors.ResourceExhaustedError): gpuconf.memory.allocate("1MiB")
+"""
+
+
+def test_allocations_that_fail(suite: Callable[..., Any]) -> None:
+    ran = suite(FAILING, "--gpuconf-sim=T4", "-W", "default", header=HEADER)
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {"test_each_keeps": "error"}, (
+        ran.out + ran.err
+    )
+    assert "Allocation 2 of this test was made to fail (injected)" in ran.out
+    assert "gpu_oom_after(3) made no allocation fail: the test made 1 allocation after it" in ran.out
+
+
+def test_torch_that_is_imported_inside_a_test(suite: Callable[..., Any]) -> None:
+    ran = suite(
+        """
+def test_other(gpu_sim):
+    gpu_sim("A100")
+    import torch
+def test_own():
+    import torch
+    assert "T4" in torch.cuda.get_device_name()
+""",
+        "--gpuconf-sim=T4",
+        header="import pytest",
+    )
+    assert ran.outcomes == {"test_other": "failed", "test_own": "passed"}, ran.out + ran.err
+    assert "PyTorch would keep the GPUs that this test simulates (A100-40GB)" in ran.texts["test_other"]
+
+
+def test_torch_that_another_plugin_has_imported(suite: Callable[..., Any]) -> None:
+    ran = suite("def test_it(): pass", "-p", "torch", "--gpuconf-sim=T4", header="")
+    assert ran.code == pytest.ExitCode.USAGE_ERROR
+    assert "--gpuconf=sim: PyTorch was imported before gpuconf's plugin could simulate GPUs" in ran.err + ran.out
+    assert "gpuconf run --simulate T4 -- " in ran.err + ran.out
