@@ -42,7 +42,7 @@ def test_every_kind_of_go_has_its_class() -> None:
 
 @pytest.mark.parametrize(("name", "code"), IN_PYTHON.items())
 def test_what_tensorflow_checks_in_python_is_marked(name: str, code: str) -> None:
-    """gpuconf's own functions raise the same class for both; the TensorFlow-shaped ones raise its built-in class."""
+    """Own functions of gpuconf raise the same class for both; the TensorFlow-shaped ones raise its built-in class."""
     error = errors.from_code(name, "the text")
     assert (type(error), error.code, error.in_python) == (CLASSES[code][0], code, True)
     assert not errors.from_code(code, "the text").in_python
