@@ -254,7 +254,7 @@ def _configuration(world: World) -> None:
     gpuconf.config.get_logical_device_configuration(gpu)
     gpuconf.config.set_soft_device_placement(True)
     gpuconf.visible_devices()
-    with contextlib.suppress(gpuconf.errors.GpuconfError):
+    with contextlib.suppress(RuntimeError, ValueError):
         gpuconf.config.experimental.set_memory_growth(gpu, True)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
+from gpuconf._core.built_in_errors import built_in
 from gpuconf._core.native import by_hand, core
 
 STATUS = Path(__file__).resolve().parent.parent / "gocore" / "status" / "status.go"
@@ -29,11 +30,25 @@ CLASSES = {
     "INTERNAL": (errors.InternalError, RuntimeError),
 }
 
+# Kinds of checks that TensorFlow makes in Python, not in its native code.
+IN_PYTHON = {"VALUE": "INVALID_ARGUMENT", "STATE": "FAILED_PRECONDITION"}
+
 
 def test_every_kind_of_go_has_its_class() -> None:
     names = re.search(r"var names = \[...\]string\{(.*?)\}", STATUS.read_text(), re.S)
     assert names is not None
-    assert set(re.findall(r'"(\w+)"', names[1])) == set(CLASSES)
+    assert set(re.findall(r'"(\w+)"', names[1])) == set(CLASSES) | set(IN_PYTHON)
+
+
+@pytest.mark.parametrize(("name", "code"), IN_PYTHON.items())
+def test_what_tensorflow_checks_in_python_is_marked(name: str, code: str) -> None:
+    """Own functions of gpuconf raise the same class for both; the TensorFlow-shaped ones raise its built-in class."""
+    error = errors.from_code(name, "the text")
+    assert (type(error), error.code, error.in_python) == (CLASSES[code][0], code, True)
+    assert not errors.from_code(code, "the text").in_python
+    plain = built_in(error)
+    assert (type(plain), str(plain)) == (CLASSES[code][1], "the text")
+    assert built_in(errors.from_code(code, "the text")) is None
 
 
 @pytest.mark.parametrize("code", CLASSES)

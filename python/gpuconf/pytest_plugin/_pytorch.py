@@ -17,7 +17,7 @@ _RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 
 def _cuda() -> Any:
     """Return ``torch.cuda`` if PyTorch has used a GPU, with its own allocator."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    cuda = getattr(sys.modules.get("torch"), "__dict__", {}).get("cuda")  # asks no module __getattr__
     if cuda is None or not getattr(cuda, "is_initialized", bool)():
         return None
     return None if mode() == "whole" else cuda
