@@ -4,26 +4,53 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import namedtuple
 from collections.abc import Iterable
 
 from .._core.job import Job
 from .._core.native import core
 from .._core.stacks import call_site
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..memory._trace import HEADER, Trace
 
 # The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes are exact.
 INTERVALS = 1000
 
-# An allocation: its number among the GPU's events, from 0, or -1 if it was live before; seconds since the trace began; its address,
-# and the requested bytes; the number of its holder in History.holders; and its stack.
-Allocation = namedtuple("Allocation", ["event", "time", "address", "requested", "holder", "stack"])
-# A live block: bytes as in PlanUsage, and its allocation.
-Block = namedtuple("Block", ["address", "nbytes", "allocation"])
-# A moment: seconds since the trace began, the event, and the bytes of each holder.
-Moment = namedtuple("Moment", ["time", "event", "in_use"])
-Site = namedtuple("Site", ["stack", "count", "total", "peak_bytes", "peak_blocks"])
+
+class Allocation(NamedTuple):
+    """An allocation."""
+
+    event: int  # its number among the GPU's events, from 0; -1 if it was live before
+    time: float  # seconds since the trace began
+    address: int
+    requested: int  # bytes
+    holder: int  # its number in History.holders
+    stack: tuple[Any, ...]  # as in TraceEvent
+
+
+class Block(NamedTuple):
+    """A live block."""
+
+    address: int
+    nbytes: int  # as in PlanUsage
+    allocation: Allocation
+
+
+class Moment(NamedTuple):
+    """A point of the time axis."""
+
+    time: float  # seconds since the trace began
+    event: int
+    in_use: list[int]  # the bytes of each holder
+
+
+class Site(NamedTuple):
+    """The allocations of one line of code."""
+
+    stack: tuple[Any, ...]  # as in TraceEvent
+    count: int  # type: ignore[assignment]  # of its allocations
+    total: int  # their bytes
+    peak_bytes: int  # live at the peak
+    peak_blocks: int
 
 
 class History:
