@@ -84,7 +84,7 @@ class ClusterMemory(Table):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterMemory) and self.rows == other.rows
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     @property
     def bytes_in_use(self) -> int:

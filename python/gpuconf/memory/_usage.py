@@ -63,7 +63,7 @@ class MemoryUsage(Table):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryUsage) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def _summary(self) -> str:
         blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"

@@ -67,9 +67,9 @@ class Difference:
 
     def __init__(self, gpu: int, before: Sums, after: Sums) -> None:
         self.gpu = gpu
-        self.bytes_before = sum(size for size, _ in before.values())
-        self.bytes_after = sum(size for size, _ in after.values())
-        self.changes = _changes(before, after)  # those that grew most first, those that shrank most last
+        self.bytes_before: int = sum(size for size, _ in before.values())
+        self.bytes_after: int = sum(size for size, _ in after.values())
+        self.changes: list[Change] = _changes(before, after)  # those that grew most first, those that shrank most last
 
     @property
     def bytes_grown(self) -> int:

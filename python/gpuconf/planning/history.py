@@ -63,11 +63,11 @@ class History:
 
     def __init__(self, fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Any, ...]]) -> None:
         self.gpu: int = fields["gpu"]
-        self.holders = [holders[number] for number in fields["holders"]]
-        self.moments = [_moment(each) for each in fields["moments"]]
-        self.peak = _moment(fields["peak"])
+        self.holders: list[tuple[str, str]] = [holders[number] for number in fields["holders"]]
+        self.moments: list[Moment] = [_moment(each) for each in fields["moments"]]
+        self.peak: Moment = _moment(fields["peak"])
         self.failed: int = fields["num_failures"]
-        self.failures = [_allocation(each, stacks) for each in fields["failures"]]
+        self.failures: list[Allocation] = [_allocation(each, stacks) for each in fields["failures"]]
         self.segments: list[tuple[int, int]] = [(start, nbytes) for start, nbytes in fields["segments"]]
         self.blocks: list[Block] = []
         at_peak: dict[int, tuple[int, int]] = {}  # stack: bytes, blocks
@@ -76,7 +76,7 @@ class History:
             self.blocks.append(Block(each["address"], size, _allocation(each, stacks)))
             nbytes, count = at_peak.get(each["stack"], (0, 0))
             at_peak[each["stack"]] = nbytes + size, count + 1
-        self.sites = _by_line(
+        self.sites: list[Site] = _by_line(
             (stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0))) for s in fields["sites"]
         )
 

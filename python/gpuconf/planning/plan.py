@@ -134,14 +134,14 @@ class Plan(metaclass=Made):
         self.limit: int | None = fields["limit"] or None
         self.gpu: str | None = fields["gpu"] or None
         self.gpu_memory: int | None = fields["memory"] or None
-        self.events = len(trace)
-        self.lost = trace.lost
+        self.events: int = len(trace)
+        self.lost: int = trace.lost
         self._open_ended = trace._open_ended
         self._recorded: list[Any] = trace._recorded
         self._incomplete = trace._incomplete
-        self.out_of_memory = _failed(trace)
-        self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
-        self.results = tuple(map(_result, fields["results"] or ()))
+        self.out_of_memory: tuple[OutOfMemory, ...] = _failed(trace)
+        self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
+        self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
 
     @property
