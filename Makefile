@@ -174,6 +174,14 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
 	$(BIN)/python tests_py/wheel/reproducible.py
 
+# Its type checker needs Node.js, which comes along: 280 MB together, so that only who runs this has it.
+PYRIGHT := basedpyright==1.40.2
+
+.PHONY: check-types
+check-types: $(VENV)/dev ## check that a type checker knows the types of at least 99 % of the names (downloads pyright)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PYRIGHT)
+	$(BIN)/python tests_py/wheel/known_types.py
+
 # Its checks of workflow files; go run downloads it, and go.sum of the module proxy has its hash.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import namedtuple
 from collections.abc import Sequence, Set
 
+from .._typing import NamedTuple
 from ._proc import inner_pid
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -21,10 +21,8 @@ WITNESS = "signal-witness"  # the whole command line of cli/witness.py's process
 QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/cuda/elsewhere_cgo.go's process
 
 
-class Found(namedtuple("Found", ["pid", "command", "why", "uses_gpu"])):
+class Found(NamedTuple):
     """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
-
-    __slots__ = ()
 
     pid: int
     command: str

@@ -41,22 +41,22 @@ class Operator:
 
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
-        self.name = overload.name()
-        self.is_foreign = not self.name.startswith("aten::")
-        self.original = original
-        self.compute = compute or overload._handle.redispatch_boxed
+        self.name: str = overload.name()
+        self.is_foreign: bool = not self.name.startswith("aten::")
+        self.original: Any = original
+        self.compute: Kernel = compute or overload._handle.redispatch_boxed
         # Of each result, whether it is an argument that the operator wrote to.
-        self.aliased = [one.alias_info is not None for one in schema.returns]
-        self.returns = len(self.aliased)
-        self.takes_generator = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
+        self.aliased: list[bool] = [one.alias_info is not None for one in schema.returns]
+        self.returns: int = len(self.aliased)
+        self.takes_generator: bool = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
         # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
-        self.advances = self.takes_generator or "dropout" in self.name
-        self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
-        self.written = [
+        self.advances: bool = self.takes_generator or "dropout" in self.name
+        self.random: bool = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
+        self.written: list[tuple[int, str]] = [
             (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
         ]
-        self.tensors = tensor_places(overload)
-        self.out_names = [one.name for one in schema.arguments if one.is_out]
+        self.tensors: tuple[int, ...] = tensor_places(overload)
+        self.out_names: list[str] = [one.name for one in schema.arguments if one.is_out]
 
 
 def tensor_places(overload: Any) -> tuple[int, ...]:
