@@ -57,9 +57,9 @@ def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
 def past_the_guard_below(root: int, seen: dict[tuple[int, str], int]) -> dict[int, str]:
     """Return the command lines of the living processes below a process that use the driver without the guard, by pid.
 
-    ``seen`` is for the next call, by process and program: GUARDED for one that uses the driver with the guard, which is not looked at
-    again; for one without the driver, the pages of its address space. Its list of mappings, which may be long, is read again when
-    they have changed.
+    ``seen`` is for the next call, by process and program: GUARDED for one that uses the driver with the guard, which is not looked
+    at again; for one without the driver, the pages of its address space. Its mappings, which may be many, are read again when that
+    has changed.
     """
     return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid, seen))}
 
