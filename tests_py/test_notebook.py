@@ -66,6 +66,27 @@ def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     assert "<td" in after.html
 
 
+def test_simulate(kernel: Kernel) -> None:
+    cell = kernel.run("%gpu simulate T4,2xL4")
+    assert cell.text.splitlines()[0] == "simulated: T4,2xL4"
+    assert "GPU:2   Tesla T4" in cell.text  # CUDA orders them by speed
+    kernel.run("kept = gpuconf.memory.allocate('1MiB')")
+    assert "cannot change the simulation while device memory is in use" in usage_error(kernel, "%gpu simulate T4")
+    kernel.run("kept.free()")
+    assert "%gpu: simulate needs GPUs, such as 2xT4, or off" in usage_error(kernel, "%gpu simulate")
+    assert "T5" in usage_error(kernel, "%gpu simulate T5")
+    assert (
+        "%gpu simulate 2xT4 simulates some"
+        in kernel.run("import os; os.environ['CUDA_VISIBLE_DEVICES'] = ''\n%gpu simulate T4").text
+    )
+    assert (
+        kernel.run(
+            "del os.environ['CUDA_VISIBLE_DEVICES']; gpuconf.simulate('T4')\n%gpu simulate off\nprint(gpuconf.simulated())"
+        ).status
+        == "ok"
+    )
+
+
 def test_looking_does_not_initialize(kernel: Kernel) -> None:
     for code in ("%gpu", "%gpu watch on", "%gpu help", "%%gpumem\n1", "gpuconf.config.list_physical_devices()", "%gpu watch off"):
         assert kernel.run(code).status == "ok", code
@@ -146,7 +167,7 @@ def test_release(kernel: Kernel) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        ("%gpu bogus", "unknown command 'bogus': use limit, map"),
+        ("%gpu bogus", "unknown command 'bogus': use simulate, limit, map"),
         ("%gpu limit", "limit needs a size"),
         ("%gpu limit 6XiB", "'6XiB' is not a size"),
         ("%gpu limit 0", "at least 1 MiB"),

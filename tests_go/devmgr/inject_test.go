@@ -64,3 +64,19 @@ func TestAFailureIsInjectedBeforeInitialization(t *testing.T) {
 	require.NoError(t, m.Close(true))
 	requireCode(t, status.FailedPrecondition, m.FailAllocation(1))
 }
+
+// Allocations of a library with an allocator of its own count with those of the pools.
+func TestAnInjectedFailureElsewhere(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
+	require.NoError(t, m.CountForeign(8))
+	require.Zero(t, m.CountedAllocations())
+	require.NoError(t, m.FailAllocation(3))
+	require.NoError(t, m.CountForeign(8))
+	_, err := m.Allocate(0, 1000)
+	require.NoError(t, err)
+	err = m.CountForeign(2 * mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test requested", err.Error())
+	require.NoError(t, m.CountForeign(8))
+	require.Equal(t, uint64(3), m.CountedAllocations())
+}

@@ -1,7 +1,11 @@
-"""The notebook for PyTorch users, with PyTorch, in a real kernel on the fake GPU."""
+"""The notebook for PyTorch users, with PyTorch, in a real kernel: on the fake GPU, and without one."""
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import no_gpu
@@ -15,7 +19,7 @@ RUN = f"""
 import nbformat
 from nbclient import NotebookClient
 notebook = nbformat.read({str(NOTEBOOK)!r}, as_version=4)
-NotebookClient(notebook, timeout=100, kernel_name="python3").execute()
+NotebookClient(notebook, timeout=500, kernel_name="python3").execute()
 for cell in notebook.cells:
     for output in cell.get("outputs", []):
         print(output.get("text") or output.get("data", {{}}).get("text/plain") or output.get("evalue"))
@@ -33,3 +37,20 @@ def test_the_notebook_for_pytorch(driver: Path) -> None:
     assert "tracebacks      3  4.00GiB" in out
     assert "fits with " in out
     assert out.rstrip().endswith("GPU:0 0B in use (-1.53GiB, peak 1.53GiB)")
+
+
+def test_the_notebook_without_a_gpu() -> None:
+    """It simulates one, and its model learns."""
+    if no_gpu.torch_folder() is None:
+        pytest.skip("PyTorch with CUDA is not installed")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=False, timeout=600, env=kept)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout
+    assert "NVIDIA A100-SXM4-40GB (simulated)" in out
+    first, *_, last = map(float, re.findall(r"step \d+: loss (.+)", out))
+    assert last < first / 3
+    assert int(re.findall(r"(\d+)% of the points are on the right side", out)[0]) >= 90
+    assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
+    assert "CUDA out of memory." in out
+    assert "fits with " in out

@@ -26,7 +26,7 @@ def suite(any_suite: Callable[..., Any]) -> Callable[..., Any]:
 
 
 HEADER = """
-import pytest, torch
+import ctypes, pytest, torch
 KEPT = []
 MIB = 1 << 20
 def tensor(mib): return torch.zeros(mib << 20, dtype=torch.uint8, device="cuda")
@@ -104,6 +104,11 @@ def test_allowed(): KEPT.append(tensor(3))
 def test_no_leak():
     layer = torch.nn.Linear(100, 100, device="cuda")
     layer(torch.ones(100, 100, device="cuda")).sum().backward()
+@pytest.mark.gpu_leak
+def test_leak_past_the_allocator():
+    tensor(1)
+    at = ctypes.c_uint64()
+    assert ctypes.CDLL("libcuda.so.1").cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(5 * MIB)) == 0
 @pytest.mark.gpu_peak("5MiB")
 def test_peak(): tensor(6)
 @pytest.mark.gpu_peak("6MiB")
@@ -121,6 +126,7 @@ WRONG = {
     "test_three": "skipped",
     "test_other_machine": "failed",
     "test_leak": "error",
+    "test_leak_past_the_allocator": "error",
     "test_peak": "error",
     "test_full_1": "failed",
 }
@@ -133,6 +139,9 @@ def test_marks_and_fixtures(suite: Callable[..., Any]) -> None:
     assert "PyTorch runs on simulated GPUs (2xT4)" in ran.texts["test_other_machine"]
     assert "@pytest.mark.gpu_process('A100') runs a test in a process of its own" in ran.texts["test_other_machine"]
     assert "cuda:0: 3.00MiB (3145728 bytes) in 1 block of PyTorch" in ran.texts["test_leak"]
+    past = ran.texts["test_leak_past_the_allocator"]
+    assert "cuda:0: 5.00MiB (5242880 bytes) from the driver, past PyTorch's allocator" in past
+    assert "in 1 block" not in past
     assert "peak 6.00MiB (6291456 bytes) of GPU memory, and the limit is 5.00MiB" in ran.texts["test_peak"]
 
 

@@ -47,6 +47,10 @@ WHOLE = [
     Suite("click", sdist="click==8.5.1", options=("tests",)),
     Suite("requests", sdist="requests==2.34.2", options=("tests", "-k", "not timeout and not Timeout")),  # which need a network
     Suite("anyio", sdist="anyio==4.16.0", options=("tests", "-k", "not getaddrinfo and not getnameinfo and not interrupt")),
+    Suite("pluggy", sdist="pluggy==1.7.0", options=("testing", "--ignore=testing/benchmark.py")),
+    Suite(
+        "pytest", sdist="pytest==9.2.0", options=tuple(f"testing/{name}" for name in ("test_mark.py", "test_skipping.py", "python"))
+    ),
     Suite("networkx", options=("--pyargs", "networkx.classes", "networkx.utils", "networkx.algorithms.shortest_paths")),
     Suite("numpy", options=("--pyargs", "numpy.lib", "-m", "not slow")),
     Suite("scipy", options=("--pyargs", "scipy.cluster", "scipy.fft", "-m", "not slow")),

@@ -19,7 +19,7 @@ MACHINE = "T4"
 
 
 class Trial(NamedTuple):
-    """A suite, how it is told a device, and the tests that are known to differ."""
+    """A suite, its options for each device, and the tests that are known to differ."""
 
     suite: Suite
     cpu: str

@@ -368,3 +368,14 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	UNLOCK;
 	return found;
 }
+
+/* gpuconf_simulator_held says how much of a card this process has: 0, or -1 for a device that it does not have. */
+EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
+	enter_machine();
+	LOCK;
+	int found = device >= 0 && device < m->gpus ? 0 : -1;
+	if (found == 0)
+		*held = m->gpu[device].used - m->gpu[device].others;
+	UNLOCK;
+	return found;
+}

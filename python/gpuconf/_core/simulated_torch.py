@@ -29,6 +29,7 @@ CHOICES = ("cpu", "none")
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
+_driver: Any = None
 _values = ""  # what was chosen last; "" stands for the variable's choice
 _strict = False
 _started_on = ""  # the machine that PyTorch has started on
@@ -64,6 +65,15 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
 def runs() -> bool:
     """Whether PyTorch has started on simulated GPUs."""
     return bool(_started_on)
+
+
+def held(ordinal: int) -> int:
+    """Return the bytes that this process has on a card on which PyTorch has started, whichever library requested them."""
+    import ctypes
+
+    size = ctypes.c_uint64()
+    _driver.gpuconf_simulator_held(ordinal, ctypes.byref(size))
+    return size.value
 
 
 def _too_late(caller: str) -> str:
@@ -149,7 +159,7 @@ def _after() -> None:
 def _load(folder: str) -> None:
     import ctypes
 
-    global _runtime
+    global _runtime, _driver
     here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
     needed: set[str] = set()
     imported: set[str] = set()
@@ -160,7 +170,8 @@ def _load(folder: str) -> None:
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
         _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
-    ctypes.CDLL(os.path.join(here, "libcuda.so.1")).gpuconf_simulator_keep()
+    _driver = ctypes.CDLL(os.path.join(here, "libcuda.so.1"))
+    _driver.gpuconf_simulator_keep()
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library

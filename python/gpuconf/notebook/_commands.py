@@ -15,7 +15,7 @@ from .._core import runtime
 from .._core.humanbytes import human_bytes
 from ..allocators._configure import configure, not_too_late
 from ..config import get_visible_devices
-from ..machine.simulate import reset
+from ..machine.simulate import reset, simulate
 from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
 from ._devices import Devices, ready
@@ -28,6 +28,7 @@ class Commands:
         self._cells = cells
         self._commands: dict[str, Callable[[str], None]] = {
             "": self._devices,
+            "simulate": self._simulate,
             "limit": self._limit,
             "map": self._map,
             "release": self._release,
@@ -41,6 +42,8 @@ class Commands:
 
         ``%gpu``
             The GPUs, with the memory in use, the peak, and the limit of each. Before their first use: their settings.
+        ``%gpu simulate 2xT4``
+            Simulate these GPUs, for PyTorch too if it is not imported yet. ``%gpu simulate off`` ends that.
         ``%gpu limit 6GiB``
             Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
             as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.
@@ -74,6 +77,8 @@ class Commands:
             return [name for name in self._commands if name]
         if command == "limit":
             return ["--growth", "--no-growth"]
+        if command == "simulate":
+            return ["off"]
         if command == "watch":
             return ["on", "off"]
         if command in ("map", "release") and runtime.initialized():
@@ -81,6 +86,12 @@ class Commands:
         return []
 
     def _devices(self, _: str) -> None:
+        display(Devices())
+
+    def _simulate(self, rest: str) -> None:
+        if not rest:
+            _refuse("simulate needs GPUs, such as 2xT4, or off")
+        simulate(None if rest == "off" else rest)
         display(Devices())
 
     def _limit(self, rest: str) -> None:
@@ -105,7 +116,9 @@ class Commands:
             _refuse(*_too_late(" ".join(words), str(error)))
         display(Devices())
         for library, status in done.libraries.items():
-            if status != "not installed" and not runtime.simulated():  # no library uses simulated GPUs
+            if status != "not installed" and (
+                library == "torch" or not runtime.simulated()
+            ):  # the others do not use simulated GPUs
                 print(f"{library}: {status}")
 
     def _map(self, rest: str) -> None:

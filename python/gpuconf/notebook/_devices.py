@@ -36,7 +36,7 @@ class Devices:
         self._usages: list[MemoryUsage] = []
         self._rows: list[tuple[str, ...]] = []  # the first is the heading
         if not visible_devices():
-            self._title, self._notes = "no GPUs", ['gpuconf.simulate("2xT4-16GB") simulates some']
+            self._title, self._notes = "no GPUs", ["%gpu simulate 2xT4 simulates some"]
         elif ready():
             self._show_pools()
         else:

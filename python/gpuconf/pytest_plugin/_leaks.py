@@ -22,6 +22,7 @@ _MOST_EVENTS = 100_000  # of one test, on each GPU, among which call sites are l
 _MOST_SITES = 3
 _COUNTED_ELSEWHERE = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))  # whose memory need not be gpuconf's
 
+_DRIVER = "the driver"  # what was requested from it past PyTorch's allocator and gpuconf's pools
 _PYTORCH = "PyTorch"  # its own allocator; "torch" is PyTorch in gpuconf's pools
 
 Sums = dict[Any, "tuple[int, int]"]  # as in planning.difference
@@ -31,6 +32,7 @@ Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag)
 def holdings() -> Holdings:
     """Return what is in use in gpuconf's pools and PyTorch's allocator on all GPUs. Initializes nothing."""
     found: Holdings = {(f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)}
+    found.update({(f"cuda:{ordinal}", _DRIVER, ""): (size, 0) for ordinal, size in _pytorch.of_driver().items()})
     if not loaded() or not runtime.initialized():
         return found
     segments = "torch" if _pytorch.mode() == "segments" else None  # whose blocks PyTorch counts
@@ -42,7 +44,7 @@ def holdings() -> Holdings:
 
 
 def _that_a_reset_leaves(held: Holdings) -> Holdings:
-    return {key: found for key, found in held.items() if key[1] == _PYTORCH}
+    return {key: found for key, found in held.items() if key[1] in (_PYTORCH, _DRIVER)}
 
 
 def _buffers() -> set[int]:
@@ -75,6 +77,8 @@ def total_bytes(held: Holdings) -> int:
 def line(key: tuple[str, str, str], size: int, blocks: int, sites: list[str]) -> str:
     """Describe memory of one library and tag, and where it was allocated, the most frequent call site first."""
     device, library, tag = key
+    if library == _DRIVER:
+        return f"{device}: {sizes_text(size)} from the driver, past PyTorch's allocator"
     name, who = device.removeprefix("/device:"), library if library == _PYTORCH else f"{library} {tag or '(untagged)'}"
     text = f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {who}"
     counted = sorted({site: sites.count(site) for site in sites}.items(), key=lambda one: (-one[1], one[0]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .. import memory
 from .._core import runtime, simulated_torch
 from .._core.native import loaded
 from .._typing import Any
@@ -50,6 +51,18 @@ def _figures(kind: str) -> dict[int, tuple[int, int]]:
 def in_use() -> dict[int, tuple[int, int]]:
     """Return the bytes and blocks in use, by CUDA device."""
     return _figures("current")
+
+
+def of_driver() -> dict[int, int]:
+    """Return the bytes on simulated cards that neither PyTorch's allocator nor gpuconf's pools have reserved, by CUDA device."""
+    cuda = _cuda()
+    if cuda is None or not simulated_torch.runs() or mode() or cuda.get_allocator_backend() != "native":
+        return {}
+    found = {ordinal: simulated_torch.held(ordinal) - cuda.memory_reserved(ordinal) for ordinal in range(cuda.device_count())}
+    if loaded() and runtime.initialized():
+        for number, ordinal in enumerate(runtime.ordinals()):
+            found[ordinal] = found.get(ordinal, 0) - memory.stats(f"GPU:{number}").bytes_reserved
+    return {ordinal: size for ordinal, size in found.items() if size > 0}
 
 
 def device_names() -> set[str]:
