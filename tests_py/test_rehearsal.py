@@ -30,11 +30,11 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
     [
         ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"),
         ("raise ValueError('wrong\\nnumber')", "the program failed: ValueError: wrong number (program.py:1)"),
-        ("input('name? ')", "the program asks for input, and a rehearsal has none (program.py:1)"),
+        ("input('name? ')", "the program reads standard input, and a rehearsal has none (program.py:1)"),
         ("import os; os.kill(os.getpid(), 9)", "the program was killed by SIGKILL"),
         ("import sys; sys.exit(7)", "the program failed with exit code 7"),
     ],
-    ids=["no framework", "fails", "asks for input", "kills itself", "exit code"],
+    ids=["no framework", "fails", "reads input", "kills itself", "exit code"],
 )
 def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program: str, line: str) -> None:
     done = plan(tmp_path, program)
