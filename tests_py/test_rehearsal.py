@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from gpuconf.rehearsal import largest
 from gpuconf.rehearsal.cards import Card, alike, parse
 from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
 from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
@@ -30,11 +31,11 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
     [
         ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"),
         ("raise ValueError('wrong\\nnumber')", "the program failed: ValueError: wrong number (program.py:1)"),
-        ("input('name? ')", "the program asks for input, and a rehearsal has none (program.py:1)"),
+        ("input('name? ')", "the program reads standard input, and a rehearsal has none (program.py:1)"),
         ("import os; os.kill(os.getpid(), 9)", "the program was killed by SIGKILL"),
         ("import sys; sys.exit(7)", "the program failed with exit code 7"),
     ],
-    ids=["no framework", "fails", "asks for input", "kills itself", "exit code"],
+    ids=["no framework", "fails", "reads input", "kills itself", "exit code"],
 )
 def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program: str, line: str) -> None:
     done = plan(tmp_path, program)
@@ -237,3 +238,45 @@ def test_a_card_leaves_less_than_its_name_says(name: str) -> None:
     assert 0 < context.low < context.high < 2 * GIB
     assert usable.source
     assert context.source
+
+
+class Answer:
+    """An answer for a program that needs a GiB and some bytes for each number, on a card with 10 GiB."""
+
+    why_no_verdict = ""
+
+    def __init__(self, value: int, each: int, most: int) -> None:
+        needs = GIB + value * each + value % 7 * MIB  # not quite in proportion
+        row = {"card": "A10-24GB", "setting": "default", "usable_low": 10 * GIB, "needs_high": needs}
+        self.cards = [{**row, "verdict": FITS if needs <= 10 * GIB else DOES_NOT_FIT}] if value <= most else []
+        self.peak_allocated = self.peak_reserved = needs
+
+
+@pytest.mark.parametrize(
+    ("each", "most"),
+    [(100 * MIB, 10**9), (1000 * MIB, 10**9), (MIB, 10**9), (100 * MIB, 50), (1, 10**9), (20 * GIB, 10**9)],
+    ids=["many", "few", "wide range", "fails above 50", "all", "none"],
+)
+def test_the_largest_number_that_fits(each: int, most: int) -> None:
+    asked = largest.parse("B=1..100000" if each == MIB else "B=1..512")
+    search = largest.Search(asked, lambda value: Answer(value, each, most))  # type: ignore[arg-type, return-value]
+    (found,) = search.run()
+    fitting = [n for n in range(asked.low, asked.high + 1) if (a := Answer(n, each, most)).cards and a.cards[0]["verdict"] == FITS]
+    expected = max(fitting, default=None)
+    assert len(search.answers) <= 16
+    if expected is None or expected < 200:
+        assert found.largest == expected
+    else:
+        assert found.largest in fitting
+        assert expected - found.largest <= expected // 100 + 1
+    assert any(str(found.largest) in line for line in largest.table(asked, [found], search.answers)) or expected is None
+
+
+def test_a_range_and_its_place() -> None:
+    assert largest.parse("BATCH=1..512") == ("BATCH", 1, 512)
+    assert largest.substituted(["a", "--b={B}", "{B}{C}"], "B", 3) == ["a", "--b=3", "3{C}"]
+    for text in ("BATCH", "BATCH=5..1", "B=1..x", "=1..2", "B=1-2"):
+        with pytest.raises(ValueError, match="is no range: write NAME=LOW"):
+            largest.parse(text)
+    with pytest.raises(ValueError, match=r"has no \{B\}"):
+        largest.substituted(["a"], "B", 1)

@@ -28,6 +28,8 @@ __all__ = [
     "FleetPlan",
     "Lease",
     "Plan",
+    "Rehearsal",
+    "RehearsedBlock",
     "Simulation",
     "Tensor",
     "VisibleDevice",
@@ -55,6 +57,7 @@ __all__ = [
     "metrics",
     "plan",
     "plan_fleet",
+    "rehearse",
     "reset",
     "simulate",
     "simulated",
@@ -86,7 +89,10 @@ if TYPE_CHECKING:
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
     from .planning.fleet.plan import FleetPlan, plan_fleet
-    from .planning.plan import Plan, plan
+    from .planning.plan import Plan
+    from .rehearsal.answer import Rehearsal
+    from .rehearsal.block import RehearsedBlock, rehearse
+    from .rehearsal.plan import plan
     from .sharing._lease import Lease, lease
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
@@ -103,6 +109,8 @@ _HOMES = {
     "FleetPlan": "planning.fleet.plan",
     "Lease": "sharing._lease",
     "Plan": "planning.plan",
+    "Rehearsal": "rehearsal.answer",
+    "RehearsedBlock": "rehearsal.block",
     "Simulation": "machine.simulate",
     "Tensor": "tensors.tensor",
     "VisibleDevice": "_core.devices",
@@ -123,8 +131,9 @@ _HOMES = {
     "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",
     "max_memory": "memory._max_memory",
-    "plan": "planning.plan",
+    "plan": "rehearsal.plan",
     "plan_fleet": "planning.fleet.plan",
+    "rehearse": "rehearsal.block",
     "reset": "machine.simulate",
     "simulate": "machine.simulate",
     "simulated": "machine.simulate",
@@ -136,7 +145,7 @@ _HOMES = {
 _AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
 
 # What no signal handler uses. Importing it with the core would take as long as all else of the first call.
-_ON_FIRST_USE = ("allocators._", "planning", "sharing", "tensors")
+_ON_FIRST_USE = ("allocators._", "planning", "rehearsal", "sharing", "tensors")
 
 load_old_pickles()
 explain_imports()

@@ -7,8 +7,11 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from .. import errors
 from .._typing import Any
+from ..rehearsal import largest
 from ..rehearsal.answer import Rehearsal
+from ..rehearsal.needs import FITS
 from . import console
 from . import run as run_command
 from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, ProgramError, UsageError
@@ -35,6 +38,12 @@ def add_to(planning: Any) -> None:
         "--cpu-values", action="store_true", help="draw random numbers for large CPU tensors, too, which else stay unwritten"
     )
     group.add_argument("--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report")
+    group.add_argument(
+        "--largest",
+        metavar="NAME=LOW..HIGH",
+        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card",
+    )
+    group.add_argument("--smallest-card", action="store_true", help="name the smallest of the cards that holds the program")
     planning.set_defaults(program=None)
     parse = planning.parse_known_args
 
@@ -67,11 +76,12 @@ def _seconds(text: str) -> float:
 
 def refuse(options: argparse.Namespace) -> None:
     """Refuse the options of programs for a trace."""
-    for name in ("steps", "seconds", "values", "record"):
+    for name in ("steps", "seconds", "values", "record", "largest"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    if options.cpu_values:
-        raise UsageError("--cpu-values needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
+    for name in ("cpu_values", "smallest_card"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -84,14 +94,50 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
     if options.gpu is None:
         raise UsageError("--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB")
-    answer = _rehearsed(options)
+    words = _words(options)
+    if options.largest is not None:
+        return _largest(options, words)
+    answer = _rehearsed(options, words)
     if options.json:
         print(json.dumps(answer.to_dict(), indent=2))
     elif answer.processes:
         print(answer)
     else:
         console.complain(f"gpuconf plan: {answer.why_no_verdict}")
+    if options.smallest_card and not options.json and answer.cards:
+        print(_smallest(answer))
     return _code(answer)
+
+
+def _smallest(answer: Rehearsal) -> str:
+    fitting = [one for one in answer.cards if one["verdict"] == FITS]
+    if not fitting:
+        return "smallest card: none of these surely holds the program"
+    best = min(fitting, key=lambda one: one["usable_low"])
+    setting = "" if best["setting"] == "default" else f" with PYTORCH_ALLOC_CONF={best['setting']}:True"
+    return f"smallest card: {best['card']}{setting}"
+
+
+def _largest(options: argparse.Namespace, words: list[str]) -> int:
+    if options.record is not None or options.smallest_card:
+        raise UsageError(f"--{'record' if options.record is not None else 'smallest-card'} cannot be used with --largest")
+    try:
+        asked = largest.parse(options.largest)
+        largest.substituted(words, asked.name, asked.low)
+    except errors.InvalidArgumentError as error:
+        raise UsageError(f"--largest: {error}") from None
+    search = largest.Search(asked, lambda value: _rehearsed(options, largest.substituted(words, asked.name, value)))
+    found = search.run()
+    if options.json:
+        print(json.dumps(largest.to_dict(asked, found, search.answers), indent=2))
+    elif found:
+        print(*largest.table(asked, found, search.answers), sep="\n")
+    else:
+        first = search.answer(asked.low)
+        console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict}")
+    if not found:
+        return _code(search.answer(asked.low)) or ERROR
+    return OK if any(one.largest is not None for one in found) else DOES_NOT_FIT
 
 
 def _code(answer: Rehearsal) -> int:
@@ -104,17 +150,21 @@ def _code(answer: Rehearsal) -> int:
     return {True: OK, False: DOES_NOT_FIT, None: DEPENDS}[answer.fits]
 
 
-def _rehearsed(options: argparse.Namespace) -> Rehearsal:
-    from .. import errors
-    from ..rehearsal.cards import parse
-    from ..rehearsal.rehearse import Asked, rehearse
-    from ..sharing._contexts import of_command
+def _words(options: argparse.Namespace) -> list[str]:
     from ..sharing._descendants import isolating_option
 
     words = run_command.words_of(options.program)
     option = isolating_option(words)
     if option:
         raise UsageError(f"a rehearsal does not work with {option}: Python would not run gpuconf's startup code")
+    return words
+
+
+def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
+    from ..rehearsal.cards import parse
+    from ..rehearsal.rehearse import Asked, rehearse
+    from ..sharing._contexts import of_command
+
     try:
         cards = parse(options.gpu)
     except errors.InvalidArgumentError as error:

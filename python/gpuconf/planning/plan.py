@@ -445,35 +445,7 @@ def plan(
     gpu: str | None = None,
     policy: str | Iterable[str] | None = None,
 ) -> Plan:
-    """Determine whether a recorded job would fit, and the smallest limit it needs. Needs no GPU, and initializes nothing.
-
-    ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
-    through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
-    bytes, or text such as ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
-    memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are
-    computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is the memory that PyTorch
-    could use. The replay of such a snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
-
-    ``policy`` is one of these, or a list. The default is all that the GPU supports:
-
-    - ``"pytorch"``: PyTorch's allocator, with the settings of the snapshot, or its defaults for other traces
-    - ``"pytorch-expandable"``: the same with ``expandable_segments:True``
-    - ``"pytorch-max-split"`` and ``"pytorch-roundup"``: the same with the ``max_split_size_mb`` or the
-      ``roundup_power2_divisions`` that needs the least memory; ``settings`` in the result names it
-    - ``"tensorflow"``: TensorFlow's allocator with memory growth
-    - ``"regions"``: gpuconf without memory growth, which reserves the whole limit at once
-    - ``"virtual"``: gpuconf with memory growth, which maps memory as needed
-
-    Raises ValueError for an invalid trace, limit, GPU or policy, and OSError as ``open`` does.
-
-    >>> with gpuconf.memory.record() as recording:
-    ...     allocate(3_000_000, "GPU:0").free()
-    >>> found = plan(recording, limit="4MiB")
-    >>> found.fits, found.fitting
-    (True, ('tensorflow', 'regions', 'virtual'))
-    >>> found.results[0].policy, found.results[0].least_limit >> 20  # PyTorch reserves 20 MiB for blocks of this size
-    ('pytorch', 20)
-    """
+    """Do what gpuconf.plan does with a trace."""
     return find(trace, limit, gpu, policy)
 
 

@@ -121,7 +121,7 @@ class Rehearsal(metaclass=Made):
             yield from (f"  {line}" for line in most["lines"])
 
     def _table(self) -> Iterator[str]:
-        rows = [("card", "memory", *(f"{name}" for name in SETTINGS))]
+        rows = [("card", "memory", *(f"{name}, GiB" for name in SETTINGS))]
         for card in dict.fromkeys(one["card"] for one in self.cards):
             of_card = {one["setting"]: one for one in self.cards if one["card"] == card}
             first = next(iter(of_card.values()))
@@ -147,7 +147,7 @@ def _range(low: int, high: int) -> str:
 
 
 def _cell(one: dict[str, Any]) -> str:
-    return f"{one['verdict']:<13}{_range(one['needs_low'], one['needs_high'])}"
+    return f"{one['verdict']:<13}{_range(one['needs_low'], one['needs_high']).removesuffix('GiB')}"
 
 
 def _process(one: dict[str, Any]) -> tuple[str, ...]:
@@ -168,7 +168,9 @@ def _ran(ran: dict[str, Any]) -> str:
     parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly")
-    return "; ".join([*parts, f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s"])
+    if ran["ended"] != "block":
+        parts.append(f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s")
+    return "; ".join(parts)
 
 
 _WHY = {

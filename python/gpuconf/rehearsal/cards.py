@@ -83,7 +83,7 @@ def parse(text: str) -> list[Card]:
 def alike(cards: list[Card]) -> list[list[Card]]:
     """Return the cards in groups for which PyTorch does the same: it chooses kernels by the compute capability.
 
-    8.6 and 8.9 are one group: PyTorch tells neither from the other.
+    8.6 and 8.9 are one group: PyTorch treats them alike.
     """
     groups: dict[tuple[int, int], list[Card]] = {}
     for card in cards:

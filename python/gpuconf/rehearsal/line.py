@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import threading
 from collections.abc import Callable
@@ -17,7 +18,7 @@ SETTINGS = "settings.json"
 
 
 def settings() -> dict[str, Any]:
-    """Return what the rehearsal was asked for."""
+    """Return the options of the rehearsal."""
     with open(os.path.join(os.environ[VARIABLE], SETTINGS), encoding="utf-8") as file:
         found: dict[str, Any] = json.load(file)
     return found
@@ -41,7 +42,7 @@ class Line:
         return self._socket
 
     def tell(self, kind: str, **fields: Any) -> None:
-        """Send a message. If the rehearsal has ended, nobody needs it."""
+        """Send a message, if the rehearsal has not ended."""
         try:
             line = self._open()
             text = json.dumps({"kind": kind, "pid": os.getpid(), **fields}) + "\n"
@@ -51,13 +52,14 @@ class Line:
             pass
 
     def listen(self) -> None:
-        """Call ``report`` when the rehearsal asks for it, in a thread of its own."""
+        """Call ``report`` when the rehearsal requests it, in a thread of its own."""
         line = self._open()
 
         def wait() -> None:
             while line.recv(1):
                 if self.report is not None:
                     self.report()
+            os.killpg(os.getpgrp(), signal.SIGKILL)  # the rehearsal is gone, which nothing may outlive
 
         threading.Thread(target=wait, name="gpuconf-rehearsal", daemon=True).start()
 

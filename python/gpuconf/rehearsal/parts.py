@@ -36,8 +36,8 @@ def parts(events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequ
     """Return the bytes of each part at the peak.
 
     ``events`` are those of one device in a snapshot of PyTorch; ``backward`` and ``steps`` are the times at which a backward pass
-    began and a step ended. What nobody named is an activation if a backward pass began while it lived, as long as it did not
-    outlive the next step; what lives longer is another tensor that the program holds, and the rest is temporary.
+    began and a step ended. Memory that none of ``seen`` names is an activation if a backward pass began while it lived, as long as
+    it did not outlive the next step; what lives longer is another tensor that the program holds, and the rest is temporary.
     """
     at_peak = _at_peak(events, sorted(seen, key=lambda one: one.time))
     found = dict.fromkeys(PARTS, 0)

@@ -42,11 +42,26 @@ class Recording:
         self.watcher.install()
         torch.cuda._lazy_call(self._start)
 
+    def watch(self) -> None:
+        """Begin now, and never end the program."""
+        torch.cuda.init()
+        self._ready = True
+        self.watcher.install()
+        self._record()
+
+    def stop(self) -> None:
+        """End the record."""
+        self.watcher.remove()
+        torch.cuda.memory._record_memory_history(None)
+
+    def _record(self) -> None:
+        context = "alloc" if self._stacks else None
+        torch.cuda.memory._record_memory_history("all", context=context, stacks="python", max_entries=_MOST_EVENTS)
+
     def _start(self) -> None:
         if self._pid != os.getpid():  # forked before CUDA was used
             self._pid = os.getpid()
-        context = "alloc" if self._stacks else None
-        torch.cuda.memory._record_memory_history("all", context=context, stacks="python", max_entries=_MOST_EVENTS)
+        self._record()
         torch.cuda.memory._record_memory_history = _leave_alone  # the program's own would end this one
         line.report = self.report
         line.tell("cuda", **_rank())
@@ -100,14 +115,16 @@ class Recording:
             if self._reported or self._pid != os.getpid() or not torch.cuda.is_initialized():
                 return
             self._reported = True
-            self._write()
+            self.write(os.environ[VARIABLE])
+            line.tell("report")
 
-    def _write(self) -> None:
+    def write(self, folder: str) -> None:
+        """Write PyTorch's snapshot and what it is made of into a folder, under this process's PID."""
         watcher = self.watcher
         noted = [*watcher.seen, watcher.of_modules()]
         snapshot = torch.cuda.memory._snapshot()
         _forget_own_calls(snapshot)
-        name = os.path.join(os.environ[VARIABLE], f"{os.getpid()}")
+        name = os.path.join(folder, f"{os.getpid()}")
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
         gpus = []
@@ -119,6 +136,7 @@ class Recording:
                 gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
         report = {
             **_rank(),
+            "pid": os.getpid(),
             "torch": torch.__version__,
             "gpus": gpus,
             "counts": dict(watcher.counts),
@@ -128,7 +146,6 @@ class Recording:
         }
         with open(f"{name}.json", "w", encoding="utf-8") as file:
             json.dump(report, file)
-        line.tell("report")
 
     def _growth(self, gpu: int) -> int:
         """Return by how much memory in use grew in the last step."""

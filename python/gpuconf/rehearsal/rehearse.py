@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +65,7 @@ def rehearse(asked: Asked) -> Rehearsal:
             quiet.remove_empty(path for one in run.processes.values() for path in one.made)
             if run.ended == "interrupted" or not runs[-1][1]["processes"]:
                 break
-        answer = _answer(asked, runs, folder if keep else "")
+        answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
         if asked.record is not None:
             _keep_recording(runs[0][1], asked.record)
         return make(Rehearsal, answer)
@@ -103,62 +104,81 @@ def _run(asked: Asked, card: Card, folder: str, *, stacks: bool) -> start.Progra
 
 
 def _found(run: start.Program, card: Card, *, first: bool) -> dict[str, Any]:
-    """Return what a run tells: each process's peak on each GPU, and what ran."""
-    policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one == "pytorch"]
+    """Return what is known of a run: each process's peak on each GPU, and what ran."""
     processes = []
     reports = []
     for one in run.processes.values():
         report = one.report()
-        if report is None:
-            continue
-        reports.append(report)
-        trace = load_trace(one.snapshot)
-        planned = find(trace, None, None, policies + (list(_HELP) if first else []))
-        parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
-        for usage in planned.usages:
-            results = {result.policy: result for result in planned.results if result.gpu == usage.gpu}
-            of_gpu = parts.get(usage.gpu, {"parts": {}, "growth": 0, "uuid": str(usage.gpu), "largest": 0})
-            made_of = dict(of_gpu["parts"])
-            rest = usage.peak_bytes_in_use - sum(made_of.values())
-            if made_of and rest > 0:
-                made_of["rounding of blocks"] = rest
-            processes.append(
-                {
-                    "pid": one.pid,
-                    "rank": report["rank"],
-                    "world": report["world"],
-                    "gpu": usage.gpu,
-                    "uuid": of_gpu["uuid"],
-                    "allocated": usage.peak_bytes_in_use,
-                    "requested": usage.peak_bytes_requested,
-                    "reserved": usage.recorded_bytes_reserved or 0,
-                    "least": {name: results[p].least_limit for name, p in SETTINGS.items() if p in results},
-                    "others": {
-                        name: {"least": results[p].least_limit, "settings": results[p].settings}
-                        for p, name in _HELP.items()
-                        if p in results
-                    },
-                    "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
-                    "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
-                    "growth": of_gpu["growth"],
-                    "largest": of_gpu["largest"],
-                    "convolutions": sum(n for name, n in report["paths"].items() if "conv" in name),
-                }
-            )
+        if report is not None:
+            reports.append(report)
+            processes += _peaks(report, one.pid, one.snapshot, card, first=first)
     processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
     return {"run": run, "reports": reports, "processes": processes}
 
 
-def _answer(asked: Asked, runs: Sequence[tuple[list[Card], dict[str, Any]]], folder: str) -> dict[str, Any]:
+def _peaks(report: Mapping[str, Any], pid: int, snapshot: str, card: Card, *, first: bool) -> list[dict[str, Any]]:
+    """Return the peak of a process on each GPU, and the least memory with which each of the allocator's settings serves it."""
+    policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one == "pytorch"]
+    planned = find(load_trace(snapshot), None, None, policies + (list(_HELP) if first else []))
+    parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
+    found = []
+    for usage in planned.usages:
+        results = {result.policy: result for result in planned.results if result.gpu == usage.gpu}
+        of_gpu = parts.get(usage.gpu, {"parts": {}, "growth": 0, "uuid": str(usage.gpu), "largest": 0})
+        made_of = dict(of_gpu["parts"])
+        rest = usage.peak_bytes_in_use - sum(made_of.values())
+        if made_of and rest > 0:
+            made_of["rounding of blocks"] = rest
+        others = {
+            name: {"least": results[policy].least_limit, "settings": results[policy].settings}
+            for policy, name in _HELP.items()
+            if policy in results
+        }
+        one = {
+            "pid": pid,
+            "rank": report["rank"],
+            "world": report["world"],
+            "gpu": usage.gpu,
+            "uuid": of_gpu["uuid"],
+            "allocated": usage.peak_bytes_in_use,
+            "requested": usage.peak_bytes_requested,
+            "reserved": usage.recorded_bytes_reserved or 0,
+            "least": {name: results[policy].least_limit for name, policy in SETTINGS.items() if policy in results},
+            "others": others,
+            "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
+            "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
+            "growth": of_gpu["growth"],
+            "largest": of_gpu["largest"],
+            "convolutions": sum(n for name, n in report["paths"].items() if "conv" in name),
+        }
+        found.append(one)
+    return found
+
+
+def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
+    """Return the answer for a block of this process, whose report and snapshot are in a folder."""
+    name = os.path.join(folder, str(os.getpid()))
+    with open(f"{name}.json", encoding="utf-8") as file:
+        report = json.load(file)
+    processes = _peaks(report, os.getpid(), f"{name}.pickle", cards[0], first=True)
+    run = start.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
+    return make(
+        Rehearsal,
+        _answer([], [card.name for card in cards], [(cards, {"run": run, "reports": [report], "processes": processes})], ""),
+    )
+
+
+def _answer(
+    words: Sequence[str], order: Sequence[str], runs: Sequence[tuple[list[Card], dict[str, Any]]], folder: str
+) -> dict[str, Any]:
     first = runs[0][1]
     run, reports = first["run"], first["reports"]
     ran = _ran(run, reports)
     why_not = trouble.why_no_verdict(run, ran, first["processes"])
     cards = [] if why_not else [one.to_dict() for group, found in runs for one in _verdicts(group, found)]
-    order = [card.name for card in asked.cards]
     cards.sort(key=lambda one: order.index(one["card"]))
     return {
-        "command": list(asked.words),
+        "command": list(words),
         "ran": ran,
         "notes": trouble.notes(run, ran, first["processes"], reports),
         "processes": [{name: value for name, value in one.items() if name != "others"} for one in first["processes"]],
@@ -224,7 +244,7 @@ def _helps(processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]])
     return sorted(found, key=lambda one: -one["saves"])
 
 
-def _ran(run: start.Program, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     def most(name: str) -> int:
         return max((report["counts"].get(name, 0) for report in reports), default=0)
 

@@ -12,7 +12,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
 
 from .._typing import Any
@@ -24,7 +26,7 @@ _GRACE = 1.0  # seconds for them
 
 
 class Heard:
-    """What one process of the program told."""
+    """What one process of the program reported."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -54,6 +56,12 @@ class Heard:
         return os.path.join(self.folder, f"{self.pid}.pickle")
 
 
+class Outcome(namedtuple("Outcome", ["ended", "status", "seconds", "outlived", "processes", "failure"])):
+    """How a run ended: as the fields of Program say. ``failure`` is why it failed, if that is known otherwise."""
+
+    __slots__ = ()
+
+
 class Program:
     """One run of a program. The folder has what its processes write."""
 
@@ -61,6 +69,7 @@ class Program:
         self.folder = folder
         self.processes: dict[int, Heard] = {}
         self.ended = ""  # "repeated", "steps", "seconds", "interrupted", or "program"
+        self.failure = ""
         self.outlived = 0  # processes that were still there when the program had ended
         self.status = 0  # as subprocess has it, if the program ended by itself
         self._buffers: dict[socket.socket, bytes] = {}
@@ -79,6 +88,7 @@ class Program:
     def run(self, descriptors: Sequence[int] = ()) -> None:
         """Run the program until it has run for long enough. Raises OSError if it cannot be started."""
         begin = time.monotonic()
+        handlers = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGHUP) if _in_main_thread()}
         program = subprocess.Popen(
             self._words,
             stdin=subprocess.DEVNULL,
@@ -96,6 +106,8 @@ class Program:
                 self._ask()
         finally:
             self._end(program)
+            for one, handler in handlers.items():
+                signal.signal(one, handler)
             self.seconds = time.monotonic() - begin
             self._selector.close()
             self._listener.close()
@@ -191,6 +203,14 @@ class Program:
                 break
             time.sleep(0.01)
         program.wait()
+
+
+def _interrupt(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _has_descriptor(stream: Any) -> bool:

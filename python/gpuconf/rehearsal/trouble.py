@@ -12,7 +12,7 @@ from .._typing import Any
 from . import start
 
 
-def why_no_verdict(run: start.Program, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
+def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
     """Return why there can be no verdict; "" if there can be one."""
     if not processes:
         left = "" if not run.outlived else f"; what it left running was ended ({run.outlived})"
@@ -29,7 +29,7 @@ def why_no_verdict(run: start.Program, ran: dict[str, Any], processes: Sequence[
     return ""
 
 
-def line(run: start.Program) -> str:
+def line(run: start.Program | start.Outcome) -> str:
     """Return why nothing is known about a program's memory."""
     failed = _failure(run)
     if failed:
@@ -47,12 +47,14 @@ def line(run: start.Program) -> str:
     return "the program allocates nothing on a GPU"
 
 
-def _failure(run: start.Program) -> str:
-    if run.ended != "program" or run.status == 0:
+def _failure(run: start.Program | start.Outcome) -> str:
+    if run.ended not in ("program", "block") or run.status == 0:
         return ""
+    if run.failure:
+        return run.failure
     failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
     if failed is not None and failed["error"] == "EOFError":
-        return f"the program asks for input, and a rehearsal has none ({_short(failed['place'])})"
+        return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
     if failed is not None:
         text = " ".join(failed["text"].split())
         return f"the program failed: {failed['error']}: {text[:200]} ({_short(failed['place'])})"
@@ -67,7 +69,7 @@ def _short(place: str) -> str:
 
 
 def notes(
-    run: start.Program, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
+    run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
     found = []

@@ -48,22 +48,37 @@ class Watcher:
         self.batch: int | None = None
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._depth = 0
-        self._last = 0
+        self._handles: list[Any] = []
+        self._replaced: list[tuple[Any, str, Any]] = []
 
     def install(self) -> None:
         """Register the hooks of PyTorch."""
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-        register_optimizer_step_pre_hook(self._before_step)
-        register_optimizer_step_post_hook(self._after_step)
-        modules_of_torch.register_module_parameter_registration_hook(self._registered)
-        modules_of_torch.register_module_buffer_registration_hook(self._registered)
-        modules_of_torch.register_module_forward_pre_hook(self._before_forward)
-        modules_of_torch.register_module_forward_hook(self._after_forward, always_call=True)
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+            modules_of_torch.register_module_parameter_registration_hook(self._registered),
+            modules_of_torch.register_module_buffer_registration_hook(self._registered),
+            modules_of_torch.register_module_forward_pre_hook(self._before_forward),
+            modules_of_torch.register_module_forward_hook(self._after_forward, always_call=True),
+        ]
         self._watch_backward()
         self._watch_scaler()
         self._count(torch, "save", "saved")
         self._count(torch, "compile", "compiled")
+
+    def remove(self) -> None:
+        """Remove the hooks."""
+        for handle in self._handles:
+            handle.remove()
+        for module, name, original in reversed(self._replaced):
+            setattr(module, name, original)
+        self._replaced = []
+
+    def _replace(self, module: Any, name: str, function: Any) -> None:
+        self._replaced.append((module, name, getattr(module, name)))
+        setattr(module, name, function)
 
     def _watch_backward(self) -> None:
         import torch.autograd.graph as graph
@@ -77,7 +92,8 @@ class Watcher:
             self._boundary(BACKWARD)
             return found
 
-        graph._engine_run_backward = torch.autograd._engine_run_backward = watched
+        self._replace(graph, "_engine_run_backward", watched)
+        self._replace(torch.autograd, "_engine_run_backward", watched)
 
     def _watch_scaler(self) -> None:
         scaler = torch.amp.GradScaler
@@ -89,7 +105,7 @@ class Watcher:
             self.counts["skipped"] += self.counts[OPTIMIZER] == before
             return found
 
-        scaler._maybe_opt_step = watched
+        self._replace(scaler, "_maybe_opt_step", watched)
 
     def _count(self, module: Any, name: str, what: str) -> None:
         original = getattr(module, name)
@@ -101,7 +117,7 @@ class Watcher:
         counted.__dict__.update(getattr(original, "__dict__", {}))
         counted.__wrapped__ = original  # type: ignore[attr-defined]
         counted.__doc__, counted.__name__, counted.__module__ = original.__doc__, name, original.__module__
-        setattr(module, name, counted)
+        self._replace(module, name, counted)
 
     def _registered(self, module: Any, _name: str, _tensor: Any) -> None:
         self._modules.add(module)

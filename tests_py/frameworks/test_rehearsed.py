@@ -1,0 +1,213 @@
+"""``gpuconf plan -- PROGRAM`` with the real PyTorch: what a program needs, and that a rehearsal damages nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import no_gpu
+import pytest
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
+MIB = 1 << 20
+
+TRAIN = """
+import sys
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(1024, 4096), nn.GELU(), nn.Linear(4096, 1024)).to("cuda")
+optimizer = torch.optim.AdamW(model.parameters())
+for step in range(1000):
+    optimizer.zero_grad()
+    model(torch.randn(4096, 1024, device="cuda")).square().mean().backward()
+    optimizer.step()
+    print(step, torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved(), flush=True)
+"""
+
+
+def gpuconf(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", *(arguments or ("train.py",))]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+
+
+def answer(folder: Path, program: str, *options: str) -> dict[str, Any]:
+    done = gpuconf(folder, program, "--json", *options)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
+    done = gpuconf(tmp_path, TRAIN, "--json", "--gpu", "A10,RTX3090", "--record", "steps.pickle")
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert found["ran"]["ended"] == "repeated"
+    assert (found["ran"]["optimizer_steps"], found["ran"]["batch"]) == (4, 4096)
+    (process,) = found["processes"]
+    printed = done.stderr.splitlines()[-1].split()
+    for name, so_far in zip(("allocated", "reserved"), printed[1:], strict=True):
+        assert int(so_far) <= process[name] <= 1.01 * int(so_far)  # of the third step; a later one may take another free block
+    parts = process["parts"]
+    parameters = 4 * 1024 * 4096 * 2  # with the biases a little more
+    assert parameters <= parts["parameters and buffers"] < parameters + MIB
+    assert 0 < parts["gradients"] <= parts["parameters and buffers"]  # the peak may be within the backward pass
+    assert 2 * parameters <= parts["optimizer state"] < 2 * parameters + MIB
+    assert parts["activations"] >= 2 * 4 * 4096 * 4096  # GELU's input and output
+    assert sum(parts.values()) == process["allocated"]
+    assert {one["verdict"] for one in found["cards"]} == {"fits"}
+    assert (tmp_path / "steps.pickle").stat().st_size > 1000
+
+
+def test_a_card_that_is_too_small(tmp_path: Path) -> None:
+    program = """
+    import torch
+    held = torch.empty(15 << 30, dtype=torch.uint8, device="cuda")
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "T4,A10")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "fits on A10-24GB; does not fit on T4"
+    assert max(len(line) for line in done.stdout.splitlines() if "train.py" not in line) <= 80  # a folder's name is not cut
+    assert "note: no backward pass ran: this is the memory of inference" in done.stdout
+    done = gpuconf(tmp_path, program, "--gpu", "T4")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
+
+
+def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
+    program = """
+    import torch
+    weight = torch.ones(1000, 1000, device="cuda", requires_grad=True)
+    weight.sum().backward()
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    assert done.returncode == 4, done.stderr
+    assert "no verdict: no optimizer step ran" in done.stdout
+
+
+def test_a_program_that_fails_has_its_peak_but_no_verdict(tmp_path: Path) -> None:
+    program = """
+    import torch
+    held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    raise RuntimeError("no data")
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    assert done.returncode == 1
+    assert "peak: 1.00GiB allocated" in done.stdout
+    assert "no verdict: the program failed: RuntimeError: no data (train.py:4)" in " ".join(done.stdout.split())
+
+
+def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "best.pt").write_text("the real one")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "train.csv").write_text("step,loss\n")
+    hub = tmp_path / "huggingface_hub"
+    hub.mkdir()
+    (hub / "__init__.py").write_text("from .hf_api import HfApi\n")
+    pushing = "class HfApi:\n    def upload_file(self, **named):\n        open('pushed', 'w').write('x')\n"
+    (hub / "hf_api.py").write_text(pushing)
+    program = """
+    import logging, os
+    import torch
+    from huggingface_hub import HfApi
+    logging.basicConfig(filename="logs/train.csv", level="INFO")
+    model = torch.nn.Linear(5000, 5000, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters())
+    model(torch.zeros(1, 5000, device="cuda")).sum().backward()
+    optimizer.step()
+    logging.info("1,0.5")
+    torch.save(model.state_dict(), "best.pt.tmp")
+    os.replace("best.pt.tmp", "best.pt")
+    assert torch.load("best.pt")["weight"].shape == (5000, 5000)
+    assert HfApi().upload_file(path_or_fileobj="best.pt", repo_id="me/model").commit_url
+    """
+    found = answer(tmp_path, program, "--gpu", "A10")
+    assert found["why_no_verdict"] == ""
+    assert found["ran"]["saved"] == 1
+    assert (tmp_path / "best.pt").read_text() == "the real one"
+    assert (tmp_path / "logs" / "train.csv").read_text() == "step,loss\n"
+    assert not (tmp_path / "pushed").exists()
+    assert any(str(tmp_path / "best.pt") in one for one in found["outputs"])
+    folder = Path(found["outputs"][0].split(" is in ")[1].split(";")[0])
+    (copy,) = folder.rglob("best.pt")
+    assert copy.stat().st_blocks * 512 < MIB < copy.stat().st_size  # of 100 MB none has a value
+
+
+def test_random_numbers_for_large_cpu_tensors_are_not_drawn(tmp_path: Path) -> None:
+    program = """
+    import resource
+    import torch
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    weights = [torch.nn.init.trunc_normal_(torch.empty(16384, 16384)) for _ in range(4)]
+    weights = [weight.to(torch.bfloat16).cuda() for weight in weights]
+    order = torch.randperm(100_000)
+    assert sorted(order.tolist()) == list(range(100_000))
+    small = torch.randn(100)
+    assert small.std() > 0.1
+    print(f"took {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10} MiB")
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    assert done.returncode == 0, done.stderr
+    took = next(int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("took"))
+    assert took < 300  # 4 GiB and 2 GiB of numbers
+    assert "2.00GiB allocated" in done.stdout
+
+
+def test_ranks_of_torchrun(tmp_path: Path) -> None:
+    program = """
+    import os
+    import torch
+    import torch.distributed as dist
+    rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl")
+    model = torch.nn.Linear(1000, 1000).cuda()
+    optimizer = torch.optim.Adam(model.parameters())
+    extra = torch.empty(rank << 28, dtype=torch.uint8, device="cuda")
+    for step in range(1000):
+        optimizer.zero_grad()
+        model(torch.zeros(64, 1000, device="cuda")).sum().backward()
+        for parameter in model.parameters():
+            dist.all_reduce(parameter.grad)
+        optimizer.step()
+    """
+    words = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py")
+    done = gpuconf(tmp_path, program, "--json", "--gpu", "A10", arguments=words)
+    found = json.loads(done.stdout)
+    assert found["ran"]["ended"] == "repeated", done.stderr
+    first, second = found["processes"]
+    assert [(one["rank"], one["gpu"]) for one in (first, second)] == [(0, 0), (1, 1)]
+    assert second["allocated"] - first["allocated"] == 1 << 28
+    assert "NCCL" in {one["what"] for one in found["beside"]}
+
+
+def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
+    program = """
+    import gpuconf
+    with gpuconf.rehearse("A10") as block:
+        import torch
+        weight = torch.nn.Linear(1024, 1024, device="cuda")
+        optimizer = torch.optim.Adam(weight.parameters())
+        for _ in range(2):
+            optimizer.zero_grad()
+            weight(torch.zeros(8, 1024, device="cuda")).sum().backward()
+            optimizer.step()
+        most = torch.cuda.max_memory_allocated()
+    print(block.result.peak_allocated == most, block.result.fitting, block.result.ran["optimizer_steps"])
+    found = gpuconf.plan(command=["train.py"], gpu="T4", steps=2)
+    print(found.ran["ended"], found.fits)
+    """
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "block.py").write_text(textwrap.dedent(program))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    done = subprocess.run(
+        [sys.executable, "block.py"], capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept
+    )
+    assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps True"], done.stderr
