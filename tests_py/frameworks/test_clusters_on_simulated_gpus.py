@@ -1,4 +1,4 @@
-"""PyTorch in the workers of Dask and Ray on simulated GPUs."""
+"""PyTorch in the workers of Dask on simulated GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import no_gpu
 import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "RAY_", "DASK_")
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "DASK_")
 LOOK = """
 def look():
     import sys
@@ -50,18 +50,3 @@ def test_dask_workers_that_import_torch_at_their_start(tmp_path: Path) -> None:
                 print(found)
     """
     assert run(tmp_path, program).splitlines() == ["('Tesla T4 (simulated)', 12.0, True, True)"] * 2
-
-
-def test_a_task_of_ray(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not installed")
-    program = """
-    import ray
-    import gpuconf.ray
-
-    if __name__ == "__main__":
-        ray.init(num_cpus=1, num_gpus=1, include_dashboard=False, log_to_driver=False)
-        options = {"memory": "1GiB", "simulate": "T4", "pre_import": "torch"}
-        print(ray.get(gpuconf.ray.remote(**options)(look).remote()))
-        ray.shutdown()
-    """
-    assert run(tmp_path, program) == "('Tesla T4 (simulated)', 12.0, True, True)\n"

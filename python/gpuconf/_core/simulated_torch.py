@@ -150,6 +150,7 @@ def _load(folder: str) -> None:
         imported.update(filter(IMPORTED.fullmatch, symbols))
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
         _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
+    os.environ.setdefault("TRITON_LIBCUDA_PATH", here)  # it looks for a driver in ldconfig's folders alone
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library
