@@ -27,6 +27,7 @@ from benchmarks import (  # noqa: E402
     placement,
     pytest_plugin,
     recording,
+    simulated_torch,
 )
 from benchmarks.live_figures import ROUNDS as FIGURE_ROUNDS  # noqa: E402
 from benchmarks.live_figures import measure as measure_figures  # noqa: E402
@@ -106,6 +107,14 @@ five microseconds more.
 to 64 MiB with 16 GB live, after RMM's random benchmark.
 
 {plans}
+
+## PyTorch on simulated GPUs
+
+Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
+that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. Over the replacement
+libraries alone, large tensors are filled and copied, which `values="none"` leaves out.
+
+{simulated}
 
 ## Running out of memory
 
@@ -206,6 +215,7 @@ def main() -> None:
     facts["abi"] = table(c_abi.measure())
     print("recording and plans ...", flush=True)
     facts["recording"] = table(recording.measure())
+    facts["simulated"] = table(simulated_torch.measure())
     facts["stacks"] = table(recording.stacks())
     facts["plans"] = table(recording.plans())
     print("running out of memory ...", flush=True)

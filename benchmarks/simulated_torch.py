@@ -71,6 +71,20 @@ def serve(step, around=contextlib.nullcontext):
 """
 NONE = 'import gpuconf\ngpuconf.simulate("H100-80GB", values="none")\n'
 LAUNCHES_ONLY = NONE + "from gpuconf._core import simulated_torch\nsimulated_torch._after = lambda: None\n"
+# Launches in a thread that is marked are not counted. Backward passes have a thread of their own.
+MARKED = """
+from gpuconf._core import simulated_torch
+class Mark(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        return x.clone()
+    @staticmethod
+    def backward(context, grad):
+        simulated_torch._runtime.gpuconf_runtime_mark(1)
+        return grad
+simulated_torch._runtime.gpuconf_runtime_mark(1)
+Mark.apply(torch.ones(1, device="cuda", requires_grad=True)).sum().backward()
+"""
 EMPTY_MODE = """
 from torch.utils._python_dispatch import TorchDispatchMode
 class Empty(TorchDispatchMode):
@@ -79,8 +93,8 @@ class Empty(TorchDispatchMode):
 """
 SMALL = "batch=2, length=64, layers=4, width=512, heads=8, vocabulary=8192"
 STEPS = {
-    "libraries": LAUNCHES_ONLY + MODEL + LOOP + 'serve(stepper("cuda"))',
-    "mode": LAUNCHES_ONLY + MODEL + LOOP + EMPTY_MODE + 'serve(stepper("cuda"), Empty)',
+    "libraries": LAUNCHES_ONLY + MODEL + MARKED + LOOP + 'serve(stepper("cuda"))',
+    "mode": LAUNCHES_ONLY + MODEL + MARKED + LOOP + EMPTY_MODE + 'serve(stepper("cuda"), Empty)',
     "none": NONE + MODEL + LOOP + 'serve(stepper("cuda"))',
 }
 COMPUTED = {

@@ -114,3 +114,10 @@ static int describe(struct pointer *out, const void *address) {
 }
 
 EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) { IN_CONTEXT(out == NULL ? INVALID_VALUE : describe(out, address)); }
+
+/* The place is a device, -1 the host; in CUDA 13 a cudaMemLocation of a kind, 1 for devices, and an id, with flags before the stream. */
+EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t place, uintptr_t fourth, void *fifth) {
+	int result = begin(), old = versions.cuda < 13000;
+	int device = old ? (int)place : (uint32_t)place == 1 ? (int)(place >> 32) : -1;
+	return keep(result != SUCCESS ? result : cuMemPrefetchAsync(address, bytes, device, old ? (void *)fourth : fifth));
+}

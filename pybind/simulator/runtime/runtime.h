@@ -111,6 +111,7 @@ int cuUserObjectRelease(void *object, unsigned count);
 int cuGraphRetainUserObject(void *graph, void *object, unsigned count, unsigned flags);
 int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value);
 int cuMemAllocManaged(void **out, size_t bytes, unsigned flags);
+int cuMemPrefetchAsync(const void *address, size_t bytes, int device, void *stream);
 int cuMemHostGetDevicePointer_v2(void **out, void *address, unsigned flags);
 int cuIpcGetMemHandle(void *handle, void *address);
 int cuIpcCloseMemHandle(void *address);

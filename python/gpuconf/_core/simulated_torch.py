@@ -172,6 +172,7 @@ def _load(folder: str) -> None:
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
     _driver = ctypes.CDLL(os.path.join(here, "libcuda.so.1"))
     _driver.gpuconf_simulator_keep()
+    os.environ.setdefault("TRITON_LIBCUDA_PATH", here)  # it looks for a driver in ldconfig's folders alone
     library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library

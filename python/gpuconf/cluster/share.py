@@ -10,6 +10,7 @@ from .. import errors
 from .._core import runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
+from .._core.public import prepare_simulated_libraries
 from .._typing import Any, NamedTuple
 from ..allocators._configure import checked_libraries, configure
 from ..machine.visible import visible_devices
@@ -66,6 +67,8 @@ def take(share: Share, who: str) -> int:
             from ..machine.simulate import reset
 
             _explained(who, reset)
+    if share.simulate is not None:
+        _explained(who, prepare_simulated_libraries)  # gpuconf may have been imported before the variable was set
     limits: dict[str, int] = _explained(who, lambda: _configure(share))
     import importlib
 
