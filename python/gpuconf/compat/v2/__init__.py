@@ -27,7 +27,7 @@ from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
 from .._shape import TensorShape
 from ..v1._graph import Graph, Operation
-from ..v1._mode import executing_eagerly
+from ..v1._mode import enable_v2_behavior, executing_eagerly
 from . import data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
 from ._function import function
 from ._ops import (
@@ -97,6 +97,7 @@ __all__ = [
     "device",
     "distribute",
     "divide",
+    "enable_v2_behavior",
     "errors",
     "executing_eagerly",
     "exp",
