@@ -289,6 +289,25 @@ def test_a_finalized_graph_runs_and_does_not_grow(one_gpu: None) -> None:
             assert session.run(total) == [2.0]
 
 
+def test_switches_without_effect_are_accepted() -> None:
+    for name in ("control_flow_v2", "resource_variables", "tensor_equality", "v2_tensorshape"):
+        assert getattr(tf1, f"enable_{name}")() is getattr(tf1, f"disable_{name}")() is None
+    assert tf.autograph is tf1.autograph
+    assert tf.autograph.set_verbosity(0, True) is None  # type: ignore[func-returns-value]
+
+
+def test_what_is_a_tensor(one_gpu: None) -> None:
+    assert [tf.is_tensor(each) for each in (tf.constant(1.0), tf.Variable(1.0), [1.0], 1.0, None)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    with tf1.Graph().as_default():
+        assert tf.is_tensor(tf1.constant(1.0))
+
+
 def test_a_program_for_both_versions(one_gpu: None) -> None:
     """In compat.v2, this switch exists; in TensorFlow's root it does not."""
     program = """
