@@ -40,7 +40,7 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 # What tests and checks need in addition, in exact versions, and Go if there is none.
 $(VENV)/dev: $(VENV)/installed pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gpuconf[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: install
@@ -65,6 +65,10 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
 	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
+
+.PHONY: test-simulated-suites
+test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
+	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites
 
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
@@ -170,12 +174,21 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
 	$(BIN)/python tests_py/wheel/reproducible.py
 
+# Its type checker needs Node.js, which comes along: 280 MB together, so that only who runs this has it.
+PYRIGHT := basedpyright==1.40.2
+
+.PHONY: check-types
+check-types: $(VENV)/dev ## check that a type checker knows the types of at least 99 % of the names (downloads pyright)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PYRIGHT)
+	$(BIN)/python tests_py/wheel/known_types.py
+
 # Its checks of workflow files; go run downloads it, and go.sum of the module proxy has its hash.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 .PHONY: lint-workflows
-lint-workflows: $(VENV)/dev ## check .github/workflows
+lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for users
 	go run $(ACTIONLINT)
+	go run $(ACTIONLINT) examples/github-actions.yml
 
 # zig's C compiler, of 100 MB, knows the C libraries of all machines.
 ZIG := ziglang==0.17.1

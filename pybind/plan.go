@@ -101,6 +101,7 @@ type fleetBatch struct {
 	Leasable uint64 `json:"leasable"` // the most that one process can lease of a card
 	Context  uint64 `json:"context"`  // what a lease takes besides, for a process's CUDA context
 	Virtual  bool   `json:"virtual"`  // whether it has virtual memory management
+	Compute  [2]int `json:"compute"`  // its compute capability
 }
 
 // ParseFleet returns a fleet as a list of batches.
@@ -121,7 +122,7 @@ func ParseFleet(text string) (fleet string, err error) {
 		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified && kept < leasable {
 			leasable -= kept // for the host
 		}
-		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0}
+		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0, [2]int{model.ComputeMajor, model.ComputeMinor}}
 	}
 	return encode(list)
 }

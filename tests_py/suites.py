@@ -35,7 +35,15 @@ class Ran(NamedTuple):
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Write and run a suite. Other plugins than gpuconf's are loaded only with -p."""
 
-    def run(source: str, *options: str, ini: str = "", conftest: str = "", autoload: bool = False, header: str = HEADER) -> Ran:
+    def run(
+        source: str,
+        *options: str,
+        ini: str = "",
+        conftest: str = "",
+        autoload: bool = False,
+        header: str = HEADER,
+        timeout: float = 120,
+    ) -> Ran:
         if not autoload:
             monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
             options = ("-p", "gpuconf.pytest_plugin", *options)
@@ -46,7 +54,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callabl
             pytester.makeconftest(conftest)
         pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config\n" + ini)
         report = pytester.path / "junit.xml"
-        done = pytester.runpytest_subprocess(*options, f"--junitxml={report}", "-o", "junit_family=xunit1", timeout=120)
+        done = pytester.runpytest_subprocess(*options, f"--junitxml={report}", "-o", "junit_family=xunit1", timeout=timeout)
         return Ran(int(done.ret), done.stdout.str(), done.stderr.str(), *_read(report))
 
     return run

@@ -185,3 +185,12 @@ def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (row,) = json.loads(output(*leased, "lease", "--list", "--json"))["leases"]
     assert (row["contexts"], row["cards"][0]["charge"]) == (2, 2 * GIB + 896 * MIB)
     assert "448.00MiB of NVIDIA A100-SXM4-40GB for the CUDA context of each process" in output("doctor")
+
+
+def test_a_request_inside_a_lease_is_for_the_card_that_needs_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A percentage of two cards of different sizes must fit into the lease on both."""
+    gpuconf.simulate("T4,A100-40GB")
+    monkeypatch.setenv("GPUCONF_LEASE", "outer")
+    monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", str(10 * GIB))
+    with pytest.raises(errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"):
+        gpuconf.lease(memory="50%", gpus=2).__enter__()

@@ -15,7 +15,14 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 def examples() -> list[doctest.DocTest]:
     modules = (m.name for m in pkgutil.walk_packages(gpuconf.__path__, "gpuconf."))
     # They import what may be missing.
-    without = ("gpuconf._core._gpuconf", "gpuconf.allocators.", "gpuconf.dask._plot", "gpuconf.values.")
+    without = (
+        "gpuconf._core._gpuconf",
+        "gpuconf.allocators.",
+        "gpuconf.dask._plot",
+        "gpuconf.rehearsal.recording",
+        "gpuconf.rehearsal.watching",
+        "gpuconf.values.",
+    )
     assert all(hasattr(gpuconf, name) for name in gpuconf.__all__)  # the finder looks at what is loaded, and loads nothing
     names = [gpuconf.__name__, *(name for name in modules if not name.startswith(without))]
     finder = doctest.DocTestFinder(exclude_empty=True)

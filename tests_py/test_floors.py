@@ -22,7 +22,7 @@ FLOORS = (
     ("tensors",),
     ("allocators", "machine", "planning"),
     ("sharing",),
-    ("cluster",),
+    ("cluster", "rehearsal"),
     ("gpuconf",),
     ("compat", "dask", "metrics", "notebook", "pytest_plugin", "ray"),
     ("cli",),

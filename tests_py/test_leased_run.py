@@ -429,7 +429,8 @@ def test_pythons_that_skip_the_startup_code_are_reported() -> None:
 # gpuconf lease
 
 
-def test_looking_for_pythons_without_a_limit_does_not_disturb_the_others() -> None:
+@pytest.mark.parametrize("guard", ["off", "auto"])
+def test_looking_for_processes_without_a_limit_does_not_disturb_the_others(guard: str) -> None:
     """The list of 20,000 mappings is a megabyte, which the kernel writes while the process can make no other mapping."""
     code = """
         import mmap, time
@@ -437,7 +438,7 @@ def test_looking_for_pythons_without_a_limit_does_not_disturb_the_others() -> No
         print("ready", flush=True)
         time.sleep(3)
         """
-    process = start("--memory=1GiB", "--guard=off", "-c", code)
+    process = start("--memory=1GiB", f"--guard={guard}", "-c", code)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     bytes_read = []

@@ -11,11 +11,13 @@ from typing import Any
 
 import fleet_problems
 import pytest
-from gpuconf.planning.fleet.assign import assign
+from gpuconf.planning.fleet import phases
+from gpuconf.planning.fleet.assign import _by_jobs, assign
 from gpuconf.planning.fleet.bounds import lower_bound
 from gpuconf.planning.fleet.fill import best_fill
 from gpuconf.planning.fleet.firstfit import first_fit
 from gpuconf.planning.fleet.improve import improve
+from gpuconf.planning.fleet.jobs import Need
 from gpuconf.planning.fleet.pack import pack
 from gpuconf.planning.fleet.packing import Packing
 from gpuconf.planning.fleet.patterns import Patterns
@@ -167,3 +169,19 @@ def test_jobs_of_several_cards(jobs: list[tuple[int, int]], n: int) -> None:
     assert all(len(on_card) == len(set(on_card)) and sum(sizes[job] for job in on_card) <= 10 for on_card in found)
     if sum(size * count for size, count in jobs) * 3 <= 10 * n:
         assert len(placed) == len(jobs), "there is room enough"
+
+
+def test_what_a_job_needs_over_time_is_rounded_up() -> None:
+    """Rounded down, two jobs of a byte more than half a card each would share it."""
+    need = Need(1, 10_000, "pytorch", "", ((1.0, 1001), (2.0, 999)))
+    first, last = phases.curves([need], 0, 1000)[0][:: phases.SLOTS - 1]
+    assert (first, last) == (2, 1)
+    assert phases.curves([need], 1, 1000)[0][-1] == 1
+    assert phases.curves([need], 2, 1000)[0][-1] == 2
+
+
+def test_all_parts_of_a_job_that_is_left_out_count() -> None:
+    """Else leaving out a job of four parts would look as good as leaving out one of one part."""
+    found = _by_jobs([10, 10], [6, 6], [2, 4], [0, 1])
+    assert found.cost == (24, 2)
+    assert found.jobs == [[0], [0]]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import typing
 from pathlib import Path
 from types import ModuleType
@@ -71,3 +72,14 @@ def test_any_is_object_and_other_types_are_themselves() -> None:
         str | gpuconf.DeviceSpec | gpuconf.config.LogicalDevice | gpuconf.config.PhysicalDevice | gpuconf.VisibleDevice | None
     )
     assert typing.get_type_hints(gpuconf.matmul)["a"] is object
+
+
+def test_named_tuples_show_the_types_of_their_fields() -> None:
+    hints = typing.get_type_hints(gpuconf.VisibleDevice)
+    assert list(hints) == list(gpuconf.VisibleDevice._fields)
+    assert hints["compute_capability"] == tuple[int, int]
+    assert str(inspect.signature(gpuconf.config.LogicalDevice)) == "(name: 'str', device_type: 'str')"
+    parameters = inspect.signature(gpuconf.config.LogicalDeviceConfiguration).parameters
+    assert {name: one.default for name, one in parameters.items()} == dict.fromkeys(parameters)
+    with pytest.raises(TypeError, match=r"^LogicalDevice\.__new__\(\) missing 1 required positional argument: 'device_type'$"):
+        gpuconf.config.LogicalDevice("/device:GPU:0")  # type: ignore[call-arg]

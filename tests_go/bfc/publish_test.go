@@ -8,6 +8,8 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/figures"
 	"gpuconf/gocore/holder"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
 )
 
 // What others read is exact after each call, by library, whatever the tags, streams and places.
@@ -57,4 +59,43 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 	take(0, 1000, torch)
 	require.Zero(t, elsewhere.InUse())
 	require.NoError(t, w.a.Free(blocks[4].Addr))
+}
+
+func unwatched(t *testing.T) (w *world, take func(s bfc.Stream) bfc.Block) {
+	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 80 * 256}), bfc.Options{})
+	return w, func(s bfc.Stream) bfc.Block {
+		block, err := w.a.AllocateFor(s, 1024, holder.Of(holder.Torch, 0))
+		require.NoError(t, err)
+		return block
+	}
+}
+
+// Another process must not read figures of an allocator that is closed.
+func TestClosingEndsThePublishedFigures(t *testing.T) {
+	w, take := unwatched(t)
+	block := take(0)
+	var place figures.Pool
+	w.a.Publish(&place)
+	require.NoError(t, w.a.Free(block.Addr))
+	require.NotZero(t, place.Limit)
+	require.NotZero(t, place.Reserved)
+	require.NoError(t, w.a.Close())
+	require.Equal(t, figures.Pool{}, place)
+}
+
+// A caller that must not wait is refused once streams share the pool: a free may queue a mark in a stream then.
+func TestTryFreeIDRefusesInSharedMode(t *testing.T) {
+	w, take := unwatched(t)
+	first, second := take(0), take(0)
+	tried, err := w.a.TryFreeID(first.Addr, first.ID)
+	require.NoError(t, err)
+	require.True(t, tried)
+	third := take(w.newStream())
+	tried, err = w.a.TryFreeID(second.Addr, second.ID)
+	require.NoError(t, err)
+	require.False(t, tried)
+	for _, block := range []bfc.Block{second, third} {
+		require.NoError(t, w.a.Free(block.Addr), "it is still there")
+	}
+	require.NoError(t, w.a.Close())
 }

@@ -110,7 +110,7 @@ func TestRoute(t *testing.T) {
 	}
 	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "/device:GPU:1 ")
+	require.ErrorContains(t, err, "on GPU:1: ")
 }
 
 // Errors of the layout come before any driver call, and a corrected configuration can be tried again.

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import no_gpu
 import pytest
-from suites import suite
+from suites import suite as any_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["suite"]
+__all__ = ["any_suite"]
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+
+TIMEOUT_S = 600  # importing PyTorch takes long where other programs run
+
+
+@pytest.fixture
+def suite(any_suite: Callable[..., Any]) -> Callable[..., Any]:
+    """Like that of other suites, which need less time."""
+    return partial(any_suite, timeout=TIMEOUT_S)
+
 
 HEADER = """
 import pytest, torch
@@ -80,6 +90,11 @@ def test_sim(gpu_sim):
     gpu_sim("2xT4")
     assert kept.add(1).sum().item() == MIB
 def test_other_machine(gpu_sim): gpu_sim("A100")
+@pytest.mark.gpu_process("2xA100")
+def test_other_machine_in_a_process(gpu_sim):
+    gpu_sim("2xA100")
+    assert [torch.cuda.get_device_name(i)[:11] for i in (0, 1)] == ["NVIDIA A100"] * 2
+    assert tensor(1).add(1).sum().item() == MIB
 def test_machine_is_as_before(): assert "T4" in torch.cuda.get_device_name()
 @pytest.mark.gpu_leak
 def test_leak(): KEPT.append(tensor(3))

@@ -187,3 +187,18 @@ def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) 
         print("refused", held[-1].item())
     """
     assert gpuconf_run(tmp_path, program, "--memory", "300MiB") == "refused 3\n"
+
+
+def test_torchscript_has_values() -> None:
+    """It fuses operations into kernels of its own on a GPU, after it has run them a few times."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("T4")
+    import torch
+    @torch.jit.script
+    def blend(x, y):
+        return (x * y + x - y / 2) * x
+    x = torch.arange(4.0, device="cuda")
+    print([blend(x, x + 1).tolist() for _ in range(4)] == [blend(x.cpu(), x.cpu() + 1).tolist()] * 4)
+    """
+    assert run(program) == ["True"]

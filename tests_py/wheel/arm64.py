@@ -40,7 +40,7 @@ RUN = """
         test_interrupts.py test_keras_session.py test_message.py test_ledger.py test_ledger_command.py
         test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
-        test_public_names.py test_real_snapshots.py test_record.py test_release.py test_report.py test_run.py
+        test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_logger.py test_tensorflow_root.py
@@ -48,12 +48,12 @@ RUN = """
         test_verify.py """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
-        frameworks/test_caching_model.py frameworks/test_configure.py frameworks/test_cublas.py
+        frameworks/test_caching_model.py frameworks/test_ci_workflow.py frameworks/test_configure.py frameworks/test_cublas.py
         frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py
         frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
+        frameworks/test_readme.py frameworks/test_rehearsed.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
         frameworks/test_torch_plugin.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
@@ -63,6 +63,7 @@ LEFT_OUT = {
         test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
+        frameworks/test_libraries_on_simulated_gpus.py frameworks/test_recorded_runs_on_simulated_gpus.py
     """,
     "reads the sources or checks them with tools of this machine": """
         test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py

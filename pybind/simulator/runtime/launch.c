@@ -90,6 +90,26 @@ EXPORT int cudaLaunchKernelExC(const struct configuration *configuration, const 
 	return configuration == NULL ? keep(INVALID_VALUE) : launch(function, configuration->grid, configuration->block, configuration->stream);
 }
 
+/*
+ * The compute capabilities that PyTorch's kernels are compiled for, as 86, if they are known. A card runs those of the greatest one that is
+ * not above its own and has the same major number: an L4 (89) runs kernels for 86. CUB looks the answer up among those that it is compiled
+ * for, and returns an error that it never set if it is not there.
+ */
+static int compiled[32], compiled_count;
+
+EXPORT void gpuconf_runtime_compiled_for(int capability) {
+	if (compiled_count < (int)(sizeof compiled / sizeof *compiled))
+		compiled[compiled_count++] = capability;
+}
+
+static int runs_kernels_for(int card) {
+	int found = 0;
+	for (int i = 0; i < compiled_count; i++)
+		if (compiled[i] <= card && compiled[i] / 10 == card / 10 && compiled[i] > found)
+			found = compiled[i];
+	return found != 0 ? found : card;
+}
+
 /* The beginning of cudaFuncAttributes, of 144 bytes. */
 struct attributes {
 	size_t shared, constant, local;
@@ -106,7 +126,7 @@ EXPORT int cudaFuncGetAttributes(struct attributes *out, const void *function) {
 	memset(out, 0, sizeof *out);
 	out->threads = 1024;
 	out->registers = 32;
-	out->ptx = out->binary = 10 * attribute_here(75) + attribute_here(76);
+	out->ptx = out->binary = runs_kernels_for(10 * attribute_here(75) + attribute_here(76));
 	out->dynamic_shared = attribute_here(8);
 	return SUCCESS;
 }

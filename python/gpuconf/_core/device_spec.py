@@ -184,7 +184,8 @@ class MutableDeviceSpec(DeviceSpec):
         for name in _PARTS:
             setattr(self, f"_{name}", getattr(parsed, name))
 
-    __hash__ = DeviceSpec.__hash__
+    def __hash__(self) -> int:
+        return super().__hash__()
 
 
 DeviceSpec.__module__, MutableDeviceSpec.__module__ = "gpuconf", "gpuconf.compat.v1"

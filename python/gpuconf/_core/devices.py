@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable
 
+from .._typing import NamedTuple
 from . import html
 from .table import Table
 
 
-class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
+class _PhysicalDevice(NamedTuple):
+    name: str
+    device_type: str
+
+
+class PhysicalDevice(_PhysicalDevice):
     """A physical device, as returned by ``list_physical_devices``.
 
     A device constructed by hand is equivalent to a listed one:
@@ -23,17 +28,16 @@ class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
 
     __slots__ = ()
 
-    name: str
-    device_type: str
-
-    def __new__(cls, name: str, device_type: str) -> PhysicalDevice:
-        return super().__new__(cls, name, device_type)
-
     def _repr_html_(self) -> str:
         return html.line(html.bold("PhysicalDevice"), html.code(self.name), self.device_type)
 
 
-class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
+class _LogicalDevice(NamedTuple):
+    name: str
+    device_type: str
+
+
+class LogicalDevice(_LogicalDevice):
     """A device for memory and operations, as returned by ``list_logical_devices``.
 
     >>> LogicalDevice("/device:GPU:0", "GPU").name
@@ -44,23 +48,17 @@ class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
 
     __slots__ = ()
 
-    name: str
-    device_type: str
-
-    def __new__(cls, name: str, device_type: str) -> LogicalDevice:
-        return super().__new__(cls, name, device_type)
-
     def _repr_html_(self) -> str:
         return html.line(html.bold("LogicalDevice"), html.code(self.name), self.device_type)
 
 
-class LogicalDeviceConfiguration(
-    namedtuple(
-        "LogicalDeviceConfiguration",
-        ["memory_limit", "experimental_priority", "experimental_device_ordinal"],
-        defaults=[None, None, None],
-    )
-):
+class _LogicalDeviceConfiguration(NamedTuple):
+    memory_limit: float | None = None
+    experimental_priority: int | None = None
+    experimental_device_ordinal: int | None = None
+
+
+class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
     """The configuration of one logical device, for ``set_logical_device_configuration``.
 
     ``memory_limit`` is a hard limit in MiB, truncated to an integer. ``experimental_priority`` is a CUDA stream priority (lower
@@ -75,44 +73,8 @@ class LogicalDeviceConfiguration(
 
     __slots__ = ()
 
-    memory_limit: float | None
-    experimental_priority: int | None
-    experimental_device_ordinal: int | None
 
-    def __new__(
-        cls,
-        memory_limit: float | None = None,
-        experimental_priority: int | None = None,
-        experimental_device_ordinal: int | None = None,
-    ) -> LogicalDeviceConfiguration:
-        return super().__new__(cls, memory_limit, experimental_priority, experimental_device_ordinal)
-
-
-class VisibleDevice(
-    Table,
-    namedtuple(
-        "VisibleDevice",
-        [
-            "cuda_ordinal",
-            "physical_device",
-            "name",
-            "uuid",
-            "pci_bus_id",
-            "nvml_index",
-            "compute_capability",
-            "total_memory",
-            "memory_kind",
-            "memory_source",
-        ],
-        defaults=["dedicated", "CUDA"],
-    ),
-):
-    """One GPU, with all its names."""
-
-    __module__ = "gpuconf"
-
-    __slots__ = ()
-
+class _VisibleDevice(NamedTuple):
     cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
     physical_device: str | None  # its name in list_physical_devices(); None if its compute capability is too low to be listed
     name: str
@@ -123,8 +85,16 @@ class VisibleDevice(
     total_memory: int  # bytes
     # "dedicated" for the GPU's own memory, "unified" for the host's, which the GPU shares (GB10, Jetson), "coherent" for the GPU's
     # own memory that the CPU can also access (GH200)
-    memory_kind: str
-    memory_source: str  # where total_memory comes from: "CUDA" or "simulation"
+    memory_kind: str = "dedicated"
+    memory_source: str = "CUDA"  # where total_memory comes from: "CUDA" or "simulation"
+
+
+class VisibleDevice(Table, _VisibleDevice):
+    """One GPU, with all its names."""
+
+    __module__ = "gpuconf"
+
+    __slots__ = ()
 
     def _repr_html_(self) -> str:
         return visible_table([self])

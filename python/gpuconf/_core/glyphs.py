@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable
 
+from .._typing import NamedTuple
 
-class Glyphs(namedtuple("Glyphs", ["full", "part", "free", "left", "right"])):
+
+class Glyphs(NamedTuple):
     """The characters for a full, a partly used and a free cell, and for the ends of a bar."""
-
-    __slots__ = ()
 
     full: str
     part: str

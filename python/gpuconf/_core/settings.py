@@ -9,19 +9,16 @@ trusts its folder. The administrator's file sets ceilings, which every process k
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 from collections.abc import Mapping
 
 from .. import errors
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from . import notices, settings_file, sizes, texts, trust
 from .settings_file import Ignored
 
 
-class Setting(namedtuple("Setting", ["variable", "key", "kind", "default", "text"])):
+class Setting(NamedTuple):
     """One setting, with the name of its environment variable."""
-
-    __slots__ = ()
 
     variable: str
     key: str  # in files; "" for one that files cannot set
@@ -71,10 +68,8 @@ _GROWTH = "GPUCONF_ALLOW_GROWTH"
 ADMINISTRATOR = "/etc/gpuconf.toml"
 
 
-class Origin(namedtuple("Origin", ["value", "source", "ceiling"])):
+class Origin(NamedTuple):
     """A setting's value and where it comes from."""
-
-    __slots__ = ()
 
     value: str  # "" if nothing sets it
     source: str  # "call", "environment", a file's path, or "default"

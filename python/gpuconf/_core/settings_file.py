@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import namedtuple
 from collections.abc import Mapping
 
 from .. import errors
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from . import texts, trust
 
 # Names a file to read instead of the nearest one; empty for no file.
@@ -23,20 +22,16 @@ CHOICE = "GPUCONF_CONFIG"
 _OURS, _SHARED = "gpuconf.toml", "pyproject.toml"
 
 
-class File(namedtuple("File", ["path", "table", "trusted"])):
+class File(NamedTuple):
     """A settings file that counts."""
-
-    __slots__ = ()
 
     path: str
     table: dict[str, Any]
     trusted: bool  # the user has named it or its folder
 
 
-class Ignored(namedtuple("Ignored", ["path", "key", "reason"])):
+class Ignored(NamedTuple):
     """A file, or one setting of a file, that does not count."""
-
-    __slots__ = ()
 
     path: str
     key: str  # "" for the whole file

@@ -7,7 +7,7 @@ from .._typing import Any
 
 
 class Table:
-    """A mixin that adds ``to_dict`` to a named tuple. List it before the ``namedtuple`` among the bases."""
+    """A mixin that adds ``to_dict`` to a named tuple. List it before the named tuple among the bases."""
 
     __slots__ = ()
 

@@ -240,6 +240,17 @@ def _activate_as_tensorflow() -> None:
     sys.meta_path.insert(0, _AsTensorFlow())  # type: ignore[arg-type]
 
 
+def _rehearse() -> None:
+    """Let this process be rehearsed, for ``gpuconf plan -- PROGRAM``."""
+    try:
+        _find_gpuconf()
+        from gpuconf.rehearsal import inside
+
+        inside.begin()
+    except Exception as error:
+        sys.stderr.write(f"gpuconf plan: {sys.executable} is not rehearsed: {type(error).__name__}: {error}\n")
+
+
 def _keep_the_lease() -> None:
     """Let every program that this one starts inherit the lease's descriptor. Otherwise ``subprocess`` closes it.
 
@@ -310,6 +321,8 @@ def activate() -> None:
         sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_SIMULATE"):
         sys.meta_path.insert(0, _SimulatedTorch())  # type: ignore[arg-type]
+    if os.environ.get("GPUCONF_REHEARSAL"):
+        _rehearse()
     if os.environ.get("GPUCONF_LEASE_FD"):
         try:
             _keep_the_lease()

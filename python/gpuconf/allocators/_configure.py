@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
@@ -15,7 +14,7 @@ from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import refuse_in_child
 from .._core.table import Table
-from .._typing import Any, NoReturn
+from .._typing import Any, NamedTuple, NoReturn
 
 Limit = int | str | None
 
@@ -25,7 +24,14 @@ _FOLLOWERS = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
 
-class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries", "notes"])):
+class _Configuration(NamedTuple):
+    limits: dict[str, int]
+    growth: bool | None
+    libraries: dict[str, str]
+    notes: dict[str, str]
+
+
+class Configuration(Table, _Configuration):
     """The result of :func:`configure`: what holds now, which may be less than what was requested.
 
     ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with several logical
@@ -36,11 +42,6 @@ class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "lib
     __module__ = "gpuconf"
 
     __slots__ = ()
-
-    limits: dict[str, int]
-    growth: bool | None
-    libraries: dict[str, str]
-    notes: dict[str, str]
 
     @property
     def in_force(self) -> bool:

@@ -39,7 +39,7 @@ class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError): 
 
     def __init__(self, text: str, size: int, total: int, limit: int) -> None:
         memory.OutOfMemoryError.__init__(self, size, total, limit)
-        self.args = (text,)
+        self.args: tuple[Any, ...] = (text,)
 
 
 def allocate(nbytes: int) -> Any:

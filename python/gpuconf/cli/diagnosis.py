@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-from collections import namedtuple
 from collections.abc import Iterator, Mapping
 
 from .. import errors
@@ -18,6 +17,7 @@ from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.table import Table
+from .._typing import NamedTuple
 from ..machine.cards import Card, Survey
 from ..machine.visible import visible_devices
 from ..sharing._contexts import VARIABLE, context_bytes
@@ -31,15 +31,17 @@ from .processes import WHOLE_CARD_UNKNOWN, refused_queries
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
-class Finding(Table, namedtuple("Finding", ["level", "subject", "text", "fix"], defaults=[""])):
-    """One finding."""
-
-    __slots__ = ()
-
+class _Finding(NamedTuple):
     level: str  # "ok", "note" or "problem"
     subject: str
     text: str
-    fix: str
+    fix: str = ""
+
+
+class Finding(Table, _Finding):
+    """One finding."""
+
+    __slots__ = ()
 
 
 def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:

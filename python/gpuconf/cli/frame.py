@@ -34,11 +34,11 @@ class State:
     """What the user has chosen."""
 
     def __init__(self) -> None:
-        self.order = "GPU"
-        self.reverse = False
-        self.selected = 0  # the index of a row
-        self.scrolled = 0  # columns of the command that are hidden on the left
-        self.help = False
+        self.order: str = "GPU"
+        self.reverse: bool = False
+        self.selected: int = 0  # the index of a row
+        self.scrolled: int = 0  # columns of the command that are hidden on the left
+        self.help: bool = False
         self.page = 10  # rows on the screen, for PgUp and PgDn
 
     def press(self, key: str, rows: int) -> bool:

@@ -140,7 +140,7 @@ class _Watch:
         self._said_lost = False
         self._guarded = guarded
         self._past: dict[int, str] = {}  # command lines of processes past the guard
-        self._under: set[tuple[int, str]] = set()  # processes under it, and their programs
+        self._looked: dict[tuple[int, str], int] = {}  # what is known of the others
         self._began = time.monotonic()
         self._seen: dict[int, tuple[float, float, Found]] = {}  # first and last seen
 
@@ -154,7 +154,7 @@ class _Watch:
             self._said_lost = True
             console.complain(f"gpuconf run: {text}")
         if self._guarded:
-            self._past.update(past_the_guard_below(os.getpid(), self._under))
+            self._past.update(past_the_guard_below(os.getpid(), self._looked))
         return _SOON if now < self._began + 5 else _LATER
 
     def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:

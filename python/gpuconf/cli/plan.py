@@ -16,7 +16,7 @@ from ..memory import load_trace
 from ..planning import message, plot, ranks, report
 from ..planning.plan import POLICIES, SCHEMA, Plan, find
 from ..planning.verify import Verification, verify
-from . import console, plan_fleet
+from . import console, plan_fleet, plan_program
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
 from .output import colors
 from .progress import Progress
@@ -26,11 +26,16 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     planning = commands.add_parser(
         "plan",
-        help="check, without a GPU, whether a recorded job fits",
-        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs. Needs no GPU.",
-        epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace or the text cannot be "
-        "read; 2 invalid usage; 3 the job does not fit or, with --verify, the replay differs from the snapshot",
+        usage="gpuconf plan [OPTION ...] TRACE, or gpuconf plan --gpu CARDS [OPTION ...] -- PROGRAM [ARGUMENT ...]",
+        help="check, without a GPU, whether a program or a recorded job fits",
+        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs; or run a program "
+        "on simulated GPUs, and report which cards hold it. Needs no GPU.",
+        epilog="exit codes: 0 the job fits with at least one policy, a card holds the program, or no limit was given; "
+        "1 the trace or the text cannot be read, or the program failed; 2 invalid usage; 3 the job does not fit, no card holds the "
+        "program or, with --verify, the replay differs from the snapshot; 4 it depends, or the program did not run long enough; "
+        "130 interrupted before anything was known",
     )
+    plan_program.add_to(planning)
     planning.add_argument(
         "trace",
         metavar="TRACE",
@@ -38,7 +43,11 @@ def add_to(commands: Any) -> None:
         help="an RMM log (CSV) or a PyTorch memory snapshot; or a folder of them, one for each process of a job",
     )
     planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
-    planning.add_argument("--gpu", metavar="MODEL", help="GPU model, such as A10; without --limit, its default limit applies")
+    planning.add_argument(
+        "--gpu",
+        metavar="MODEL",
+        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as L4,A10,A100-40GB",
+    )
     planning.add_argument(
         "--policy", action="append", choices=POLICIES, help="memory management policy; may be repeated (default: all)"
     )
@@ -80,6 +89,9 @@ def _limit(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    if options.program is not None:
+        return plan_program.run(options)
+    plan_program.refuse(options)
     if options.message is not None:
         return _message(options)
     if options.trace is None:

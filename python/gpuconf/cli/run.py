@@ -167,6 +167,11 @@ def _program(options: argparse.Namespace) -> list[str]:
         if words:
             raise UsageError("--check runs no program")
         return [sys.executable, "-m", "gpuconf.cli.guard_check"]
+    return words_of(words)
+
+
+def words_of(words: list[str]) -> list[str]:
+    """Return the words of a command: with the Python that has gpuconf, if they name a script and no Python. Raises UsageError."""
     if not words:
         raise UsageError("no program: name a command or a Python script")
     if not words[0]:

@@ -3,23 +3,20 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Sequence
 
 from .. import errors
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..sharing._simulated_cards import CardUse, all_shared
 from .output import print_table, size
 
 
-class SimulatedCard(namedtuple("SimulatedCard", ["launcher", "spec", "index", "uuid", "use"])):
+class SimulatedCard(NamedTuple):
     """One card of one job."""
-
-    __slots__ = ()
 
     launcher: int  # the PID of what started the job
     spec: str  # the first 63 bytes
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple's
     uuid: str
     use: CardUse
 

@@ -57,7 +57,7 @@ class Supervisor:
             self._passed_on = PassedOn()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-        self.pid = 0
+        self.pid: int = 0
 
     def load(self, load: Callable[[], Any]) -> Any:
         """Call a function that loads the core, with signals blocked, so that the core's threads do not take them from ``run``."""

@@ -11,13 +11,12 @@ import json
 import os
 import subprocess
 import sys
-from collections import namedtuple
 from collections.abc import Sequence
 
 from .. import errors
 from .._core import runtime, texts
 from .._core.native import loaded
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 # Prints the cards, or the error of listing them.
 _PROBE = """
@@ -33,10 +32,8 @@ except gpuconf.errors.GpuconfError as error:
 _PROBE_S = 120
 
 
-class Card(namedtuple("Card", ["ordinal", "uuid", "name", "total_memory", "context"])):
+class Card(NamedTuple):
     """One GPU. ``total_memory`` is in bytes, and so is ``context``, what a lease takes for the CUDA context of each process."""
-
-    __slots__ = ()
 
     ordinal: int
     uuid: str

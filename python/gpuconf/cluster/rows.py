@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable, Iterator
 
 from .._core import html, runtime
@@ -11,36 +10,14 @@ from .._core.columns import columns
 from .._core.humanbytes import human_bytes
 from .._core.native import loaded
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..machine.visible import visible_devices
 from ..memory import stats, usage
 from ..memory._usage import UNTAGGED
 from .share import limit_of
 
 
-class ProcessRow(
-    Table,
-    namedtuple(
-        "ProcessRow",
-        [
-            "process",
-            "address",
-            "card",
-            "device",
-            "library",
-            "tag",
-            "bytes_in_use",
-            "peak_bytes_in_use",
-            "live_blocks",
-            "bytes_limit",
-            "problem",
-        ],
-    ),
-):
-    """The memory of one library under one tag on one GPU of one process. An idle process has one row, without a library."""
-
-    __slots__ = ()
-
+class _ProcessRow(NamedTuple):
     process: str  # the worker, actor or task
     address: str
     card: str  # the GPU's UUID; "" if the process has no GPU, or has not listed its GPUs yet
@@ -52,6 +29,12 @@ class ProcessRow(
     live_blocks: int
     bytes_limit: int  # of the logical GPU; 0 for no limit
     problem: str  # why this process could not report its memory; "" if it did
+
+
+class ProcessRow(Table, _ProcessRow):
+    """The memory of one library under one tag on one GPU of one process. An idle process has one row, without a library."""
+
+    __slots__ = ()
 
     @classmethod
     def of(cls, process: str, address: str, row: Iterable[Any]) -> ProcessRow:
@@ -101,7 +84,7 @@ class ClusterMemory(Table):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClusterMemory) and self.rows == other.rows
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     @property
     def bytes_in_use(self) -> int:

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 from collections.abc import Iterable
 
 from .. import errors
 from .._core import runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..allocators._configure import checked_libraries, configure
 from ..machine.visible import visible_devices
 from .cards import Card
@@ -21,10 +20,8 @@ _RESERVE = 512 << 20
 _RESERVE_PART = 8  # but never more than this part of the share
 
 
-class Share(namedtuple("Share", ["memory", "growth", "libraries", "pre_import", "simulate"])):
+class Share(NamedTuple):
     """What a process of a cluster configures. ``memory`` is a limit for each GPU that it sees, None for no limit."""
-
-    __slots__ = ()
 
     memory: int | str | None
     growth: bool | None

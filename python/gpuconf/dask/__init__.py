@@ -15,8 +15,8 @@ from __future__ import annotations
 
 try:
     import distributed as _distributed
-except ImportError as error:
-    raise ImportError(f"gpuconf.dask needs Dask ({error}): pip install 'gpuconf[dask]'", name="distributed") from error
+except ImportError as _error:
+    raise ImportError(f"gpuconf.dask needs Dask ({_error}): pip install 'gpuconf[dask]'", name="distributed") from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 import copy
-from collections import namedtuple
 from collections.abc import Iterable, Mapping
 
 import distributed
 
 from .. import errors
 from .._core import texts
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..cluster.cards import choose, list_cards, simulation
 from ..cluster.lease import checked_timeout
 from ..cluster.share import checked, even, fitting
 from ._worker_setup import WorkerSetup, one_limit
 
 
-class _Place(namedtuple("_Place", ["name", "uuid", "memory"])):
+class _Place(NamedTuple):
     """Where a worker may be: its part of a card."""
 
-    __slots__ = ()
+    name: str
+    uuid: str  # several, with commas, if the worker leases its memory on one of them
+    memory: int  # bytes
 
 
 class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has no types

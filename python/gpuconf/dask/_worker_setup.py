@@ -62,8 +62,8 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         lease: bool = False,
         lease_timeout: float = 60,
     ) -> None:
-        self.share = checked(one_limit(memory, device_memory_limit), growth, libraries, pre_import, simulate)
-        self.lease_timeout = checked_timeout(lease, lease_timeout)
+        self.share: Share = checked(one_limit(memory, device_memory_limit), growth, libraries, pre_import, simulate)
+        self.lease_timeout: float | None = checked_timeout(lease, lease_timeout)
 
     def setup(self, worker: distributed.Worker) -> Any:
         """Configure the worker. Dask calls this in the worker, and awaits the result."""

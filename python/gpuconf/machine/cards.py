@@ -3,19 +3,13 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .._core import runtime
 from .._core.native import core
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 
-class CardMemory(Table, namedtuple("CardMemory", ["kind", "total", "used", "free", "source"])):
-    """The memory of a card or a MIG instance, in bytes; None where unknown. Unified memory is the host's, with all its uses."""
-
-    __slots__ = ()
-
+class _CardMemory(NamedTuple):
     kind: str  # "dedicated", "unified" or "coherent"
     total: int | None
     used: int | None
@@ -23,50 +17,38 @@ class CardMemory(Table, namedtuple("CardMemory", ["kind", "total", "used", "free
     source: str | None  # where the numbers come from: "NVML", "/proc/meminfo" or "simulation"
 
 
-class CardProcess(Table, namedtuple("CardProcess", ["pid", "bytes", "instance"])):
-    """A process that uses a card, as the driver reports it."""
+class CardMemory(Table, _CardMemory):
+    """The memory of a card or a MIG instance, in bytes; None where unknown. Unified memory is the host's, with all its uses."""
 
     __slots__ = ()
 
+
+class _CardProcess(NamedTuple):
     pid: int  # on the host: see Survey.host_pids
     bytes: int | None  # None if the driver does not report it
     instance: str | None  # the UUID of the MIG instance that it uses
 
 
-class CardInstance(Table, namedtuple("CardInstance", ["uuid", "name", "memory"])):
-    """A MIG instance of a card."""
+class CardProcess(Table, _CardProcess):
+    """A process that uses a card, as the driver reports it."""
 
     __slots__ = ()
 
+
+class _CardInstance(NamedTuple):
     uuid: str
     name: str
     memory: CardMemory
 
 
-class Card(
-    Table,
-    namedtuple(
-        "Card",
-        [
-            "index",
-            "uuid",
-            "name",
-            "pci_bus_id",
-            "compute_capability",
-            "mig",
-            "memory",
-            "processes",
-            "processes_error",
-            "instances",
-            "errors",
-        ],
-    ),
-):
-    """One card. A text that could not be read is empty; ``errors`` says why."""
+class CardInstance(Table, _CardInstance):
+    """A MIG instance of a card."""
 
     __slots__ = ()
 
-    index: int  # its number in nvidia-smi
+
+class _Card(NamedTuple):
+    index: int  # type: ignore[assignment]  # its number in nvidia-smi
     uuid: str
     name: str
     pci_bus_id: str
@@ -79,17 +61,25 @@ class Card(
     errors: tuple[str, ...]
 
 
-class Survey(Table, namedtuple("Survey", ["simulated", "why_none", "driver", "cuda", "host_pids", "cards"])):
-    """All cards of the machine."""
+class Card(Table, _Card):
+    """One card. A text that could not be read is empty; ``errors`` says why."""
 
     __slots__ = ()
 
+
+class _Survey(NamedTuple):
     simulated: str | None  # the simulated machine's spec
     why_none: str | None  # why there is no card
     driver: str | None  # its version
     cuda: tuple[int, int] | None  # the newest CUDA version that the driver supports
     host_pids: bool  # this process is in a container: the driver's PIDs are the host's
     cards: tuple[Card, ...]
+
+
+class Survey(Table, _Survey):
+    """All cards of the machine."""
+
+    __slots__ = ()
 
     @property
     def why_none_shortly(self) -> str | None:
@@ -123,16 +113,18 @@ def _card(found: dict[str, Any]) -> Card:
     )
 
 
-class SimulatedModel(Table, namedtuple("SimulatedModel", ["name", "product", "memory", "memory_kind", "compute_capability"])):
-    """A model that :func:`gpuconf.simulate` knows."""
-
-    __slots__ = ()
-
+class _SimulatedModel(NamedTuple):
     name: str
     product: str  # as a driver reports it
     memory: int  # bytes
     memory_kind: str
     compute_capability: tuple[int, int]
+
+
+class SimulatedModel(Table, _SimulatedModel):
+    """A model that :func:`gpuconf.simulate` knows."""
+
+    __slots__ = ()
 
 
 def models() -> list[SimulatedModel]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections import namedtuple
 from collections.abc import Callable
 
 from .. import errors
@@ -18,7 +17,7 @@ from .._core.made import Made, make
 from .._core.native import core, loaded
 from .._core.scope import gpu_number
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from . import _release, _tracebacks
 from ._measure import Measurement, measure
 from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
@@ -31,17 +30,19 @@ if TYPE_CHECKING:
 _DEFAULT = 128
 
 
-class BatchTry(Table, namedtuple("BatchTry", ["batch_size", "fits", "peak_increase", "bytes_available", "refused", "reason"])):
-    """One run of the function. Sizes are in bytes, on the logical GPU that had the least memory left."""
-
-    __slots__ = ()
-
+class _BatchTry(NamedTuple):
     batch_size: int
     fits: bool  # False: it ran out of memory
     peak_increase: int | None  # the most that it used beyond what was in use before; None if nothing was measured
     bytes_available: int | None  # what it could use: the limit less what was in use before
     refused: int | None  # the size of the allocation that failed; None if it is unknown, or none failed
     reason: str  # why this size was tried
+
+
+class BatchTry(Table, _BatchTry):
+    """One run of the function. Sizes are in bytes, on the logical GPU that had the least memory left."""
+
+    __slots__ = ()
 
 
 class BatchFit(metaclass=Made):

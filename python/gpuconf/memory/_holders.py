@@ -6,24 +6,25 @@ from __future__ import annotations
 import gc
 import sys
 import types
-from collections import namedtuple
 from collections.abc import Iterator
 from types import FrameType
 
 from .._core.table import Table
 from .._core.tracked import instances
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ._buffer import Buffer
 
 
-class Holder(Table, namedtuple("Holder", ["nbytes", "what", "referrers"])):
-    """An object that holds device memory."""
-
-    __slots__ = ()
-
+class _Holder(NamedTuple):
     nbytes: int
     what: str  # such as "torch.Tensor (32, 1000) float32"
     referrers: tuple[str, ...]  # the variables that keep it alive, as far as the garbage collector knows them
+
+
+class Holder(Table, _Holder):
+    """An object that holds device memory."""
+
+    __slots__ = ()
 
 
 _Block = tuple[Any, int]  # what identifies the memory, and its size in bytes

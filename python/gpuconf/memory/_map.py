@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-from collections import namedtuple
 
 from .. import errors
 from .._core import html, sizes, texts
@@ -16,41 +15,47 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 
-class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use", "library", "tag"], defaults=("", ""))):
-    """A chunk of a region: a block in use, or free memory."""
-
-    __slots__ = ()
-
+class _Chunk(NamedTuple):
     address: int
     nbytes: int
     requested: int  # the requested size; 0 for free memory
     in_use: bool
-    library: str  # as in UsageRow; "" for free memory
-    tag: str  # "" for untagged and for free memory
+    library: str = ""  # as in UsageRow; "" for free memory
+    tag: str = ""  # "" for untagged and for free memory
 
 
-class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
-    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
+class Chunk(Table, _Chunk):
+    """A chunk of a region: a block in use, or free memory."""
 
     __slots__ = ()
 
+
+class _Region(NamedTuple):
     address: int
     nbytes: int
     chunks: tuple[Chunk, ...]
 
 
-class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "regions", "oversubscribed_bytes"])):
-    """All regions of a pool, in order of address. ``print`` draws it."""
+class Region(Table, _Region):
+    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
 
     __slots__ = ()
 
+
+class _MemoryMap(NamedTuple):
     device: str
     bytes_limit: int
     regions: tuple[Region, ...]
     oversubscribed_bytes: int  # as in ``MemoryStats``
+
+
+class MemoryMap(Table, _MemoryMap):
+    """All regions of a pool, in order of address. ``print`` draws it."""
+
+    __slots__ = ()
 
     def draw(self, width: int = 64) -> str:
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly in use, ``·`` free.

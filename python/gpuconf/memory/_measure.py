@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections import namedtuple
 
 from .. import errors
 from .._core import html, runtime
@@ -14,20 +13,22 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ._usage import UNTAGGED
 
 
-class MeasureRow(Table, namedtuple("MeasureRow", ["library", "tag", "before", "after", "peak"])):
-    """The memory of one library under one tag during a measurement, in bytes."""
-
-    __slots__ = ()
-
+class _MeasureRow(NamedTuple):
     library: str  # as in UsageRow
     tag: str  # "" for untagged memory
     before: int
     after: int
     peak: int
+
+
+class MeasureRow(Table, _MeasureRow):
+    """The memory of one library under one tag during a measurement, in bytes."""
+
+    __slots__ = ()
 
     @property
     def increase(self) -> int:

@@ -4,21 +4,30 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 
-# How one run of a function used one logical GPU. Sizes are in bytes.
-#
-# room      what the run could use: the limit less the memory in use before it
-# peak      the most that the run had in use. For a run that ran out of memory: at that point
-# refused   the size of the allocation that failed; 0 for a run that fit, or if it is unknown
-# count     the number of allocations
-# total     the sum of their sizes
-Use = namedtuple("Use", ["room", "peak", "refused", "count", "total"])
+from .._typing import NamedTuple
 
-# A run with a batch size. uses has one Use for each logical GPU, and is empty where nothing could be measured. coarse: whether a
-# library takes memory from the pool in large segments, so that peaks are not in proportion to what the run needs.
-Run = namedtuple("Run", ["batch_size", "fits", "uses", "coarse"])
+
+class Use(NamedTuple):
+    """How one run of a function used one logical GPU. Sizes are in bytes."""
+
+    room: int  # what the run could use: the limit less the memory in use before it
+    peak: int  # the most that the run had in use. For a run that ran out of memory: at that point
+    refused: int  # the size of the allocation that failed; 0 for a run that fit, or if it is unknown
+    count: int  # type: ignore[assignment]  # the number of allocations
+    total: int  # the sum of their sizes
+
+
+class Run(NamedTuple):
+    """A run with a batch size."""
+
+    batch_size: int
+    fits: bool
+    uses: tuple[Use, ...]  # one for each logical GPU; empty where nothing could be measured
+    # whether a library takes memory from the pool in large segments, so that peaks are not in proportion to what the run needs
+    coarse: bool
+
 
 # Multiplying by this until it fits is the search that this one must not exceed in tries.
 _STEP = 0.9

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import gc
-from collections import namedtuple
 from collections.abc import Callable
 
 from .._core import html, runtime
@@ -15,22 +14,25 @@ from .._core.made import Made, make
 from .._core.native import loaded, refuse_in_child
 from .._core.scope import gpu_number
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from . import _caches, _holders, _outputs, _tracebacks
 from ._holders import Holder
 from ._stats import stats
 from ._usage import UNTAGGED, MemoryUsage, usage
 
 
-class ReleaseStep(Table, namedtuple("ReleaseStep", ["step", "count", "bytes_freed", "bytes_unreserved"])):
+class _ReleaseStep(NamedTuple):
+    step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
+    # objects collected, frames cleared, outputs dropped, libraries whose caches were emptied, pools trimmed
+    count: int  # type: ignore[assignment]  # hides tuple's
+    bytes_freed: int  # by how much the pools' memory in use fell
+    bytes_unreserved: int  # how much memory the pools returned to the GPU
+
+
+class ReleaseStep(Table, _ReleaseStep):
     """One step of :func:`release`. Sizes are in bytes."""
 
     __slots__ = ()
-
-    step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
-    count: int  # objects collected, frames cleared, outputs dropped, libraries whose caches were emptied, pools trimmed
-    bytes_freed: int  # by how much the pools' memory in use fell
-    bytes_unreserved: int  # how much memory the pools returned to the GPU
 
 
 class Released(metaclass=Made):

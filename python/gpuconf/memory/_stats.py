@@ -3,46 +3,15 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .._core import html
 from .._core.device_argument import Device
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
+from .._typing import NamedTuple
 
 
-class MemoryStats(
-    Table,
-    namedtuple(
-        "MemoryStats",
-        [
-            "num_allocs",
-            "live_blocks",
-            "bytes_in_use",
-            "requested_bytes_in_use",
-            "peak_bytes_in_use",
-            "largest_alloc_size",
-            "bytes_limit",
-            "bytes_reserved",
-            "peak_bytes_reserved",
-            "largest_free_block_bytes",
-            "stitches",
-            "stitched_bytes",
-            "captured_bytes",
-            "oversubscribed_bytes",
-            "budget_limit_bytes",
-            "budget_pool_bytes",
-            "budget_outside_bytes",
-            "budget_free_bytes",
-        ],
-        defaults=[0, 0, 0, 0],  # older pickles lack them
-    ),
-):
-    """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
-
-    __slots__ = ()
-
+class _MemoryStats(NamedTuple):
     num_allocs: int  # allocations since the last reset_memory_stats
     live_blocks: int  # allocations not yet freed
     bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
@@ -57,10 +26,19 @@ class MemoryStats(
     stitched_bytes: int  # bytes remapped by these
     captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
     oversubscribed_bytes: int  # unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
-    budget_limit_bytes: int  # what the guard of `gpuconf run` lets all processes of this job have of the GPU; 0 without the guard
-    budget_pool_bytes: int  # of it, what gpuconf's pools have reserved, in all processes of the job
-    budget_outside_bytes: int  # of it, what is allocated otherwise: by libraries past the pools, and by other programs of the job
-    budget_free_bytes: int  # what is left of it
+    # Older pickles lack the rest.
+    budget_limit_bytes: int = 0  # what the guard of `gpuconf run` lets the job's processes have of the GPU; 0 without the guard
+    budget_pool_bytes: int = 0  # of it, what gpuconf's pools have reserved, in all processes of the job
+    budget_outside_bytes: int = (
+        0  # of it, what is allocated otherwise: by libraries past the pools, and by the job's other programs
+    )
+    budget_free_bytes: int = 0  # what is left of it
+
+
+class MemoryStats(Table, _MemoryStats):
+    """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
+
+    __slots__ = ()
 
     def _repr_html_(self) -> str:
         counts = ("num_allocs", "live_blocks", "stitches")

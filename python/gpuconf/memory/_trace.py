@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import namedtuple
 from collections.abc import Callable, Iterator
 
 from .. import errors
@@ -14,7 +13,7 @@ from .._core.made import Made, make
 from .._core.native import core, refuse_in_child
 from .._core.stacks import Frame, call_site
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 Pools = dict[int, list[Any]]
 
@@ -26,18 +25,7 @@ _NO_SNAPSHOT: dict[str, Any] = {"recorded": [], "incomplete": "", "hidden": 0}
 _NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]}
 
 
-class TraceEvent(
-    Table,
-    namedtuple(
-        "TraceEvent",
-        ["time", "thread", "action", "gpu", "address", "nbytes", "stream", "library", "tag", "stack"],
-        defaults=("", "", ()),
-    ),
-):
-    """One event on one logical GPU's memory."""
-
-    __slots__ = ()
-
+class _TraceEvent(NamedTuple):
     time: float  # seconds since 1970, to the microsecond; since midnight if the file has no date
     thread: int  # threading.get_ident() of the thread on x86-64; 0 if unknown
     action: str  # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap"
@@ -45,11 +33,17 @@ class TraceEvent(
     address: int  # 0 for a failure
     nbytes: int  # the requested size; for segments, which the pool reserves and releases, the segment's size
     stream: int  # the CUDA stream handle; 0 is the default stream
-    library: str  # as in UsageRow; "" if unknown
-    tag: str  # "" for untagged memory
-    stack: tuple[
-        tuple[str, int, str], ...
-    ]  # the calls that led to an allocation, (filename, line, function), innermost first; () if unknown
+    # Older pickles lack the rest.
+    library: str = ""  # as in UsageRow; "" if unknown
+    tag: str = ""  # "" for untagged memory
+    # the calls that led to an allocation, (filename, line, function), innermost first; () if unknown
+    stack: tuple[tuple[str, int, str], ...] = ()
+
+
+class TraceEvent(Table, _TraceEvent):
+    """One event on one logical GPU's memory."""
+
+    __slots__ = ()
 
     @property
     def call_site(self) -> Frame | None:

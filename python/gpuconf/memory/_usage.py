@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterator
 
 from .._core import html
@@ -13,21 +12,23 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 UNTAGGED = "(untagged)"
 
 
-class UsageRow(Table, namedtuple("UsageRow", ["library", "tag", "bytes_in_use", "peak_bytes_in_use", "live_blocks"])):
-    """The memory of one library under one tag."""
-
-    __slots__ = ()
-
+class _UsageRow(NamedTuple):
     library: str  # "torch", "cupy", "numba", "gpuconf" for buffers and tensors, "c" for gpuconf_malloc
     tag: str  # "" for untagged memory
     bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
     peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
     live_blocks: int  # allocations not yet freed
+
+
+class UsageRow(Table, _UsageRow):
+    """The memory of one library under one tag."""
+
+    __slots__ = ()
 
 
 class MemoryUsage(Table):
@@ -62,7 +63,7 @@ class MemoryUsage(Table):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryUsage) and self.to_dict() == other.to_dict()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def _summary(self) -> str:
         blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"

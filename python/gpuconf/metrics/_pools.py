@@ -4,23 +4,18 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 
 from .. import errors
 from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.native import core
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..machine.visible import visible_devices
 from ..memory import UsageRow, stats, usage
 
 
-class PoolReading(
-    namedtuple("PoolReading", ["gpu", "uuid", "pci_bus_id", "logical_device", "pid", "stats", "usage", "allocations", "ooms"])
-):
+class PoolReading(NamedTuple):
     """A logical GPU's pool at one moment."""
-
-    __slots__ = ()
 
     gpu: str  # nvidia-smi's number, else CUDA's
     uuid: str

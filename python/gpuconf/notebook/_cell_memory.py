@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterator, Sequence
 
 from .._core import html
 from .._core.columns import columns
 from .._core.humanbytes import human_bytes
+from .._typing import NamedTuple
 
 
-class Row(namedtuple("Row", ["library", "tag", "before", "peak", "after"])):
+class Row(NamedTuple):
     """Bytes of one library under one tag; of all, if both are empty."""
-
-    __slots__ = ()
 
     library: str
     tag: str

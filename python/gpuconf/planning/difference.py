@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import html
 import os
-from collections import defaultdict, namedtuple
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._core.stacks import Frame, call_site
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..memory._trace import Trace
 from ..memory._usage import UNTAGGED
 from .frame import frame, table
@@ -21,10 +21,8 @@ Site = tuple[str, str, "Frame | None"]
 Sums = dict[Site, tuple[int, int]]  # bytes, blocks
 
 
-class Change(namedtuple("Change", ["library", "tag", "call_site", "bytes_before", "bytes_after", "blocks_before", "blocks_after"])):
+class Change(NamedTuple):
     """What one line of a program holds at the peak, before and after."""
-
-    __slots__ = ()
 
     library: str
     tag: str
@@ -69,9 +67,9 @@ class Difference:
 
     def __init__(self, gpu: int, before: Sums, after: Sums) -> None:
         self.gpu = gpu
-        self.bytes_before = sum(size for size, _ in before.values())
-        self.bytes_after = sum(size for size, _ in after.values())
-        self.changes = _changes(before, after)  # those that grew most first, those that shrank most last
+        self.bytes_before: int = sum(size for size, _ in before.values())
+        self.bytes_after: int = sum(size for size, _ in after.values())
+        self.changes: list[Change] = _changes(before, after)  # those that grew most first, those that shrank most last
 
     @property
     def bytes_grown(self) -> int:
@@ -108,12 +106,15 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
     return [Difference(gpu, old.get(gpu, {}), new.get(gpu, {})) for gpu in sorted(old.keys() | new.keys())]
 
 
-def at_peak(history: History) -> Sums:
-    """Return what each line holds at the peak."""
+def at_peak(history: History, without: str = "") -> Sums:
+    """Return what each line holds at the peak. Calls in files below ``without`` are left out."""
     sums: dict[Site, list[int]] = defaultdict(lambda: [0, 0])
     for block in history.blocks:
         library, tag = history.holders[block.allocation.holder]
-        total = sums[library, tag, call_site(block.allocation.stack)]
+        stack = block.allocation.stack
+        if without:
+            stack = tuple(frame for frame in stack if not frame[0].startswith(without))
+        total = sums[library, tag, call_site(stack)]
         total[0] += block.nbytes
         total[1] += 1
     return {site: (size, blocks) for site, (size, blocks) in sums.items()}

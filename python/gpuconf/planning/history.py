@@ -4,26 +4,53 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import namedtuple
 from collections.abc import Iterable
 
 from .._core.job import Job
 from .._core.native import core
 from .._core.stacks import call_site
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..memory._trace import HEADER, Trace
 
 # The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes are exact.
 INTERVALS = 1000
 
-# An allocation: its number among the GPU's events, from 0, or -1 if it was live before; seconds since the trace began; its address,
-# and the requested bytes; the number of its holder in History.holders; and its stack.
-Allocation = namedtuple("Allocation", ["event", "time", "address", "requested", "holder", "stack"])
-# A live block: bytes as in PlanUsage, and its allocation.
-Block = namedtuple("Block", ["address", "nbytes", "allocation"])
-# A moment: seconds since the trace began, the event, and the bytes of each holder.
-Moment = namedtuple("Moment", ["time", "event", "in_use"])
-Site = namedtuple("Site", ["stack", "count", "total", "peak_bytes", "peak_blocks"])
+
+class Allocation(NamedTuple):
+    """An allocation."""
+
+    event: int  # its number among the GPU's events, from 0; -1 if it was live before
+    time: float  # seconds since the trace began
+    address: int
+    requested: int  # bytes
+    holder: int  # its number in History.holders
+    stack: tuple[Any, ...]  # as in TraceEvent
+
+
+class Block(NamedTuple):
+    """A live block."""
+
+    address: int
+    nbytes: int  # as in PlanUsage
+    allocation: Allocation
+
+
+class Moment(NamedTuple):
+    """A point of the time axis."""
+
+    time: float  # seconds since the trace began
+    event: int
+    in_use: list[int]  # the bytes of each holder
+
+
+class Site(NamedTuple):
+    """The allocations of one line of code."""
+
+    stack: tuple[Any, ...]  # as in TraceEvent
+    count: int  # type: ignore[assignment]  # of its allocations
+    total: int  # their bytes
+    peak_bytes: int  # live at the peak
+    peak_blocks: int
 
 
 class History:
@@ -36,11 +63,11 @@ class History:
 
     def __init__(self, fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Any, ...]]) -> None:
         self.gpu: int = fields["gpu"]
-        self.holders = [holders[number] for number in fields["holders"]]
-        self.moments = [_moment(each) for each in fields["moments"]]
-        self.peak = _moment(fields["peak"])
+        self.holders: list[tuple[str, str]] = [holders[number] for number in fields["holders"]]
+        self.moments: list[Moment] = [_moment(each) for each in fields["moments"]]
+        self.peak: Moment = _moment(fields["peak"])
         self.failed: int = fields["num_failures"]
-        self.failures = [_allocation(each, stacks) for each in fields["failures"]]
+        self.failures: list[Allocation] = [_allocation(each, stacks) for each in fields["failures"]]
         self.segments: list[tuple[int, int]] = [(start, nbytes) for start, nbytes in fields["segments"]]
         self.blocks: list[Block] = []
         at_peak: dict[int, tuple[int, int]] = {}  # stack: bytes, blocks
@@ -49,7 +76,7 @@ class History:
             self.blocks.append(Block(each["address"], size, _allocation(each, stacks)))
             nbytes, count = at_peak.get(each["stack"], (0, 0))
             at_peak[each["stack"]] = nbytes + size, count + 1
-        self.sites = _by_line(
+        self.sites: list[Site] = _by_line(
             (stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0))) for s in fields["sites"]
         )
 

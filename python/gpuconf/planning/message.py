@@ -4,51 +4,33 @@
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from collections.abc import Iterable, Iterator
 
 from .. import errors
 from .._core.humanbytes import human_bytes
 from .._core.table import Table
+from .._typing import NamedTuple
 
 
-class Message(
-    Table,
-    namedtuple(
-        "Message",
-        [
-            "library",
-            "gpu",
-            "requested",
-            "capacity",
-            "free",
-            "allocated",
-            "cached",
-            "private_pools",
-            "limit",
-            "process",
-            "others",
-            "largest_free",
-        ],
-        defaults=(None, None, None, None, None, None, None, None, None, None, None),
-    ),
-):
+class _Message(NamedTuple):
+    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy" or "CUDA"
+    gpu: int | None = None
+    requested: int | None = None
+    capacity: int | None = None  # of the card
+    free: int | None = None  # on the card
+    allocated: int | None = None  # by the library's allocator, for the program
+    cached: int | None = None  # taken from the card by the library's allocator, and not allocated
+    private_pools: int | None = None  # of allocated: in the pools of CUDA graphs
+    limit: int | None = None  # of the library's allocator
+    process: int | None = None  # in use by this process, by the driver's account
+    others: int | None = None  # in use by other processes, by the driver's account
+    largest_free: int | None = None  # the largest free block of the library's allocator
+
+
+class Message(Table, _Message):
     """An out-of-memory error, as far as its text has the figures: None for what it does not say. Sizes are in bytes."""
 
     __slots__ = ()
-
-    library: str  # "PyTorch", "TensorFlow", "JAX", "CuPy" or "CUDA"
-    gpu: int | None
-    requested: int | None
-    capacity: int | None  # of the card
-    free: int | None  # on the card
-    allocated: int | None  # by the library's allocator, for the program
-    cached: int | None  # taken from the card by the library's allocator, and not allocated
-    private_pools: int | None  # of allocated: in the pools of CUDA graphs
-    limit: int | None  # of the library's allocator
-    process: int | None  # in use by this process, by the driver's account
-    others: int | None  # in use by other processes, by the driver's account
-    largest_free: int | None  # the largest free block of the library's allocator
 
     @property
     def outside(self) -> int | None:

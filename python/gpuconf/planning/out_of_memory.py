@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable, Iterator
 
 from .._core.glyphs import BLOCKS, Glyphs
 from .._core.humanbytes import human_bytes
 from .._core.stacks import Frame, call_site
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from . import sites
 from .sites import PlanSite
 
@@ -18,13 +17,7 @@ _MIB = 1 << 20
 _SITES, _SEGMENTS, _WIDTH = 5, 12, 32  # lines, and cells of a bar: 80 columns hold it
 
 
-class SegmentBlock(
-    Table, namedtuple("SegmentBlock", ["address", "nbytes", "requested", "waiting", "library", "tag", "stack", "before"])
-):
-    """A block of a segment, or free memory."""
-
-    __slots__ = ()
-
+class _SegmentBlock(NamedTuple):
     address: int
     nbytes: int
     requested: int  # the requested size; 0 for free memory
@@ -35,11 +28,13 @@ class SegmentBlock(
     before: bool  # allocated before the recording began, and nothing else is known
 
 
-class Segment(Table, namedtuple("Segment", ["address", "nbytes", "stream", "small", "expandable", "blocks"])):
-    """Memory that PyTorch's allocator had taken from the GPU, with its blocks in the order of addresses."""
+class SegmentBlock(Table, _SegmentBlock):
+    """A block of a segment, or free memory."""
 
     __slots__ = ()
 
+
+class _Segment(NamedTuple):
     address: int
     nbytes: int
     stream: int  # only for requests on this stream
@@ -47,37 +42,19 @@ class Segment(Table, namedtuple("Segment", ["address", "nbytes", "stream", "smal
     expandable: bool
     blocks: tuple[SegmentBlock, ...]
 
+
+class Segment(Table, _Segment):
+    """Memory that PyTorch's allocator had taken from the GPU, with its blocks in the order of addresses."""
+
+    __slots__ = ()
+
     @property
     def free(self) -> int:
         """The bytes of free memory."""
         return sum(b.nbytes for b in self.blocks if not b.requested)
 
 
-class OutOfMemory(
-    Table,
-    namedtuple(
-        "OutOfMemory",
-        [
-            "gpu",
-            "event",
-            "requested",
-            "call_site",
-            "bytes_limit",
-            "bytes_in_use",
-            "bytes_reserved",
-            "device_free",
-            "own_limit",
-            "free_blocks",
-            "sites",
-            "segments",
-            "unknown",
-        ],
-    ),
-):
-    """The state of a GPU when the allocation failed that ends a snapshot. Sizes are in bytes."""
-
-    __slots__ = ()
-
+class _OutOfMemory(NamedTuple):
     gpu: int
     event: int  # the event's number in the trace, from 1
     requested: int
@@ -91,6 +68,12 @@ class OutOfMemory(
     sites: tuple[PlanSite, ...]  # who held the memory, by line of code; the largest first
     segments: tuple[Segment, ...]  # in the order of addresses
     unknown: str  # why the snapshot does not determine the state, or ""
+
+
+class OutOfMemory(Table, _OutOfMemory):
+    """The state of a GPU when the allocation failed that ends a snapshot. Sizes are in bytes."""
+
+    __slots__ = ()
 
     def lines(self, glyphs: Glyphs = BLOCKS, width: int = _WIDTH) -> Iterator[str]:
         """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no width."""

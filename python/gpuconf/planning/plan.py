@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import namedtuple
 from collections.abc import Callable, Iterable
 
 from .. import errors
@@ -18,7 +17,7 @@ from .._core.made import Made, make
 from .._core.native import core
 from .._core.stacks import Frame, call_site
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
 from . import out_of_memory, sites
@@ -29,14 +28,7 @@ POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-round
 SCHEMA = 1
 
 
-class PlanFailure(
-    Table,
-    namedtuple("PlanFailure", ["event", "requested", "cause", "bytes_in_use", "bytes_reserved", "largest_free_block_bytes"]),
-):
-    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
-
-    __slots__ = ()
-
+class _PlanFailure(NamedTuple):
     event: int  # the event's number in the trace, from 1; 0 if the block was live before the trace began
     requested: int
     cause: str  # "limit reached", "fragmented", "too large", "device full"
@@ -45,28 +37,13 @@ class PlanFailure(
     largest_free_block_bytes: int
 
 
-class PlanResult(
-    Table,
-    namedtuple(
-        "PlanResult",
-        [
-            "gpu",
-            "policy",
-            "settings",
-            "fits",
-            "least_limit",
-            "bytes_limit",
-            "peak_bytes_in_use",
-            "peak_bytes_reserved",
-            "fragmentation",
-            "failure",
-        ],
-    ),
-):
-    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
+class PlanFailure(Table, _PlanFailure):
+    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
 
     __slots__ = ()
 
+
+class _PlanResult(NamedTuple):
     gpu: int
     policy: str
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
@@ -79,11 +56,13 @@ class PlanResult(
     failure: PlanFailure | None  # under the given limit
 
 
-class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "bytes_in_use", "live_blocks", "before"])):
-    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
+class PlanResult(Table, _PlanResult):
+    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
 
     __slots__ = ()
 
+
+class _PlanHolder(NamedTuple):
     library: str  # as in UsageRow; "" if unknown
     tag: str  # "" for untagged memory
     stack: tuple[tuple[str, int, str], ...]  # as in TraceEvent; () if unknown
@@ -91,65 +70,52 @@ class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "by
     live_blocks: int
     before: bool  # allocated before the trace began, and nothing else is known
 
+
+class PlanHolder(Table, _PlanHolder):
+    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
+
+    __slots__ = ()
+
     @property
     def call_site(self) -> Frame | None:
         """The innermost call of ``stack`` that is not in an installed library, else the innermost; None without a stack."""
         return call_site(self.stack)
 
 
-class PlanUsage(
-    Table,
-    namedtuple(
-        "PlanUsage",
-        [
-            "gpu",
-            "num_allocs",
-            "peak_bytes_in_use",
-            "live_blocks_before",
-            "live_blocks_after",
-            "failures",
-            "unfreed",
-            "streams",
-            "peak_bytes_requested",
-            "needed_bytes",
-            "bytes_before",
-            "recorded_bytes_reserved",
-            "holders_at_peak",
-            "sites_at_peak",
-        ],
-        defaults=(0, 0, 0, None, (), ()),
-    ),
-):
-    """The memory use of a trace on one logical GPU, independent of the policy."""
-
-    __slots__ = ()
-
+class _PlanUsage(NamedTuple):
     gpu: int
     num_allocs: int
-    peak_bytes_in_use: (
-        int  # the maximum of live bytes: each block as PyTorch sized it, if known, or rounded up to a multiple of 256
-    )
+    # the maximum of live bytes: each block as PyTorch sized it, if known, or rounded up to a multiple of 256
+    peak_bytes_in_use: int
     live_blocks_before: int  # blocks that were live when the trace began
     live_blocks_after: int  # blocks that were live when the trace ended
     failures: int  # allocations that failed during recording
     unfreed: int  # blocks whose free is missing
     streams: int
-    peak_bytes_requested: int  # what the program requested for the blocks that are live at that peak
-    needed_bytes: int  # the peak with the allocation that failed at the end of a snapshot; 0 if there is none
-    bytes_before: int  # live when the trace began
-    recorded_bytes_reserved: int | None  # the most that PyTorch had reserved, by its snapshot; None if unknown
-    holders_at_peak: tuple[PlanHolder, ...]  # the largest first, at most 100
-    sites_at_peak: tuple[PlanSite, ...]  # the same by line of code, at most 100, and then the rest: they add up to the peak
+    peak_bytes_requested: int = 0  # what the program requested for the blocks that are live at that peak
+    needed_bytes: int = 0  # the peak with the allocation that failed at the end of a snapshot; 0 if there is none
+    bytes_before: int = 0  # live when the trace began
+    recorded_bytes_reserved: int | None = None  # the most that PyTorch had reserved, by its snapshot; None if unknown
+    holders_at_peak: tuple[PlanHolder, ...] = ()  # the largest first, at most 100
+    sites_at_peak: tuple[PlanSite, ...] = ()  # the same by line of code, at most 100, and then the rest: they add up to the peak
 
 
-class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
-    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during it."""
+class PlanUsage(Table, _PlanUsage):
+    """The memory use of a trace on one logical GPU, independent of the policy."""
 
     __slots__ = ()
 
+
+class _PlanPoint(NamedTuple):
     time: float
     bytes_in_use: int
     bytes_reserved: int
+
+
+class PlanPoint(Table, _PlanPoint):
+    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during it."""
+
+    __slots__ = ()
 
 
 class Plan(metaclass=Made):
@@ -168,14 +134,14 @@ class Plan(metaclass=Made):
         self.limit: int | None = fields["limit"] or None
         self.gpu: str | None = fields["gpu"] or None
         self.gpu_memory: int | None = fields["memory"] or None
-        self.events = len(trace)
-        self.lost = trace.lost
+        self.events: int = len(trace)
+        self.lost: int = trace.lost
         self._open_ended = trace._open_ended
         self._recorded: list[Any] = trace._recorded
         self._incomplete = trace._incomplete
-        self.out_of_memory = _failed(trace)
-        self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
-        self.results = tuple(map(_result, fields["results"] or ()))
+        self.out_of_memory: tuple[OutOfMemory, ...] = _failed(trace)
+        self.usages: tuple[PlanUsage, ...] = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
+        self.results: tuple[PlanResult, ...] = tuple(map(_result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
 
     @property

@@ -3,33 +3,31 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterable, Iterator, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._core.stacks import Frame, call_site, shown
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..memory._usage import UNTAGGED
 
 _WIDTH = 80
 
 
-class PlanSite(
-    Table,
-    namedtuple("PlanSite", ["library", "tag", "call_site", "bytes_in_use", "live_blocks", "before", "lines"], defaults=(False, 1)),
-):
-    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library functions."""
-
-    __slots__ = ()
-
+class _PlanSite(NamedTuple):
     library: str  # as in UsageRow; "" if unknown
     tag: str  # "" for untagged memory
     call_site: Frame | None  # the program's line or, ("", 0, name), a node of the backward pass; None if unknown
     bytes_in_use: int
     live_blocks: int
-    before: bool  # allocated before the trace began, and nothing else is known
-    lines: int  # of the program; more than 1: a sum of those with less than all others
+    before: bool = False  # allocated before the trace began, and nothing else is known
+    lines: int = 1  # of the program; more than 1: a sum of those with less than all others
+
+
+class PlanSite(Table, _PlanSite):
+    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library functions."""
+
+    __slots__ = ()
 
     @property
     def known(self) -> bool:

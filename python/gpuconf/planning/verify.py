@@ -4,31 +4,27 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 
 from .. import errors
 from .._core.job import Job
 from .._core.native import core, refuse_in_child
 from .._core.table import Table
+from .._typing import NamedTuple
 
 
-class Verification(
-    Table,
-    namedtuple(
-        "Verification",
-        ["allocations", "same_address", "undetermined", "segments", "same_segments", "difference"],
-    ),
-):
-    """How far a replay of a snapshot agrees with what PyTorch recorded."""
-
-    __slots__ = ()
-
+class _Verification(NamedTuple):
     allocations: int  # in the snapshot's events
     same_address: int  # allocations that got the recorded address
     undetermined: int  # allocations that depend on something that the snapshot does not contain
     segments: int  # segments taken and released, and ranges mapped and unmapped
     same_segments: int  # of these, those that the replay took and released at the same time
     difference: str  # the first difference, or ""
+
+
+class Verification(Table, _Verification):
+    """How far a replay of a snapshot agrees with what PyTorch recorded."""
+
+    __slots__ = ()
 
 
 def verify(path: str | os.PathLike[str]) -> Verification:

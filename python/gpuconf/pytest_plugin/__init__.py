@@ -180,18 +180,32 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, Any, Any]:
     """Watch the tests if one of them uses our fixtures. A suite that has not opted in has no other hook that runs for each test."""
     result = yield  # to all others, which may add fixtures
+    plain = is_plain(config)
     for item in items:
-        if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+        if _ours.FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) and plain:
             continue
         ours = _ours.fixtures(item)
         if ours:
             _watch(config)
         if "gpu_oom_each" in ours:
-            from ._walk import register
+            from . import _walk
 
-            register(config)
-            break
+            _walk.register(config)
+        if ours or not plain:
+            _register_reruns(config, item)
     return result
+
+
+def _register_reruns(config: pytest.Config, item: pytest.Item) -> None:
+    """Register what runs a test in a process of its own, or more than once, if its marks say so."""
+    if any(mark.name in ("gpu_leak", "gpu_peak") and "warmup" in mark.kwargs for mark in item.iter_markers()):
+        from . import _warmup
+
+        _warmup.register(config)
+    if item.get_closest_marker("gpu_process") is not None:
+        from . import _processes
+
+        _processes.register(config)
 
 
 def _watcher(config: pytest.Config) -> Callable[[], None]:

@@ -20,6 +20,7 @@ from .._core import runtime
 from .._core.native import loaded
 from .._typing import Any
 from ..machine.visible import visible_devices
+from . import _pytorch
 from ._options import is_plain
 from ._settings import settings
 
@@ -30,12 +31,12 @@ ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new
 
 def place() -> str:
     """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it is loaded."""
-    names: list[str] = []
+    names = _pytorch.device_names()
     if loaded() and runtime.initialized():
         ordinals = set(runtime.ordinals())
-        names = sorted({device.name for device in visible_devices() if device.cuda_ordinal in ordinals})
+        names |= {device.name for device in visible_devices() if device.cuda_ordinal in ordinals}
     torch = getattr(sys.modules.get("torch"), "__version__", "")
-    return ", ".join(names + ([f"PyTorch {'.'.join(str(torch).split('.')[:2])}"] if torch else []))
+    return ", ".join(sorted(names) + ([f"PyTorch {'.'.join(str(torch).split('.')[:2])}"] if torch else []))
 
 
 class Baselines:

@@ -11,11 +11,12 @@ from .. import config as tf_config
 from .. import memory
 from .._core import runtime
 from .._core.devices import LogicalDevice
+from .._typing import Any
 from ..machine.visible import visible_devices
 from ._marks import Need
 from ._settings import settings
 
-_NEED_REAL = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))
+_NEED_REAL = frozenset(("cupy", "numba.cuda.cudadrv.driver"))
 
 
 def logical_gpus(need: Need) -> list[LogicalDevice]:
@@ -47,9 +48,13 @@ def refuse(config: pytest.Config, why: str) -> None:
     """Skip the running test, or fail it if GPUs are required."""
     if settings(config).mode == "required":
         pytest.fail(f"gpuconf: {why}, and --gpuconf=required", pytrace=False)
-    # A simulated GPU is no help to libraries that need a real one.
-    hint = "; --gpuconf=sim simulates one" if why == "no GPU found" and _NEED_REAL.isdisjoint(sys.modules) else ""
-    skip(f"{why}{hint}")
+    skip(f"{why}; --gpuconf=sim simulates one" if why == "no GPU found" and _simulation_helps() else why)
+
+
+def _simulation_helps() -> bool:
+    """Whether the libraries that are loaded use simulated GPUs: CuPy and Numba do not, and PyTorch does if it is built for CUDA."""
+    torch: Any = sys.modules.get("torch")
+    return _NEED_REAL.isdisjoint(sys.modules) and (torch is None or getattr(torch.version, "cuda", None) is not None)
 
 
 def skip(why: str) -> None:

@@ -95,6 +95,7 @@ class Watch:
         self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak, if call sites are recorded
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
         self._recording: memory.Recording | None = None
+        self._history = _pytorch.History()
         self.file = ""  # that the test is in, once a part of it has failed
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
@@ -115,6 +116,8 @@ class Watch:
 
         Lists the devices of a machine that the plugin itself has just simulated; listing any other's is up to the test.
         """
+        if self._lines and not self._history.running:
+            self._history.start()
         if self._recording is not None and self._recording.running:
             return
         if self._lines and machine_is_new:
@@ -127,26 +130,36 @@ class Watch:
 
     def _read_call_sites(self) -> None:
         """Find out where the memory that is still in use was allocated."""
-        if self._recording is None:
-            return
+        if self._recording is not None:
+            self._read_trace(self._recording.stop(), "")
+            self._recording = None
+        of_torch = self._history.stop()
+        if of_torch is not None:
+            self._read_trace(of_torch, _PYTORCH)
+
+    def _read_trace(self, trace: memory.Trace, library: str) -> None:
         from ..planning import difference
         from ..planning.history import histories
 
-        trace = self._recording.stop()
         for history in histories(trace):
-            sums = difference.at_peak(history)
-            if sum(size for size, _ in sums.values()) >= sum(size for size, _ in self.at_peak.get(history.gpu, {}).values()):
-                self.at_peak[history.gpu] = sums
+            sums = {
+                (library or by, tag, site): held for (by, tag, site), held in difference.at_peak(history, _pytorch.OURS).items()
+            }
+            whole = self.at_peak.setdefault(history.gpu, {})
+            before = {site: held for site, held in whole.items() if (site[0] == _PYTORCH) == bool(library)}
+            if sum(size for size, _ in sums.values()) >= sum(size for size, _ in before.values()):
+                for site in before:
+                    del whole[site]
+                whole.update(sums)
         live: dict[tuple[int, int], tuple[tuple[str, str, str], str]] = {}
         for event in trace.events:
             if event.action == "allocate" and event.call_site is not None:
-                key = f"/device:GPU:{event.gpu}", event.library, event.tag
+                key = (f"cuda:{event.gpu}", library, "") if library else (f"/device:GPU:{event.gpu}", event.library, event.tag)
                 live[event.gpu, event.address] = key, stacks.shown(event.call_site)
             elif event.action == "free":
                 live.pop((event.gpu, event.address), None)
         for key, site in live.values():
             self.call_sites.setdefault(key, []).append(site)
-        self._recording = None
 
     def note(self) -> None:
         """Note what is in use beyond the start, before a fixture frees it."""

@@ -15,6 +15,7 @@ from ._options import MARKS, is_plain
 
 NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak", "gpu_peak"))
 _FIXTURES = frozenset(("gpu", "gpus"))
+_MOST_WARMUP = 1000
 
 _COMPARISONS = {
     ">=": operator.ge,
@@ -39,6 +40,7 @@ class Need:
         self.free = 0
         self.capability: list[tuple[str, tuple[int, ...]]] = []
         self.exclusive = False
+        self.warmup = 0  # runs before the one that counts
         self.allowed: int | None = None  # bytes that may stay; None: any
         self.peak: int | None = None  # bytes that may be in use at once on a GPU; None: any
         self.baseline = False  # whether the peak is compared with the one of the baseline's file
@@ -66,14 +68,15 @@ def sizes_text(count: int) -> str:
     return f"{human_bytes(count)} ({count} bytes)" if count >= 1024 else f"{count} byte{'' if count == 1 else 's'}"
 
 
-def _size(name: str, value: Any) -> int:
+def size(name: str, value: Any) -> int:
+    """Return bytes of a number or a text such as "8GiB". Raises MarkError."""
     try:
-        size = sizes.size(name, value)
+        found = sizes.size(name, value)
     except (ValueError, TypeError) as error:
         raise MarkError(str(error)) from None
-    if isinstance(value, bool) or size < 0:
+    if isinstance(value, bool) or found < 0:
         raise MarkError(f"{name} must be a size of at least 0, but got {texts.shown(value)}")
-    return size
+    return found
 
 
 def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
@@ -91,7 +94,7 @@ def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
-    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",), "gpu_peak": ("limit", "tolerance")}[mark.name]
+    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow", "warmup"), "gpu_peak": ()}[mark.name]
     if mark.name == "gpu_peak":
         try:
             _fill_peak(need, mark)
@@ -112,25 +115,54 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
                 raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {texts.shown(value)}")
             need.n = value
         elif name == "free":
-            need.free = _size("gpu(free=...)", value)
+            need.free = size("gpu(free=...)", value)
         elif name == "cc":
             need.capability = _capability(value)
+        elif name == "warmup":
+            need.warmup = max(need.warmup, _warmup(mark.name, value))
         else:
-            need.allowed = _size("gpu_leak(allow=...)", value)
+            need.allowed = size("gpu_leak(allow=...)", value)
+
+
+def _warmup(mark: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_WARMUP:
+        raise MarkError(f"{mark}(warmup=...) must be a number of runs, at most {_MOST_WARMUP}, but got {texts.shown(value)}")
+    return value
 
 
 def _fill_peak(need: Need, mark: pytest.Mark) -> None:
     given = {**dict(zip(("limit",), mark.args, strict=False)), **mark.kwargs}
-    wrong = [texts.shown(value) for value in mark.args[1:]] + [repr(name) for name in given if name not in ("limit", "tolerance")]
+    known = ("limit", "tolerance", "warmup")
+    wrong = [texts.shown(value) for value in mark.args[1:]] + [repr(name) for name in given if name not in known]
     if wrong or (mark.args and "limit" in mark.kwargs):
         raise MarkError(f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}")
-    need.peak = _size("gpu_peak", given["limit"]) if given.get("limit") is not None else None
+    need.warmup = max(need.warmup, _warmup("gpu_peak", given.get("warmup", 0)))
+    need.peak = size("gpu_peak", given["limit"]) if given.get("limit") is not None else None
     need.baseline = need.peak is None
     if "tolerance" not in given:
         return
     if need.peak is not None:
         raise MarkError("gpu_peak takes a limit or a tolerance for the baseline, not both")
     need.tolerance = tolerance("gpu_peak(tolerance=...)", given["tolerance"])
+
+
+def machine_of(item: pytest.Item) -> str:
+    """Return the machine that the mark ``gpu_process`` of a test names, "" if it names none. Raises MarkError."""
+    for mark in item.iter_markers("gpu_process"):
+        given = {**dict(zip(("machine",), mark.args, strict=False)), **mark.kwargs}
+        machine = given.get("machine", "")
+        if (
+            len(mark.args) > 1
+            or given.keys() - {"machine"}
+            or (mark.args and "machine" in mark.kwargs)
+            or not isinstance(machine, str)
+        ):
+            shown = ", ".join(
+                [*map(texts.shown, mark.args), *(f"{name}={texts.shown(value)}" for name, value in mark.kwargs.items())]
+            )
+            raise MarkError(f"gpu_process takes a machine to simulate such as '2xT4', or nothing; got {shown}")
+        return machine
+    return ""
 
 
 def tolerance(name: str, value: Any) -> float:

@@ -10,14 +10,15 @@ import pytest
 MARKS = (
     "gpu(n=1, free=None, cc=None): needs n GPUs with this much free memory ('8GiB') and this compute capability ('>=8.0').",
     "gpu_exclusive: no GPU test of another pytest-xdist worker runs on this worker's GPU meanwhile.",
-    "gpu_leak(allow=0): fails if more GPU memory than this stays allocated after the test.",
-    "gpu_peak(limit=None, tolerance=0): fails if more GPU memory is in use at once than this, or than the baseline's file has.",
+    "gpu_leak(allow=0, warmup=0): fails if more GPU memory than this stays allocated after the test, once it has run warmup times.",
+    "gpu_process(machine=None): runs the test in a process of its own, on the simulated machine if it names one ('2xT4').",
+    "gpu_peak(limit=None, tolerance=0, warmup=0): fails if more GPU memory is in use at once than this, or than in the baseline.",
 )
 
 # CUDA_VISIBLE_DEVICES when the run began.
 MASK = pytest.StashKey["str | None"]()
 
-_NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report", "update", "peak")
+_NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report", "update", "peak", "leak")
 
 
 def given(config: pytest.Config, name: str) -> Any:
@@ -83,6 +84,13 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SIZE",
         help="Fail tests that have more GPU memory in use at once than this, such as 6GiB.",
     )
+    group.addoption(
+        "--gpuconf-leak",
+        dest="gpuconf_leak",
+        metavar="SIZE",
+        help="Fail tests that leave more GPU memory allocated than this, such as 0 or 1MiB.",
+    )
+    parser.addini("gpuconf_leak", "the most GPU memory that a test may leave allocated", default="")
     parser.addini("gpuconf_update", "write the peaks of tests to the baseline's file", type="bool", default=False)
     parser.addini("gpuconf_peak", "the most GPU memory that a test may have in use at once", default="")
     parser.addini("gpuconf_baseline", "the baseline's file, from the root of the suite", default="gpuconf-memory.json")

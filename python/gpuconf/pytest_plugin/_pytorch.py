@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from .._core import runtime, simulated_torch
 from .._core.native import loaded
 from .._typing import Any
 
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # frames of package values are on every stack
+_MOST_EVENTS = 100_000  # of one test, on each GPU
 _RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 
 
@@ -47,6 +50,14 @@ def _figures(kind: str) -> dict[int, tuple[int, int]]:
 def in_use() -> dict[int, tuple[int, int]]:
     """Return the bytes and blocks in use, by CUDA device."""
     return _figures("current")
+
+
+def device_names() -> set[str]:
+    """Return the names of the models that PyTorch has used, as the driver has them."""
+    cuda = _cuda()
+    if cuda is None:
+        return set()
+    return {cuda.get_device_name(ordinal).removesuffix(" (simulated)") for ordinal in range(cuda.device_count())}
 
 
 def drop_workspaces() -> None:
@@ -108,3 +119,39 @@ def _reading(reset: Any) -> Any:
         return reset(*args)
 
     return read_and_reset
+
+
+class History:
+    """PyTorch's own record of allocations, with the Python calls that led to them."""
+
+    def __init__(self) -> None:
+        self._running = False
+
+    def start(self) -> None:
+        """Begin to record, anew if it has begun. Does nothing before PyTorch uses a GPU, unless it is a simulated one."""
+        torch: Any = sys.modules.get("torch")
+        if torch is None or mode() == "whole" or not (torch.cuda.is_initialized() or simulated_torch.runs()):
+            return
+        torch.cuda.memory._record_memory_history(None)  # forgets what there was
+        torch.cuda.memory._record_memory_history("all", context="alloc", stacks="python", max_entries=_MOST_EVENTS)
+        self._running = True
+
+    @property
+    def running(self) -> bool:
+        """Whether it records."""
+        return self._running
+
+    def stop(self) -> Any:
+        """End the recording. Return it as a Trace, None if there is none."""
+        if not self._running:
+            return None
+        import tempfile
+
+        from ..memory._trace import load_trace
+
+        torch: Any = sys.modules["torch"]
+        self._running = False
+        with tempfile.NamedTemporaryFile(prefix="gpuconf-pytest-", suffix=".pickle") as file:
+            torch.cuda.memory._dump_snapshot(file.name)
+            torch.cuda.memory._record_memory_history(None)
+            return load_trace(file.name)

@@ -23,6 +23,7 @@ class Settings:
         self.report = bool(given(config, "report"))
         self.update = bool(given(config, "update"))
         self.peak = self._peak(given(config, "peak"))
+        self.leak = self._leak(given(config, "leak"))
         self.baseline = config.rootpath / str(config.getini("gpuconf_baseline"))
         self.tolerance = self._tolerance(config.getini("gpuconf_tolerance"))
         self.per_worker: int = 0  # bytes; 0 for none
@@ -49,6 +50,17 @@ class Settings:
             return sizes.limit_bytes(str(text))
         except errors.GpuconfError:
             raise pytest.UsageError(f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'") from None
+
+    @staticmethod
+    def _leak(text: Any) -> int | None:
+        if not text:
+            return None
+        from ._marks import MarkError, size
+
+        try:
+            return size("--gpuconf-leak", int(text) if str(text).isdecimal() else text)
+        except MarkError as error:
+            raise pytest.UsageError(str(error)) from None
 
     @staticmethod
     def _tolerance(text: Any) -> float:

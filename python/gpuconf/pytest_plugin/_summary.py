@@ -47,6 +47,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
                 missing.append(report.nodeid)
             if "gpuconf.peak" in found:
                 failed.append((report.location, found["gpuconf.peak"]))
+            if "gpuconf.leak" in found and report.failed:
+                failed.append((report.location, f"left allocated: {found['gpuconf.leak']}"))
             if "gpuconf.peak_bytes" in found:
                 peaks[report.nodeid] = found["gpuconf.peak_bytes"], found.get("gpuconf.leaked_bytes", 0)
     if leaks:

@@ -11,9 +11,10 @@ import pytest
 from .. import errors
 from .._core.native import loaded
 from .._typing import Any
-from . import _baselines, _devices, _leaks, _limits, _pytorch, _workers
+from . import _baselines, _devices, _expected, _leaks, _limits, _pytorch, _warmup, _workers
 from ._failing import PASSED
 from ._marks import MarkError, Need, need_of, requires_gpu, sizes_text
+from ._process import is_child
 from ._settings import settings
 from ._walk import STEP
 
@@ -82,9 +83,12 @@ class Tests:
             _leaks.drop_locals(call.excinfo.value)
             _leaks.watch_of(item.config).file = str(item.path)
         if call.when == "call":
+            _expected.put_off(item, report, _need(item))
             item.stash[PASSED] = report.passed
-        if call.when == "teardown" and (loaded() or _pytorch.in_use()):
-            _look(item, report)
+        if call.when == "teardown":
+            if loaded() or _pytorch.in_use():
+                _look(item, report)
+            _expected.settle(item, report)
         return report
 
     def pytest_exception_interact(self, node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
@@ -114,7 +118,7 @@ class Tests:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline's file."""
-        if self._entries and not hasattr(session.config, "workerinput"):
+        if self._entries and not hasattr(session.config, "workerinput") and not is_child():
             _baselines.of_run(session.config).update(self._entries)
 
     @pytest.hookimpl
@@ -159,6 +163,8 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     if settings(item.config).report and watch.peaks.most:
         _set_property(report, "gpuconf.peak_bytes", watch.peaks.total)
     need = _need(item)
+    if item.stash.get(_warmup.WARMING, False):
+        return
     if leaked:
         _report(item, report, leaked, need)
     if not item.stash.get(STEP, 0):
@@ -173,9 +179,11 @@ def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holding
     _set_property(report, "gpuconf.leaked_blocks", sum(blocks for _, blocks in leaked.values()))
     report.sections.append(("GPU memory left allocated", "\n".join(lines)))
     report.user_properties.append(("gpuconf.leak", "; ".join(lines)))
-    if need is not None and need.allowed is not None and total > need.allowed and report.passed:
+    by_mark = need.allowed if need is not None else None
+    most = by_mark if by_mark is not None else settings(item.config).leak
+    if most is not None and total > most and report.passed:
         report.outcome = "failed"
-        allowed = f", and gpu_leak allows {sizes_text(need.allowed)}" if need.allowed else ""
+        allowed = f", and {'gpu_leak' if by_mark is not None else '--gpuconf-leak'} allows {sizes_text(most)}" if most else ""
         report.longrepr = "\n  ".join([f"{sizes_text(total)} of GPU memory left allocated{allowed}:", *lines])
 
 

@@ -36,6 +36,18 @@ def _refusal(item: pytest.Item) -> str:
     return ""
 
 
+def report_all(item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport]) -> None:
+    """Report a run of a test that was not logged, and tear down the fixtures of wider scope that it left for the next run."""
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    # Not by the hook, which ran for the run already.
+    wider = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
+    if wider.excinfo is not None:
+        reports = [*reports, pytest.TestReport.from_item_and_call(item, wider)]
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+
 class Walker:
     """The hooks of the walk. Registered when a test uses the fixture."""
 
@@ -63,17 +75,11 @@ class Walker:
 
     def _report(self, item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport], n: int) -> None:
         item.stash[STEP] = 0
-        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        # The fixtures of wider scope, which the step left for the next one. Not by the hook, which ran for the step already.
-        wider = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
-        if wider.excinfo is not None:
-            reports = [*reports, pytest.TestReport.from_item_and_call(item, wider)]
         for report in reports:
             if report.failed and self._fired:
                 report.sections.append(("gpu_oom_each", f"Allocation {n} of this test was made to fail (injected)."))
             report.user_properties.append(("gpuconf.injected_allocation", n))
-            item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        report_all(item, nextitem, reports)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:

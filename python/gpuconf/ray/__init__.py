@@ -14,8 +14,8 @@ from __future__ import annotations
 
 try:
     import ray as _ray
-except ImportError as error:
-    raise ImportError(f"gpuconf.ray needs Ray ({error}): pip install 'gpuconf[ray]'", name="ray") from error
+except ImportError as _error:
+    raise ImportError(f"gpuconf.ray needs Ray ({_error}): pip install 'gpuconf[ray]'", name="ray") from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
 
 import ray
 
 from .. import errors
 from .._core import texts
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..cluster.cards import simulation
 from ..cluster.share import Share, checked
 from . import _publish
@@ -23,10 +22,8 @@ from ._resources import check_model, fraction
 _OURS = ("memory", "gpu", "growth", "libraries", "simulate", "pre_import", "host_memory")
 
 
-class Request(namedtuple("Request", ["share", "gpu", "others"])):
+class Request(NamedTuple):
     """What a task or an actor is to get: its share, the model that its fraction is of, and Ray's own options."""
-
-    __slots__ = ()
 
     share: Share
     gpu: str | None

@@ -42,8 +42,8 @@ class Reader:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file = _budget_file.BudgetFile(path)
-        self.job = self._file.job
-        self.launcher = self._file.launcher
+        self.job: str = self._file.job
+        self.launcher: int = self._file.launcher
 
     def usage(self) -> dict[str, CardUse]:
         """The use of each card, by UUID, in bytes. Raises UnavailableError if the budget is gone."""

@@ -8,10 +8,10 @@ import fcntl
 import os
 import struct
 import time
-from collections import namedtuple
 from collections.abc import Collection, Mapping, Sequence
 
 from .. import errors
+from .._typing import NamedTuple
 
 MAGIC, VERSION = b"GCBUDGET", 2
 HEADER = struct.Struct("<8sIIIIQQII64s4096s")
@@ -29,10 +29,8 @@ _LOCK = struct.Struct("hhqqi4x")  # struct flock
 _OFD_GETLK, _OFD_SETLK = 36, 37
 
 
-class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools", "contexts"])):
+class ProcessUse(NamedTuple):
     """What one process of a job has allocated on a card, in bytes."""
-
-    __slots__ = ()
 
     pid: int
     name: str
@@ -43,10 +41,8 @@ class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools", "cont
     """How many contexts of the CUDA driver it has made on the card and not ended."""
 
 
-class CardUse(namedtuple("CardUse", ["limit", "used", "pools", "peak", "refused", "processes", "shared", "contexts_peak"])):
+class CardUse(NamedTuple):
     """What a job has allocated on a card, in bytes."""
-
-    __slots__ = ()
 
     limit: int
     used: int

@@ -75,7 +75,7 @@ class Group:
 
     def __init__(self, name: str) -> None:
         self._above = own_group()
-        self.folder = f"{self._above}/{_PREFIX}{name}"
+        self.folder: str = f"{self._above}/{_PREFIX}{name}"
 
     @property
     def name(self) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections import namedtuple
 from collections.abc import Sequence, Set
 
+from .._typing import NamedTuple
 from ._proc import inner_pid
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -15,15 +15,14 @@ _OUR_FOLDER = b"/gpuconf-job-"  # sharing/_budget.py
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
+GUARDED = -1
 WITNESS = "signal-witness"  # the whole command line of cli/witness.py's process, which runs nothing else
 
 QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/cuda/elsewhere_cgo.go's process
 
 
-class Found(namedtuple("Found", ["pid", "command", "why", "uses_gpu"])):
+class Found(NamedTuple):
     """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
-
-    __slots__ = ()
 
     pid: int
     command: str
@@ -55,26 +54,34 @@ def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
     return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder, known)) is not None}
 
 
-def past_the_guard_below(root: int, guarded: set[tuple[int, str]]) -> dict[int, str]:
+def past_the_guard_below(root: int, seen: dict[tuple[int, str], int]) -> dict[int, str]:
     """Return the command lines of the living processes below a process that use the driver without the guard, by pid.
 
-    ``guarded`` is for the next call: the processes that use it with the guard, with their programs. They are not looked at again.
+    ``seen`` is for the next call, by process and program: GUARDED for one that uses the driver with the guard, which is not looked
+    at again; for one without the driver, the pages of its address space. Its mappings, which may be many, are read again when that
+    has changed.
     """
-    return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid, guarded))}
+    return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid, seen))}
 
 
-def _past_the_guard(pid: int, guarded: set[tuple[int, str]]) -> str:
+def _past_the_guard(pid: int, seen: dict[tuple[int, str], int]) -> str:
     """Return a process's command line if it is past the guard, else "". The loader maps the guard's proxy before the driver."""
     try:
         process = pid, os.readlink(f"/proc/{pid}/exe")
-        if process in guarded:
+        before = seen.get(process)
+        if before == GUARDED:
+            return ""
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            pages = int(file.read().split()[0])
+        if before == pages and not _has_open(pid, _OF_CUDA):
             return ""
         with open(f"/proc/{pid}/maps", "rb") as file:
             drivers = [line for line in file.read().splitlines() if _DRIVERS[0] in line]
         if any(_OUR_FOLDER in line for line in drivers):
-            guarded.add(process)
+            seen[process] = GUARDED
             return ""
         if not drivers and not _has_open(pid, _OF_CUDA):
+            seen[process] = pages
             return ""
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             command = file.read().decode("utf-8", "backslashreplace").replace("\0", " ").strip()

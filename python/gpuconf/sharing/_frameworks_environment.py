@@ -24,23 +24,22 @@ RMM        none                                  its limits are arguments of Pyt
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
+
+from .._typing import NamedTuple
 
 _MIB = 1 << 20
 _PPM = 10**6
 
 
-class LeasedCard(namedtuple("LeasedCard", ["uuid", "total_bytes", "free_bytes", "kind", "source"], defaults=("dedicated", None))):
+class LeasedCard(NamedTuple):
     """A GPU that the program may use, and its memory when the program starts."""
-
-    __slots__ = ()
 
     uuid: str
     total_bytes: int
     free_bytes: int
-    kind: str  # of its memory: "dedicated", "unified" or "coherent"
-    source: str | None  # of free_bytes: "NVML", "/proc/meminfo" or "simulation"; None if the total stands for it
+    kind: str = "dedicated"  # of its memory: "dedicated", "unified" or "coherent"
+    source: str | None = None  # of free_bytes: "NVML", "/proc/meminfo" or "simulation"; None if the total stands for it
 
 
 def of_frameworks(cards: Sequence[LeasedCard], limit: int, growth: bool | None, environ: Mapping[str, str]) -> dict[str, str]:

@@ -27,10 +27,12 @@ class Grant:
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None) -> None:
-        self.cards, self.limit, self.claim = tuple(cards), limit, claim
+        self.cards: tuple[LeasedCard, ...] = tuple(cards)
+        self.limit = limit
+        self.claim = claim
         # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its own.
-        self.beside = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
-        self.id = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
+        self.beside: dict[str, int] = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
+        self.id: str = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
         self._left_to_others = False
 
     def __enter__(self) -> Grant:

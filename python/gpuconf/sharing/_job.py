@@ -10,20 +10,17 @@ import fcntl
 import os
 import sys
 import time
-from collections import namedtuple
 from collections.abc import Set
 
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 _PREFIX = "gpuconf-run-"
 _RECORD = "processes"
 _SURELY_LOCKED_S = 60  # the record of a job that is older than this is locked, or its command was killed
 
 
-class JobEvent(namedtuple("JobEvent", ["pid", "kind", "text"])):
+class JobEvent(NamedTuple):
     """What a process reported: "start" with the path of its Python, "route" with a library, or "end" with its peaks."""
-
-    __slots__ = ()
 
     pid: int
     kind: str

@@ -3,31 +3,29 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Iterator
 
 from .. import errors
 from .._core.job_memory import job_memory_text
 from .._core.table import Table
+from .._typing import NamedTuple
 from ._budget import Reader, budgets, current
 
 
-class ProcessMemory(Table, namedtuple("ProcessMemory", ["pid", "name", "pools", "outside"])):
-    """What a process of a job has of one card, in bytes."""
-
-    __slots__ = ()
-
+class _ProcessMemory(NamedTuple):
     pid: int
     name: str  # of its program, at most 15 characters, as the kernel has it
     pools: int  # reserved by gpuconf's pools
     outside: int  # allocated otherwise
 
 
-class JobMemory(Table, namedtuple("JobMemory", ["job", "uuid", "limit", "pools", "outside", "free", "peak", "processes"])):
-    """What a job has of one card, in bytes."""
+class ProcessMemory(Table, _ProcessMemory):
+    """What a process of a job has of one card, in bytes."""
 
     __slots__ = ()
 
+
+class _JobMemory(NamedTuple):
     job: str  # the lease
     uuid: str
     limit: int  # pools + outside + free, unless more is in use than the limit
@@ -36,6 +34,12 @@ class JobMemory(Table, namedtuple("JobMemory", ["job", "uuid", "limit", "pools",
     free: int
     peak: int  # of pools and outside together
     processes: tuple[ProcessMemory, ...]
+
+
+class JobMemory(Table, _JobMemory):
+    """What a job has of one card, in bytes."""
+
+    __slots__ = ()
 
     def __str__(self) -> str:
         return job_memory_text(self.limit, self.pools, self.outside, self.free)

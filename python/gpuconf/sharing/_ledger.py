@@ -219,7 +219,7 @@ class Claim(Handle):
     The claim also ends with the process, unless a child inherited its descriptor: then with the last child.
     """
 
-    id = ""
+    id: str = ""
     contexts = 0
     cards: tuple[CardLease, ...] = ()
     _descriptor = -1

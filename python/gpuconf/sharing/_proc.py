@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
+
+from .._typing import NamedTuple
 
 _TICKS_PER_SECOND = 100  # of the times in /proc, on every architecture
 
 
-class Process(namedtuple("Process", ["pid", "start_time", "user", "command", "state", "inner_pid", "elsewhere"])):
+class Process(NamedTuple):
     """A process of this host."""
-
-    __slots__ = ()
 
     pid: int
     start_time: int  # clock ticks since boot, without the shift of this process's time namespace

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..machine.cards import CardMemory, Survey, survey
 from ._contexts import MOST, context_bytes, largest_lease, reserve_of
 from ._descendants import below
@@ -21,13 +20,11 @@ from ._rows import Card
 POLICIES = ("spread", "pack")
 
 
-class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "policy", "contexts"])):
+class Request(NamedTuple):
     """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
 
     ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the memory.
     """
-
-    __slots__ = ()
 
     memory: int | str | None
     gpus: int

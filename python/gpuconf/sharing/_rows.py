@@ -3,21 +3,24 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .._core.table import Table
+from .._typing import NamedTuple
 
 __all__ = ["Card", "CardLease", "ClaimRow", "PoolFigures", "ProcessRow"]
 
 
-class Card(
-    Table,
-    namedtuple(
-        "Card",
-        ["uuid", "capacity", "bytes", "reserve", "foreign", "kind", "source", "charge"],
-        defaults=[0, 0, "dedicated", "", None],
-    ),
-):
+class _Card(NamedTuple):
+    uuid: str
+    capacity: int
+    bytes: int
+    reserve: int = 0
+    foreign: int = 0
+    kind: str = "dedicated"
+    source: str = ""
+    charge: int | None = None
+
+
+class Card(Table, _Card):
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
     ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``, unless the
@@ -28,50 +31,39 @@ class Card(
 
     __slots__ = ()
 
-    uuid: str
-    capacity: int
-    bytes: int
-    reserve: int
-    foreign: int
-    kind: str
-    source: str
-    charge: int | None
 
-
-class CardLease(Table, namedtuple("CardLease", ["uuid", "bytes", "charge"])):
-    """Bytes of a card that a claim leases, or waits for; ``charge`` is what it takes of the card: these and what it reserves."""
-
-    __slots__ = ()
-
+class _CardLease(NamedTuple):
     uuid: str
     bytes: int
     charge: int
 
 
-class ClaimRow(
-    Table,
-    namedtuple(
-        "ClaimRow",
-        [
-            "id",
-            "pid",
-            "start_time",
-            "uid",
-            "name",
-            "job",
-            "command",
-            "state",
-            "stopped",
-            "cards",
-            "count",
-            "contexts",
-            "ticket",
-            "seconds",
-            "gone",
-            "local",
-        ],
-    ),
-):
+class CardLease(Table, _CardLease):
+    """Bytes of a card that a claim leases, or waits for; ``charge`` is what it takes of the card: these and what it reserves."""
+
+    __slots__ = ()
+
+
+class _ClaimRow(NamedTuple):
+    id: str
+    pid: int
+    start_time: int
+    uid: int
+    name: str
+    job: str
+    command: str
+    state: str
+    stopped: bool
+    cards: tuple[CardLease, ...]
+    count: int  # type: ignore[assignment]  # hides tuple's
+    contexts: int
+    ticket: int
+    seconds: float
+    gone: bool
+    local: bool
+
+
+class ClaimRow(Table, _ClaimRow):
     """A claim of a live process, or of a child that inherited it.
 
     ``state`` is "granted" or "waiting". ``stopped``: it waits and has not looked for seconds, because its process is stopped or
@@ -84,32 +76,8 @@ class ClaimRow(
 
     __slots__ = ()
 
-    id: str
-    pid: int
-    start_time: int
-    uid: int
-    name: str
-    job: str
-    command: str
-    state: str
-    stopped: bool
-    cards: tuple[CardLease, ...]
-    count: int
-    contexts: int
-    ticket: int
-    seconds: float
-    gone: bool
-    local: bool
 
-
-class PoolFigures(Table, namedtuple("PoolFigures", ["uuid", "number", "limit", "reserved", "in_use", "peak", "libraries"])):
-    """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle.
-
-    ``libraries`` are the bytes in use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
-    """
-
-    __slots__ = ()
-
+class _PoolFigures(NamedTuple):
     uuid: str
     number: int
     limit: int
@@ -119,13 +87,16 @@ class PoolFigures(Table, namedtuple("PoolFigures", ["uuid", "number", "limit", "
     libraries: dict[str, int]
 
 
-class ProcessRow(
-    Table, namedtuple("ProcessRow", ["pid", "start_time", "uid", "name", "job", "command", "claim_id", "pools", "gone", "local"])
-):
-    """A live process that publishes the figures of its pools. ``claim_id`` is the claim that it runs under, or ""."""
+class PoolFigures(Table, _PoolFigures):
+    """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle.
+
+    ``libraries`` are the bytes in use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+    """
 
     __slots__ = ()
 
+
+class _ProcessRow(NamedTuple):
     pid: int
     start_time: int
     uid: int
@@ -136,3 +107,9 @@ class ProcessRow(
     pools: tuple[PoolFigures, ...]
     gone: bool
     local: bool
+
+
+class ProcessRow(Table, _ProcessRow):
+    """A live process that publishes the figures of its pools. ``claim_id`` is the claim that it runs under, or ""."""
+
+    __slots__ = ()

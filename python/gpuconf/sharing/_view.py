@@ -4,21 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections import namedtuple
 from collections.abc import Iterator, Sequence
 
 from .. import errors
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from ..machine.cards import Card, CardMemory, CardProcess, Survey, survey
 from . import _proc
 
 
-class Pool(Table, namedtuple("Pool", ["device", "limit", "reserved", "in_use", "peak", "libraries"])):
-    """A process's memory pool on a card, in bytes, from the ledger."""
-
-    __slots__ = ()
-
+class _Pool(NamedTuple):
     device: str  # the logical device, such as "GPU:0"
     limit: int
     reserved: int
@@ -27,31 +22,13 @@ class Pool(Table, namedtuple("Pool", ["device", "limit", "reserved", "in_use", "
     libraries: dict[str, int]  # bytes in use by library
 
 
-class Share(
-    Table,
-    namedtuple(
-        "Share",
-        [
-            "pid",
-            "user",
-            "command",
-            "name",
-            "job",
-            "bytes",
-            "lease",
-            "contexts",
-            "context_bytes",
-            "pools",
-            "claim",
-            "notes",
-            "lease_pid",
-        ],
-    ),
-):
-    """What one process has of one card."""
+class Pool(Table, _Pool):
+    """A process's memory pool on a card, in bytes, from the ledger."""
 
     __slots__ = ()
 
+
+class _Share(NamedTuple):
     pid: int
     user: str | None
     command: str | None
@@ -65,6 +42,12 @@ class Share(
     claim: str  # the lease; "" for none
     notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
     lease_pid: int | None  # the process that leased the memory, as `gpuconf lease --list` shows it; None without a lease
+
+
+class Share(Table, _Share):
+    """What one process has of one card."""
+
+    __slots__ = ()
 
     @property
     def limit(self) -> int | None:
@@ -96,11 +79,7 @@ class Share(
         return added
 
 
-class Place(Table, namedtuple("Place", ["gpu", "uuid", "name", "pci_bus_id", "memory", "leased", "shares", "errors"])):
-    """A card, or a MIG instance of a card, that programs can use."""
-
-    __slots__ = ()
-
+class _Place(NamedTuple):
     gpu: str  # nvidia-smi's number: "0", or "0.1" for a card's second MIG instance
     uuid: str
     name: str
@@ -109,6 +88,12 @@ class Place(Table, namedtuple("Place", ["gpu", "uuid", "name", "pci_bus_id", "me
     leased: int  # bytes that live leases take of it
     shares: tuple[Share, ...]
     errors: tuple[str, ...]
+
+
+class Place(Table, _Place):
+    """A card, or a MIG instance of a card, that programs can use."""
+
+    __slots__ = ()
 
     @property
     def reserved(self) -> int:
@@ -121,16 +106,18 @@ class Place(Table, namedtuple("Place", ["gpu", "uuid", "name", "pci_bus_id", "me
         return sum(share.in_use or 0 for share in self.shares)
 
 
-class View(Table, namedtuple("View", ["survey", "places", "ledger", "ledger_error", "others"])):
-    """The machine at one moment."""
-
-    __slots__ = ()
-
+class _View(NamedTuple):
     survey: Survey
     places: tuple[Place, ...]
     ledger: str | None  # its folder; None if there is none
     ledger_error: str | None  # why it cannot be read
     others: tuple[Place, ...]  # cards that the ledger knows and this process does not see, such as those of a simulation elsewhere
+
+
+class View(Table, _View):
+    """The machine at one moment."""
+
+    __slots__ = ()
 
 
 def view() -> View:

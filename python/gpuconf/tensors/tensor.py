@@ -44,7 +44,7 @@ class Tensor(metaclass=Made):
 
     __slots__ = ("__weakref__", "_info", "_receipt", "_ref")
 
-    __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
+    __array_priority__: float = 100.0  # NumPy's operators leave `array + tensor` to the tensor
 
     if TYPE_CHECKING:
         _receipt: list[int]  # what the core returned: twice the tensor's number, plus 1 if notices are queued

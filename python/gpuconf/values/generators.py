@@ -44,7 +44,7 @@ class Draw:
     def __init__(self, source: torch.Generator) -> None:
         self._source = source
         self._offset = source.get_offset()
-        self.seed = seed_of(source.initial_seed(), self._offset)
+        self.seed: int = seed_of(source.initial_seed(), self._offset)
 
     def done(self) -> None:
         """Advance the state if PyTorch's kernel did not."""

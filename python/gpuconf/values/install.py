@@ -9,7 +9,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import graphs, kernels, moves, notice, numbers, queues, small, sparse, unmarked
+from . import compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -30,6 +30,7 @@ _ALONE_NAMES = {
     "aten::nanmedian",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
+    "torchvision::nms",
 }
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
@@ -67,8 +68,14 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
     unmarked.install(library, strict=strict)
     queues.install(library)
+    for architecture in (torch._C._cuda_getArchFlags() or "").split():
+        if architecture.startswith("sm_") and architecture[3:].isdigit():
+            library.gpuconf_runtime_compiled_for(int(architecture[3:]))
     notice.install(machine, values)
     graphs.install()
+    # TorchScript would compile kernels of its own, which have no value.
+    torch._C._jit_override_can_fuse_on_gpu(False)
+    compiled.install()
     if values == "none":
         global _only_small
         _only_small = moves.only_small = True
@@ -80,6 +87,19 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
             for name in sparse.names(key):
                 _put(name, sparse.computing(_overload(name)), key)
     import_hook.when_imported("torchvision", _register_all)
+
+
+def leave_unwritten() -> None:
+    """From now on draw no random numbers for large CPU tensors (`unwritten`)."""
+    unwritten.activate()
+    if not _HAS_GET_KERNEL:
+        return  # `_on_gpus_only` asks
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that a kernel is overridden
+        for name in unwritten.NAMES:
+            overload = _overload(name)
+            original = torch.library.get_kernel(overload, "CPU").call_boxed
+            _put(name, unwritten.kernel_for(name, overload, original), "CPU")
 
 
 def _register_all() -> None:
@@ -107,11 +127,17 @@ def _original(overload: Any) -> Any:
 def _on_gpus_only(kernel: Any, overload: Any) -> Any:
     """Make a kernel for a key that comes before those of all devices."""
     redispatch, places = overload._handle.redispatch_boxed, kernels.tensor_places(overload)
+    name = overload.name()
 
     def select(keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, places)
-        if (keys & _AFTER_SELECTION).highestPriorityTypeId() == torch._C.DispatchKey.CUDA:
+        device = (keys & _AFTER_SELECTION).highestPriorityTypeId()
+        if device == torch._C.DispatchKey.CUDA:
             return kernel(keys, *args, **named)
+        if name in unwritten.kernels and device == torch._C.DispatchKey.CPU:
+            found = unwritten.kernels[name](*args, **named)
+            if found is not None:
+                return found
         return redispatch(keys & _AFTER_SELECTION, *args, **named)
 
     return select
@@ -145,7 +171,7 @@ def _register(name: str, overload: Any) -> None:
         kernel = kernels.computing(operator, only_small=_only_small)
         if _only_small and name == "aten::zero_":
             kernel = kernels.zeroing(kernel)
-    _put(name, kernel, "CUDA")
+    _put(name, seen.counting(name, kernel), "CUDA")
 
 
 def _put(name: str, kernel: Any, key: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import errors, generators, graphs, moves, numbers, queues, small
+from . import errors, generators, graphs, moves, numbers, queues, seen, small
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -28,6 +28,7 @@ class Operator:
         "advances",
         "aliased",
         "compute",
+        "is_foreign",
         "name",
         "original",
         "out_names",
@@ -40,21 +41,22 @@ class Operator:
 
     def __init__(self, overload: Any, original: Any, compute: Kernel | None) -> None:
         schema = overload._schema
-        self.name = overload.name()
-        self.original = original
-        self.compute = compute or overload._handle.redispatch_boxed
+        self.name: str = overload.name()
+        self.is_foreign: bool = not self.name.startswith("aten::")
+        self.original: Any = original
+        self.compute: Kernel = compute or overload._handle.redispatch_boxed
         # Of each result, whether it is an argument that the operator wrote to.
-        self.aliased = [one.alias_info is not None for one in schema.returns]
-        self.returns = len(self.aliased)
-        self.takes_generator = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
+        self.aliased: list[bool] = [one.alias_info is not None for one in schema.returns]
+        self.returns: int = len(self.aliased)
+        self.takes_generator: bool = any(str(one.type) == "Optional[Generator]" for one in schema.arguments)
         # The others draw numbers only with a dropout, and then PyTorch's kernel advances the generator.
-        self.advances = self.takes_generator or "dropout" in self.name
-        self.random = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
-        self.written = [
+        self.advances: bool = self.takes_generator or "dropout" in self.name
+        self.random: bool = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
+        self.written: list[tuple[int, str]] = [
             (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
         ]
-        self.tensors = tensor_places(overload)
-        self.out_names = [one.name for one in schema.arguments if one.is_out]
+        self.tensors: tuple[int, ...] = tensor_places(overload)
+        self.out_names: list[str] = [one.name for one in schema.arguments if one.is_out]
 
 
 def tensor_places(overload: Any) -> tuple[int, ...]:
@@ -126,6 +128,11 @@ def write(operator: Operator, results: Any, computed: Any) -> None:
         results, computed = (results,), (computed,)
     for aliased, result, value in zip(operator.aliased, results, computed, strict=True):
         if not aliased:
+            if operator.is_foreign and isinstance(value, torch.Tensor) and value.shape != result.shape:
+                raise NotImplementedError(
+                    f"gpuconf: {operator.name} is not computed on simulated GPUs: its kernel for CUDA returned sizes "
+                    f"{tuple(result.shape)}, and the CPU's {tuple(value.shape)}"
+                )
             moves.fill(result, value)
 
 
@@ -193,6 +200,8 @@ def alone(operator: Operator) -> Kernel:
             if queues.left.value:
                 queues.wait(args, named)
             source = draw(args, named) if operator.random else None
+            if moves.only_small and any(map(small.has_no_value, args)):
+                seen.sized_by_values[operator.name] += 1
             outs = [named[name] for name in operator.out_names]
             cpu_named = named_on_cpu(named)
             for name, out in zip(operator.out_names, outs, strict=True):

@@ -14,7 +14,7 @@ import torch
 from .._typing import Any
 from . import graphs, moves
 
-left = ctypes.c_uint32(0)  # pieces of work in the queues of all streams
+left: ctypes.c_uint32 = ctypes.c_uint32(0)  # pieces of work in the queues of all streams
 _kept: list[Any] = []
 
 

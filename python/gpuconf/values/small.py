@@ -35,6 +35,11 @@ def is_large(tensor: torch.Tensor) -> bool:
     return bool(tensor.layout is torch.strided and tensor.untyped_storage().nbytes() >= LIMIT)
 
 
+def has_no_value(value: Any) -> bool:
+    """Whether an argument is a tensor on a GPU that was not computed."""
+    return isinstance(value, torch.Tensor) and value.is_cuda and is_large(value)
+
+
 def is_never_written(tensor: torch.Tensor) -> bool:
     """Whether a tensor's memory holds zeros because it never was a small tensor's."""
     return bool(tensor.untyped_storage().nbytes() > _SHARED)

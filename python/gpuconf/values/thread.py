@@ -16,10 +16,10 @@ class State(threading.local):
 
     def __init__(self) -> None:
         self.inside = False
-        self.mark = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
+        self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
 
 
-state = State()
+state: State = State()
 
 
 def use_marks_of(library: Any) -> None:

@@ -42,7 +42,7 @@ class Message:
     FIELDS: dict[str, FieldDescriptor] = {}  # noqa: RUF012 - as declared
     DESCRIPTOR = _Described()
     _BY_NUMBER: tuple[FieldDescriptor, ...] = ()
-    __signature__ = _Signature()
+    __signature__: _Signature = _Signature()
 
     __slots__ = ("_parent", "_values")
 
@@ -284,8 +284,11 @@ class Message:
             "same fields of its own message"
         )
 
-    ByteSize = SerializeToString = SerializePartialToString = _no_wire_format
-    ParseFromString = MergeFromString = _no_wire_format
+    ByteSize = _no_wire_format
+    SerializeToString = _no_wire_format
+    SerializePartialToString = _no_wire_format
+    ParseFromString = _no_wire_format
+    MergeFromString = _no_wire_format
 
     @classmethod
     def FromString(cls, _text: bytes) -> NoReturn:  # noqa: N802
@@ -299,7 +302,7 @@ class Message:
         ours, theirs = self.ListFields(), other.ListFields()
         return len(ours) == len(theirs) and all(a[0] is b[0] and _same(a[1], b[1]) for a, b in zip(ours, theirs, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def __copy__(self) -> Any:
         duplicate = type(self)()

@@ -63,7 +63,7 @@ class Controller:
     _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, dependencies: ControlDependencies, operations: list[Operation] | None) -> None:
-        self.control_inputs = operations or []
+        self.control_inputs: list[Operation] = operations or []
         self.made: set[Operation] = set()
         self._dependencies = dependencies
         self._clears = operations is None

@@ -81,7 +81,7 @@ class Tensor(metaclass=Made):
 
     __slots__ = ("_dtype", "_shape", "op")
 
-    __array_priority__ = 100.0  # makes NumPy's operators defer `array + tensor` to the tensor
+    __array_priority__: float = 100.0  # makes NumPy's operators defer `array + tensor` to the tensor
     __array_ufunc__ = None
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"

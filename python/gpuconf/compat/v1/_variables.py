@@ -29,7 +29,7 @@ class Variable:
         self.trainable = trainable
         self._key = object()
         self._value = _python_ops.add_result("VariableV2", (), self._read, first._dtype, first._shape, name or "Variable")
-        self.initializer = _python_ops.add_action(
+        self.initializer: Operation = _python_ops.add_action(
             "Assign", (first,), lambda session, a: session.variables.__setitem__(self._key, a), f"{self.op.name}/Assign"
         )
         graph.variables.append(self)
@@ -77,7 +77,8 @@ class Variable:
         """The value, as a tensor."""
         return self._value
 
-    read_value = initialized_value = value
+    read_value = value
+    initialized_value = value
 
     def eval(self, session: Any = None) -> Any:
         """Return the value in a session."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 try:
     from absl import flags as _flags
-except ImportError as error:
-    raise ImportError(f"tf.flags is Abseil's: install it with pip install absl-py ({error})", name="absl") from None
+except ImportError as _error:
+    raise ImportError(f"tf.flags is Abseil's: install it with pip install absl-py ({_error})", name="absl") from None
 
 from ..._typing import Any
 

@@ -68,7 +68,8 @@ def fatal(msg: object, *args: Any, **kwargs: Any) -> None:
     get_logger().fatal(msg, *args, **kwargs)
 
 
-warn, vlog = warning, log
+warn = warning
+vlog = log
 
 
 def TaskLevelStatusMessage(msg: object) -> None:  # noqa: N802 - TensorFlow's name

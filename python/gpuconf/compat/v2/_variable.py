@@ -32,7 +32,7 @@ class Variable(metaclass=_VariableType):
             )
         value = initial_value() if callable(initial_value) else initial_value
         self.trainable = trainable
-        self.name = f"{name or 'Variable'}:0"
+        self.name: str = f"{name or 'Variable'}:0"
         self._scope = scope.current_scope()
         self._tensor = self._placed(_eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype))
 

@@ -3,24 +3,25 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from ... import errors
 from ..._core import texts
 from ..._core.native import core
 from ..._core.table import Table
+from ..._typing import NamedTuple
 
 
-class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory", "leasable", "context"])):
-    """Equal cards of a fleet."""
-
-    __slots__ = ()
-
+class _FleetGpus(NamedTuple):
     gpu: str  # the model, as for gpuconf.simulate
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple's
     memory: int  # of each card, in bytes
     leasable: int  # the most that one process can lease of a card, in bytes
     context: int  # what a lease takes besides, in bytes, for the CUDA context of its process
+
+
+class FleetGpus(Table, _FleetGpus):
+    """Equal cards of a fleet."""
+
+    __slots__ = ()
 
 
 def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:

@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import namedtuple
 
 from ... import errors
 from ..._core.table import Table
-from ..._typing import Any
+from ..._typing import Any, NamedTuple
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..plan import Plan, plan
@@ -17,16 +16,19 @@ AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
 _MIB = 1 << 20
 
 
-class Need(Table, namedtuple("Need", ["gpus", "limit", "policy", "settings", "curve"], defaults=((),))):
-    """The GPUs of a trace, and the least limit under which each of them fits."""
-
-    __slots__ = ()
-
+class _Need(NamedTuple):
     gpus: int
     limit: int  # in bytes; the same for each GPU, as `gpuconf run --memory` sets it
     policy: str  # the one that needs the least
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, with which the job has that policy below `gpuconf run`
-    curve: tuple[tuple[float, int], ...]  # with phases: until when, in seconds since the start, at most how many bytes are in use
+    # with phases: until when, in seconds since the start, at most how many bytes are in use
+    curve: tuple[tuple[float, int], ...] = ()
+
+
+class Need(Table, _Need):
+    """The GPUs of a trace, and the least limit under which each of them fits."""
+
+    __slots__ = ()
 
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:

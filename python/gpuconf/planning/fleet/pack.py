@@ -29,8 +29,9 @@ class Search:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._chance = random.Random(0)  # the same problem has the same result, as far as the time suffices
-        self.best = self.first = first_fit(sizes, cards)
-        self.bound = lower_bound(sizes, cards) if sizes else 0
+        self.first: Packing = first_fit(sizes, cards)
+        self.best: Packing = self.first
+        self.bound: int = lower_bound(sizes, cards) if sizes else 0
         for step in (self._fill, self._exact, lambda: self._improve(_SOON), self._patterns, lambda: self._improve(1)):
             if not self.solved:
                 step()

@@ -16,8 +16,8 @@ class Packing:
     """The sizes on each card that is in use, the fullest first, and the sizes for which there was no room."""
 
     def __init__(self, contents: Sequence[list[int]], unplaced: Sequence[int] = ()) -> None:
-        self.contents = sorted(filter(None, contents), key=sum, reverse=True)
-        self.unplaced = sorted(unplaced, reverse=True)
+        self.contents: list[list[int]] = sorted(filter(None, contents), key=sum, reverse=True)
+        self.unplaced: list[int] = sorted(unplaced, reverse=True)
 
     @property
     def used(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ... import errors
@@ -14,7 +13,7 @@ from ..._core.humanbytes import human_bytes, human_limit
 from ..._core.made import Made, make
 from ..._core.native import refuse_in_child
 from ..._core.table import Table
-from ..._typing import Any
+from ..._typing import Any, NamedTuple
 from .. import ranks
 from ..plan import check_policies
 from . import leases
@@ -31,11 +30,7 @@ _MOST_UNITS = 1 << 18  # in the largest card: of 256 GiB and more, a unit is lar
 Progress = Callable[[str, "float | None"], None]
 
 
-class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "policy", "settings", "cards", "command"])):
-    """A job, and its place in the fleet. Sizes are in bytes."""
-
-    __slots__ = ()
-
+class _FleetJob(NamedTuple):
     name: str  # of the trace
     gpus: int  # the cards that it needs: the logical GPUs in its trace
     need: int  # of each card: the limit, and what the context and libraries take
@@ -44,6 +39,12 @@ class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF; "" if the policy needs none
     cards: tuple[int, ...]  # places in FleetPlan.cards; () if there is no room for it
     command: str  # the beginning of the command that runs the job within its limit
+
+
+class FleetJob(Table, _FleetJob):
+    """A job, and its place in the fleet. Sizes are in bytes."""
+
+    __slots__ = ()
 
 
 def _command(need: Need, phases: bool) -> str:
@@ -56,16 +57,18 @@ def _command(need: Need, phases: bool) -> str:
     return f"{settings}gpuconf run --memory {limit}{gpus}{growth} --"
 
 
-class FleetCard(Table, namedtuple("FleetCard", ["gpu", "number", "memory", "used", "jobs"])):
-    """A card that holds jobs. Sizes are in bytes."""
-
-    __slots__ = ()
-
+class _FleetCard(NamedTuple):
     gpu: str  # the model
     number: int  # among the fleet's cards of this entry, from 0
     memory: int
     used: int  # the sum of the needs; with phases, the most at one time
     jobs: tuple[str, ...]  # names; the largest need first
+
+
+class FleetCard(Table, _FleetCard):
+    """A card that holds jobs. Sizes are in bytes."""
+
+    __slots__ = ()
 
     @property
     def free(self) -> int:

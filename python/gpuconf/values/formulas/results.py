@@ -12,7 +12,7 @@ class Part:
     __slots__ = ("value",)
 
     def __init__(self, value: torch.Tensor) -> None:
-        self.value = value
+        self.value: torch.Tensor = value
 
     def fill(self, target: torch.Tensor) -> None:
         """Write the values into a CPU tensor."""
@@ -32,7 +32,7 @@ class Seed:
     __slots__ = ("seed",)
 
     def __init__(self, seed: int) -> None:
-        self.seed = seed & 0x7FFFFFFFFFFFFFFF
+        self.seed: int = seed & 0x7FFFFFFFFFFFFFFF
 
     def fill(self, target: torch.Tensor) -> None:
         """Write the seed into a CPU tensor of at least 8 bytes."""

@@ -46,7 +46,7 @@ class StrategyExtended:
 
     def __init__(self, devices: tuple[str, ...], parameters: tuple[str, ...] = ()) -> None:
         self.devices = devices
-        self.parameters = parameters or devices
+        self.parameters: tuple[str, ...] = parameters or devices
 
     @property
     def worker_devices(self) -> tuple[str, ...]:

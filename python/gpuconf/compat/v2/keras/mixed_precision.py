@@ -73,7 +73,8 @@ def set_dtype_policy(policy: Any) -> None:
     backend.settings["policy"] = policy if isinstance(policy, DTypePolicy) else DTypePolicy(policy)
 
 
-global_policy, set_global_policy = dtype_policy, set_dtype_policy
+global_policy = dtype_policy
+set_global_policy = set_dtype_policy
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``gpuconf plan --gpu CARDS -- PROGRAM``: run a program on simulated GPUs, and say which cards hold it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from .._typing import Any
+from ..rehearsal.answer import Rehearsal
+from . import console
+from . import run as run_command
+from .exits import DOES_NOT_FIT, ERROR, INTERRUPTED, OK, ProgramError, UsageError
+from .progress import Progress
+
+DEPENDS = 4
+_SECONDS = 120.0
+
+
+def add_to(planning: Any) -> None:
+    """Add the options of programs to ``gpuconf plan``, which takes what follows ``--`` as the program."""
+    group = planning.add_argument_group("a program", "After --, a program that is run on simulated GPUs, without a limit.")
+    group.add_argument("--steps", type=_positive, metavar="N", help="end the program after this many steps of its optimizer")
+    group.add_argument(
+        "--seconds",
+        type=_seconds,
+        metavar="S",
+        help=f"end the program after this time (default: {_SECONDS:.0f}), for each run of it",
+    )
+    group.add_argument(
+        "--values", choices=("none", "cpu"), help="what PyTorch computes: small tensors only (default), or all, by the CPU"
+    )
+    group.add_argument(
+        "--cpu-values", action="store_true", help="draw random numbers for large CPU tensors, too, which else stay unwritten"
+    )
+    group.add_argument("--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report")
+    planning.set_defaults(program=None)
+    parse = planning.parse_known_args
+
+    def parse_up_to_program(args: Sequence[str], namespace: Any = None) -> tuple[Any, list[str]]:
+        words = list(args)
+        at = words.index("--") if "--" in words else len(words)
+        found, rest = parse(words[:at], namespace)
+        if at < len(words):
+            found.program = words[at + 1 :]
+        return found, rest
+
+    planning.parse_known_args = parse_up_to_program
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of steps: pass 1 or more")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        count = float(text)
+    except ValueError:
+        count = -1.0
+    if not 0 < count < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds: pass more than 0")
+    return count
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """Refuse the options of programs for a trace."""
+    for name in ("steps", "seconds", "values", "record"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
+    if options.cpu_values:
+        raise UsageError("--cpu-values needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Rehearse the program, and print the answer."""
+    for name in ("trace", "limit", "policy", "plot", "message", "fleet", "reserve", "dask"):
+        if getattr(options, name) is not None:
+            what = name.upper() if name == "trace" else f"--{name}"
+            raise UsageError(f"{what} cannot be used with a program")
+    if options.verify or options.phases:
+        raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
+    if options.gpu is None:
+        raise UsageError("--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB")
+    answer = _rehearsed(options)
+    if options.json:
+        print(json.dumps(answer.to_dict(), indent=2))
+    elif answer.processes:
+        print(answer)
+    else:
+        console.complain(f"gpuconf plan: {answer.why_no_verdict}")
+    return _code(answer)
+
+
+def _code(answer: Rehearsal) -> int:
+    if answer.ran["ended"] == "interrupted" and not answer.processes:
+        return INTERRUPTED
+    if answer.ran["ended"] == "program" and answer.ran["status"]:
+        return ERROR
+    if not answer.processes:
+        return ERROR
+    return {True: OK, False: DOES_NOT_FIT, None: DEPENDS}[answer.fits]
+
+
+def _rehearsed(options: argparse.Namespace) -> Rehearsal:
+    from .. import errors
+    from ..rehearsal.cards import parse
+    from ..rehearsal.rehearse import Asked, rehearse
+    from ..sharing._contexts import of_command
+    from ..sharing._descendants import isolating_option
+
+    words = run_command.words_of(options.program)
+    option = isolating_option(words)
+    if option:
+        raise UsageError(f"a rehearsal does not work with {option}: Python would not run gpuconf's startup code")
+    try:
+        cards = parse(options.gpu)
+    except errors.InvalidArgumentError as error:
+        raise UsageError(f"--gpu: {error}") from None
+    gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
+    with Progress("gpuconf plan") as progress:
+        asked = Asked(
+            words,
+            cards,
+            gpus=gpus,
+            steps=options.steps,
+            seconds=options.seconds or _SECONDS,
+            cpu_values=options.cpu_values,
+            values=options.values or "none",
+            record=options.record,
+            progress=progress.show,
+        )
+        try:
+            return rehearse(asked)
+        except OSError as error:
+            if error.filename == words[0]:
+                raise ProgramError(words[0], error) from None
+            raise

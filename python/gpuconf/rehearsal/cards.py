@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cards that a program may run on, and what of a card PyTorch's allocator does not get, each with a range and its source."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .. import errors
+from .._core import texts
+from .._core.native import core
+from .._core.table import Table
+
+_MIB, _GIB = 1 << 20, 1 << 30
+
+
+class Beside(Table, namedtuple("Beside", ["what", "low", "high", "source"])):
+    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
+
+    __slots__ = ()
+
+    what: str
+    low: int
+    high: int
+    source: str
+
+
+class Card(namedtuple("Card", ["name", "count", "memory", "capability", "has_virtual_memory"])):
+    """A card model of the command line. ``memory`` is what the name says, in bytes."""
+
+    __slots__ = ()
+
+    name: str
+    count: int
+    memory: int
+    capability: tuple[int, int]
+    has_virtual_memory: bool
+
+    def usable(self) -> Beside:
+        """Return how much a program sees of the card, which is less than its name says."""
+        if self.name in _SEEN:
+            low, high, source = _SEEN[self.name]
+            return Beside("memory that CUDA reports", int(low * _GIB), int(high * _GIB), source)
+        source = "unknown: the cards with public figures report 91.8 to 99.2 % of their memory"
+        return Beside("memory that CUDA reports", int(self.memory * 0.918), int(self.memory * 0.992), source)
+
+    def context(self) -> Beside:
+        """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
+        usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
+        source = "gocore/config/contexts.go, and the kernels that PyTorch loads"
+        return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
+
+
+# GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's answer.
+_SEEN = {
+    "A100-40GB": (39.38, 39.59, "TianheWu/CoSeR#10 (39.50GiB)"),
+    "A100-80GB": (79.14, 79.33, "levihsu/OOTDiffusion#235 (79.25GiB)"),
+    "L4": (22.03, 22.28, "ArcInstitute/evo2#190 (22.03GiB)"),
+    "L40S": (44.39, 44.53, "stepfun-ai/Step-Video-T2V#8 (44.42GiB)"),
+    "T4": (14.56, 14.76, "Zheng-Chong/CatVTON#133 (14.56GiB), zai-org/CogVideo#741 (14.74GiB)"),
+    "V100-32GB": (31.73, 31.75, "liucongg/ChatGLM-Finetuning#73 (31.74GiB)"),
+    "RTX4090": (23.64, 23.69, "3DTopia/Phidias-Diffusion#8 (23.64GiB), zai-org/CogVideo#36 (23.68GiB)"),
+    "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
+}
+
+# One communicator, of ranks on one machine.
+NCCL = Beside("NCCL", 110 * _MIB, 1638 * _MIB, "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB)")
+# What the rehearsal may miss of the allocator's own memory, as a fraction: docs/accuracy.md.
+MARGIN = 0.02
+
+
+def parse(text: str) -> list[Card]:
+    """Return the cards of ``L4,A10,2xA100-40GB``. Raises InvalidArgumentError for an invalid text."""
+    import json
+
+    found = []
+    for batch in json.loads(core.pybind_ParseFleet(texts.check_text("gpu", text))):
+        found.append(Card(batch["name"], batch["count"], batch["memory"], tuple(batch["compute"]), batch["virtual"]))
+    if len({card.name for card in found}) < len(found):
+        raise errors.InvalidArgumentError(f"a card is named twice in {texts.shown(text)}")
+    return found
+
+
+def alike(cards: list[Card]) -> list[list[Card]]:
+    """Return the cards in groups for which PyTorch does the same: it chooses kernels by the compute capability.
+
+    8.6 and 8.9 are one group: PyTorch tells neither from the other.
+    """
+    groups: dict[tuple[int, int], list[Card]] = {}
+    for card in cards:
+        key = (8, 6) if card.capability in ((8, 6), (8, 7), (8, 9)) else card.capability
+        groups.setdefault(key, []).append(card)
+    return list(groups.values())

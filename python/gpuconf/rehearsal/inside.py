@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each Python process of a program does in a rehearsal, from its start (``_startup``)."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from types import TracebackType
+
+from .._core import import_hook
+from .._typing import Any
+from . import quiet, trackers
+from .files import Files
+from .line import VARIABLE, line, settings
+
+
+def begin() -> None:
+    """Prepare this process."""
+    asked = settings()
+    output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
+    files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
+    import_hook.when_imported("torch", lambda: _torch(asked, files))
+    trackers.install()
+    _tell_failures()
+    files.install()
+
+
+def _torch(asked: dict[str, Any], files: Files) -> None:
+    import torch
+
+    from .._core import simulated_torch
+
+    line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
+    if not simulated_torch.runs():
+        return
+    from ..values import install
+    from . import saving
+    from .recording import Recording
+
+    if not asked["cpu_values"]:
+        install.leave_unwritten()
+    recording = Recording(asked)
+    saving.install(files)
+    recording.install()
+    _at_exit(recording.report)
+
+
+def _at_exit(report: Any) -> None:
+    """Report before the process ends, however Python ends it."""
+    atexit.register(report)
+    leave = os._exit
+
+    def reporting(status: int) -> None:
+        report()
+        leave(status)
+
+    os._exit = reporting  # type: ignore[assignment]
+
+
+def _tell_failures() -> None:
+    before = sys.excepthook
+
+    def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        place, last = "", trace
+        while last is not None:
+            place = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+            last = last.tb_next
+        line.tell("failed", error=kind.__name__, text=str(error)[:2000], place=place)
+        before(kind, error, trace)
+
+    sys.excepthook = failed

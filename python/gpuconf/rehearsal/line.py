@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line from a process of the program to the rehearsal that started it: a message is one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from .._typing import Any
+
+VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
+SOCKET = "line"
+SETTINGS = "settings.json"
+
+
+def settings() -> dict[str, Any]:
+    """Return what the rehearsal was asked for."""
+    with open(os.path.join(os.environ[VARIABLE], SETTINGS), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
+    return found
+
+
+class Line:
+    """The line of one process. It is opened with the first message, and again in a forked child."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._socket: socket.socket | None = None
+        self._lock = threading.Lock()
+        self.report: Callable[[], None] | None = None  # what is called, in a thread of its own, when the rehearsal asks
+
+    def _open(self) -> socket.socket:
+        if self._socket is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._lock = threading.Lock()
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.connect(os.path.join(os.environ[VARIABLE], SOCKET))
+        return self._socket
+
+    def tell(self, kind: str, **fields: Any) -> None:
+        """Send a message. If the rehearsal has ended, nobody needs it."""
+        try:
+            line = self._open()
+            text = json.dumps({"kind": kind, "pid": os.getpid(), **fields}) + "\n"
+            with self._lock:
+                line.sendall(text.encode())
+        except OSError:
+            pass
+
+    def listen(self) -> None:
+        """Call ``report`` when the rehearsal asks for it, in a thread of its own."""
+        line = self._open()
+
+        def wait() -> None:
+            while line.recv(1):
+                if self.report is not None:
+                    self.report()
+
+        threading.Thread(target=wait, name="gpuconf-rehearsal", daemon=True).start()
+
+
+line = Line()

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the memory at the peak is made of, from PyTorch's record of its allocations and what was seen of the program meanwhile."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
+
+from .._typing import Any
+
+PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
+ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"
+PARTS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER)
+
+# At a time, in microseconds: these addresses were of this part.
+Seen = namedtuple("Seen", ["time", "part", "addresses"])
+
+# Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer versions of
+# PyTorch free one right after the call that used it, older ones keep one for each handle and stream.
+_OF_CUBLAS = (8519680, 32 << 20, 12 << 20)
+_GRAIN = 512  # PyTorch's allocator rounds up to this
+
+
+class _Block:
+    __slots__ = ("begin", "end", "is_workspace", "part", "size")
+
+    def __init__(self, begin: int, size: int) -> None:
+        self.begin = begin
+        self.end: int | None = None
+        self.size = size
+        self.part = ""
+        self.is_workspace = False  # by its size
+
+
+def parts(events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]) -> dict[str, int]:
+    """Return the bytes of each part at the peak.
+
+    ``events`` are those of one device in a snapshot of PyTorch; ``backward`` and ``steps`` are the times at which a backward pass
+    began and a step ended. What nobody named is an activation if a backward pass began while it lived, as long as it did not
+    outlive the next step; what lives longer is another tensor that the program holds, and the rest is temporary.
+    """
+    at_peak = _at_peak(events, sorted(seen, key=lambda one: one.time))
+    found = dict.fromkeys(PARTS, 0)
+    for block in at_peak:
+        found[block.part or _unnamed(block, backward, steps)] += block.size
+    return {part: size for part, size in found.items() if size}
+
+
+def _at_peak(events: Sequence[dict[str, Any]], seen: Sequence[Seen]) -> list[_Block]:
+    most, total, at = 0, 0, -1
+    for number, event in enumerate(events):
+        if event["action"] == "alloc":
+            total += _rounded(event["size"])
+            if total > most:
+                most, at = total, number
+        elif event["action"] == "free_requested":
+            total -= _rounded(event["size"])
+    live: dict[int, _Block] = {}
+    peak: list[_Block] = []
+    waiting = iter(seen)
+    coming = next(waiting, None)
+    for number, event in enumerate(events):
+        while coming is not None and coming.time <= event["time_us"]:
+            _name(live, coming)
+            coming = next(waiting, None)
+        if event["action"] == "alloc":
+            live[event["addr"]] = block = _Block(event["time_us"], _rounded(event["size"]))
+            block.is_workspace = event["size"] in _OF_CUBLAS
+            if block.is_workspace and _is_freed_next(events, number):
+                block.part = WORKSPACES
+        elif event["action"] == "free_requested":
+            freed = live.pop(event["addr"], None)
+            if freed is not None:
+                freed.end = event["time_us"]
+        if number == at:
+            peak = list(live.values())
+    while coming is not None:
+        _name(live, coming)
+        coming = next(waiting, None)
+    for block in live.values():
+        if block.is_workspace:
+            block.part = block.part or WORKSPACES
+    return peak
+
+
+def _is_freed_next(events: Sequence[dict[str, Any]], number: int) -> bool:
+    after = events[number + 1] if number + 1 < len(events) else {}
+    return after.get("action") == "free_requested" and after["addr"] == events[number]["addr"]
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _GRAIN) * _GRAIN
+
+
+def _name(live: dict[int, _Block], seen: Seen) -> None:
+    for address in seen.addresses:
+        block = live.get(address)
+        if block is not None:
+            block.part = block.part or seen.part
+
+
+def _unnamed(block: _Block, backward: Sequence[int], steps: Sequence[int]) -> str:
+    end = block.end
+    outlived = sum(1 for time in steps if block.begin <= time and (end is None or time <= end))
+    if outlived > 1 or (end is None and not outlived and not any(block.begin <= time for time in backward)):
+        return OTHER
+    if any(block.begin <= time and (end is None or time <= end) for time in backward):
+        return ACTIVATIONS
+    return OTHER if end is None else TEMPORARY

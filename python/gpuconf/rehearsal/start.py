@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts a program on simulated GPUs, hears from its processes, and ends it with all that it has started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+
+from .._typing import Any
+from .line import SETTINGS, SOCKET, VARIABLE
+
+_FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
+_HELPERS = b"multiprocessing.resource_tracker"  # they remove what is left of the others, and end by themselves
+_GRACE = 1.0  # seconds for them
+
+
+class Heard:
+    """What one process of the program told."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.torch: str | None = None
+        self.simulated = False
+        self.uses_gpu = False
+        self.world = 1
+        self.ready = ""  # why
+        self.failed: dict[str, Any] | None = None
+        self.kept: list[str] = []
+        self.made: list[str] = []
+        self.connection: socket.socket | None = None
+        self.folder = ""
+
+    def report(self) -> dict[str, Any] | None:
+        """Return the process's report, if it wrote one."""
+        try:
+            with open(os.path.join(self.folder, f"{self.pid}.json"), encoding="utf-8") as file:
+                found: dict[str, Any] = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return found
+
+    @property
+    def snapshot(self) -> str:
+        """The path of PyTorch's snapshot of its allocator."""
+        return os.path.join(self.folder, f"{self.pid}.pickle")
+
+
+class Program:
+    """One run of a program. The folder has what its processes write."""
+
+    def __init__(self, folder: str, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.processes: dict[int, Heard] = {}
+        self.ended = ""  # "repeated", "steps", "seconds", "interrupted", or "program"
+        self.outlived = 0  # processes that were still there when the program had ended
+        self.status = 0  # as subprocess has it, if the program ended by itself
+        self._buffers: dict[socket.socket, bytes] = {}
+        with open(os.path.join(folder, SETTINGS), "w", encoding="utf-8") as file:
+            json.dump(dict(settings), file)
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(os.path.join(folder, SOCKET))
+        self._listener.listen(64)
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._environment = {**environment, VARIABLE: folder}
+        self._words = list(words)
+        self._seconds: float = settings["seconds"]
+        self.seconds = 0.0
+
+    def run(self, descriptors: Sequence[int] = ()) -> None:
+        """Run the program until it has run for long enough. Raises OSError if it cannot be started."""
+        begin = time.monotonic()
+        program = subprocess.Popen(
+            self._words,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+            env=self._environment,
+            start_new_session=True,
+            pass_fds=descriptors,
+        )
+        try:
+            try:
+                self._until_enough(program, begin)
+            except KeyboardInterrupt:
+                self.ended = "interrupted"
+            if self.ended in ("seconds", "interrupted"):
+                self._ask()
+        finally:
+            self._end(program)
+            self.seconds = time.monotonic() - begin
+            self._selector.close()
+            self._listener.close()
+            for connection in self._buffers:
+                connection.close()
+
+    def _until_enough(self, program: subprocess.Popen[bytes], begin: float) -> None:
+        while True:
+            if program.poll() is not None:
+                self._hear(0.1)
+                self.ended, self.status = "program", program.returncode
+                return
+            left = begin + self._seconds - time.monotonic()
+            if left <= 0:
+                self.ended = "seconds"
+                return
+            self._hear(min(left, 0.05))
+            using = [one for one in self.processes.values() if one.uses_gpu]
+            if using and all(one.ready for one in using) and len(using) >= max(one.world for one in using):
+                self.ended = using[0].ready
+                return
+
+    def _ask(self) -> None:
+        """Let the processes write what they know."""
+        waiting = [one for one in self.processes.values() if one.uses_gpu and one.connection is not None]
+        for one in waiting:
+            try:
+                assert one.connection is not None
+                one.connection.sendall(b"?")
+            except OSError:
+                continue
+        until = time.monotonic() + _FIRST_ANSWER
+        while time.monotonic() < until and not all(one.report() is not None or one.connection is None for one in waiting):
+            self._hear(0.05)
+
+    def _hear(self, seconds: float) -> None:
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self._listener:
+                connection, _ = self._listener.accept()
+                self._buffers[connection] = b""
+                self._selector.register(connection, selectors.EVENT_READ)
+                continue
+            connection = key.fileobj  # type: ignore[assignment]
+            try:
+                data = connection.recv(1 << 16)
+            except OSError:
+                data = b""
+            if not data:
+                self._selector.unregister(connection)
+                del self._buffers[connection]
+                connection.close()
+                for one in self.processes.values():
+                    if one.connection is connection:
+                        one.connection = None
+                continue
+            *lines, self._buffers[connection] = (self._buffers[connection] + data).split(b"\n")
+            for text in lines:
+                self._take(json.loads(text), connection)
+
+    def _take(self, message: dict[str, Any], connection: socket.socket) -> None:
+        pid = message["pid"]
+        one = self.processes.setdefault(pid, Heard(pid))
+        one.connection, one.folder = connection, self.folder
+        kind = message["kind"]
+        if kind == "torch":
+            one.torch, one.simulated = message["version"], message["simulated"]
+        elif kind == "cuda":
+            one.uses_gpu, one.world = True, message["world"] or 1
+        elif kind == "ready":
+            one.ready = message["why"]
+        elif kind == "failed":
+            one.failed = message
+        elif kind in ("kept", "made"):
+            getattr(one, kind).append(message["path"])
+
+    def _end(self, program: subprocess.Popen[bytes]) -> None:
+        """End the program, and every process that has its environment or its session."""
+        until = time.monotonic() + _GRACE
+        killed: set[int] = set()
+        while True:
+            living = _living(self.folder, program.pid)
+            helpers = {pid for pid in living if living[pid]} if time.monotonic() < until else set()
+            if self.ended == "program":
+                self.outlived += len(living.keys() - helpers - killed)
+            killed |= living.keys() - helpers
+            for pid in living.keys() - helpers:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            program.poll()
+            if not living:
+                break
+            time.sleep(0.01)
+        program.wait()
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        stream.fileno()
+    except (AttributeError, OSError, ValueError):
+        return False
+    return True
+
+
+def _living(folder: str, session: int) -> dict[int, bool]:
+    """Return the living processes of a rehearsal, and whether each is a helper that ends by itself."""
+    marker = f"{VARIABLE}={folder}".encode()
+    found = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            if fields[0] in (b"Z", b"X"):
+                continue
+            ours = int(fields[3]) == session
+            if not ours:
+                with open(f"/proc/{name}/environ", "rb") as file:
+                    ours = marker in file.read().split(b"\0")
+            if ours:
+                with open(f"/proc/{name}/cmdline", "rb") as file:
+                    found[int(name)] = _HELPERS in file.read()
+        except OSError:
+            continue
+    return found
+
+
+def new_folder() -> str:
+    """Make the folder of a rehearsal, for this user alone. Its path is short, because that of a socket is."""
+    base = tempfile.gettempdir()
+    return tempfile.mkdtemp(prefix="gpuconf-plan-", dir=base if len(base) < 60 else "/tmp")
+
+
+def remove(folder: str) -> None:
+    """Remove the folder of a rehearsal."""
+    shutil.rmtree(folder, ignore_errors=True)

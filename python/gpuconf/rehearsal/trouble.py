@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong in a rehearsal, in one line each."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+from . import start
+
+
+def why_no_verdict(run: start.Program, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
+    """Return why there can be no verdict; "" if there can be one."""
+    if not processes:
+        left = "" if not run.outlived else f"; what it left running was ended ({run.outlived})"
+        return line(run) + left
+    if ran["skipped_steps"] and not ran["optimizer_steps"]:
+        return f"the optimizer's steps were skipped ({ran['skipped_steps']} times)"
+    if ran["backward_passes"] and not ran["optimizer_steps"]:
+        return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
+    failed = _failure(run)
+    if failed:
+        return f"{failed}; the peak is that of what ran before"
+    if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
+        return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
+    return ""
+
+
+def line(run: start.Program) -> str:
+    """Return why nothing is known about a program's memory."""
+    failed = _failure(run)
+    if failed:
+        return failed
+    processes = list(run.processes.values())
+    if run.ended == "seconds":
+        used = any(one.uses_gpu for one in processes)
+        return f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; see --seconds"
+    if run.ended == "interrupted":
+        return "interrupted before the program used a GPU"
+    if not any(one.torch for one in processes):
+        return "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"
+    if not any(one.simulated for one in processes):
+        return "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
+    return "the program allocates nothing on a GPU"
+
+
+def _failure(run: start.Program) -> str:
+    if run.ended != "program" or run.status == 0:
+        return ""
+    failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
+    if failed is not None and failed["error"] == "EOFError":
+        return f"the program asks for input, and a rehearsal has none ({_short(failed['place'])})"
+    if failed is not None:
+        text = " ".join(failed["text"].split())
+        return f"the program failed: {failed['error']}: {text[:200]} ({_short(failed['place'])})"
+    if run.status < 0:
+        return f"the program was killed by {signal.Signals(-run.status).name}"
+    return f"the program failed with exit code {run.status}"
+
+
+def _short(place: str) -> str:
+    file, _, number = place.rpartition(":")
+    return f"{os.path.basename(file)}:{number}"
+
+
+def notes(
+    run: start.Program, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Return what a reader has to know beside the figures."""
+    found = []
+    if processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
+        found.append("no backward pass ran: this is the memory of inference")
+    if ran["skipped_steps"] and ran["optimizer_steps"]:
+        found.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
+    sized = {name for report in reports for name in report["sized_by_values"]}
+    if sized:
+        names = ", ".join(sorted(one.removeprefix("aten::") for one in sized))
+        found.append(f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu")
+    if run.ended == "seconds" and processes:
+        found.append("the steps did not repeat by then: a later step may need more")
+    if run.outlived and processes:
+        found.append(f"the program left {run.outlived} processes running, which were ended")
+    grown = max((one["growth"] for one in processes), default=0)
+    if grown > 0:
+        found.append(f"memory in use grows by {human_bytes(grown)} with each step")
+    return found

@@ -1,0 +1,239 @@
+"""``gpuconf plan -- PROGRAM`` without PyTorch: bad programs, files that stay, steps that repeat, the parts of a peak."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from gpuconf.rehearsal.cards import Card, alike, parse
+from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
+from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
+from gpuconf.rehearsal.repeats import repeat
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", *options, "--", "program.py"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100, cwd=folder)
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"),
+        ("raise ValueError('wrong\\nnumber')", "the program failed: ValueError: wrong number (program.py:1)"),
+        ("input('name? ')", "the program asks for input, and a rehearsal has none (program.py:1)"),
+        ("import os; os.kill(os.getpid(), 9)", "the program was killed by SIGKILL"),
+        ("import sys; sys.exit(7)", "the program failed with exit code 7"),
+    ],
+    ids=["no framework", "fails", "asks for input", "kills itself", "exit code"],
+)
+def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program: str, line: str) -> None:
+    done = plan(tmp_path, program)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
+
+
+def test_a_program_that_runs_forever_ends_with_all_that_it_started(tmp_path: Path) -> None:
+    program = """
+    import os, subprocess, sys, time
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], start_new_session=True)
+    print(f"started {os.getpid()}", file=sys.stderr)
+    time.sleep(1000)
+    """
+    done = plan(tmp_path, program, "--seconds", "2")
+    assert done.returncode == 1
+    assert "the program used no GPU within 2 s; see --seconds" in done.stderr
+    assert not running_in(tmp_path)
+
+
+def test_what_a_program_leaves_running_is_ended_and_counted(tmp_path: Path) -> None:
+    program = """
+    import os, time
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(1000)
+    """
+    done = plan(tmp_path, program)
+    assert done.stderr.splitlines()[-1].endswith("built for CUDA; what it left running was ended (1)")
+    assert not running_in(tmp_path)
+
+
+def test_ctrl_c_ends_the_program(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import time\nopen('started', 'x')\ntime.sleep(1000)\n")
+    command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "program.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path) as running:
+        until = time.monotonic() + 60
+        while not running_in(tmp_path) - {running.pid} and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        running.send_signal(2)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, ""), err
+    assert "interrupted before the program used a GPU" in err
+    assert not running_in(tmp_path)
+
+
+def running_in(folder: Path) -> set[int]:
+    """The processes whose working directory this is."""
+    found = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{name}/cwd") == str(folder):
+                found.add(int(name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--", "x.py"], "--gpu is missing"),
+        (["--gpu", "A10", "--"], "no program"),
+        (["--gpu", "A11", "--", "x.py"], 'unknown GPU model "A11"'),
+        (["--gpu", "A10,A10", "--", "x.py"], "named twice"),
+        (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
+        (["--gpu", "A10", "--", "python", "-S", "x.py"], "does not work with -S"),
+        (["--steps", "3", "trace.csv"], "--steps needs a program"),
+        (["--gpu", "A10", "--steps", "0", "--", "x.py"], "is not a number of steps"),
+    ],
+)
+def test_invalid_usage(words: list[str], message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconf", "plan", *words], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "./missing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
+
+
+def test_json_says_why_there_is_no_verdict(tmp_path: Path) -> None:
+    found = json.loads(plan(tmp_path, "print(1)", "--json").stdout)
+    assert found["schema"] == 1
+    assert found["why_no_verdict"].startswith("the program imports no framework")
+    assert (found["cards"], found["processes"]) == ([], [])
+
+
+def test_files_of_a_program_stay_as_they_were(tmp_path: Path) -> None:
+    for name in ("overwritten", "appended", "removed", "renamed", "tree/inner"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("before")
+    time.sleep(0.02)
+    program = """
+    import os, pathlib, shutil, sys
+    open("overwritten", "w").write("after")
+    with open("appended", "a") as file:
+        file.write(", after")
+    pathlib.Path("other").write_text("new")
+    os.replace("other", "overwritten")
+    os.remove("removed")
+    os.rename("renamed", "renamed.old")
+    shutil.rmtree("tree")
+    os.makedirs("made/deep")
+    print([open(name).read() for name in ("overwritten", "appended", "renamed.old")], file=sys.stderr)
+    """
+    done = plan(tmp_path, program)
+    assert "['new', 'before, after', 'before']" in done.stderr
+    (tmp_path / "program.py").unlink()
+    found = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == dict.fromkeys(("overwritten", "appended", "removed", "renamed", "tree/inner"), "before")
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("steps", "repeats"),
+    [
+        ("aaa", True),
+        ("aa", False),
+        ("baaa", True),
+        ("ababab", True),
+        ("babab", False),
+        ("aabaabaab", True),
+        ("abcabd", False),
+        ("", False),
+    ],
+)
+def test_steps_repeat_as_a_cycle_three_times(steps: str, repeats: bool) -> None:
+    assert repeat(list(steps)) is repeats
+
+
+def event(action: str, address: int, size: int, time: int) -> dict[str, object]:
+    return {"action": action, "addr": address, "size": size, "time_us": time}
+
+
+def test_the_parts_of_a_peak() -> None:
+    events = [
+        event("alloc", 1, 1000, 1),  # a parameter, which is rounded up to 1024
+        event("alloc", 2, 512, 2),  # data that stays
+        event("alloc", 3, 2048, 10),  # an activation
+        event("alloc", 4, 512, 11),  # freed before the backward pass
+        event("free_requested", 4, 512, 12),
+        event("alloc", 5, 1024, 21),  # a gradient, with
+        event("alloc", 6, 4096, 22),  # what its computation needs
+        event("free_requested", 6, 4096, 23),
+        event("free_requested", 3, 2048, 24),
+        event("free_requested", 5, 1024, 31),
+    ]
+    seen = [Seen(30, PARAMETERS, {1}), Seen(30, GRADIENTS, {5}), Seen(5, OTHER, {99})]
+    assert parts(events, seen, backward=[20, 40], steps=[30, 50]) == {
+        PARAMETERS: 1024,
+        GRADIENTS: 1024,
+        ACTIVATIONS: 2048,
+        TEMPORARY: 4096,
+        OTHER: 512,
+    }
+
+
+def process(least: int, world: int = 1, convolutions: int = 0) -> dict[str, object]:
+    return {"least": {"default": least}, "world": world, "convolutions": convolutions, "largest": GIB}
+
+
+def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> None:
+    (card,) = parse("A100-40GB")
+    usable = card.usable()
+    for least, expected in ((30 * GIB, FITS), (usable.low - GIB, DEPENDS), (usable.high, DOES_NOT_FIT)):
+        found = verdict(card, "default", [[process(GIB)], [process(least)]])
+        assert found.verdict == expected
+        assert found.needs_low > least
+        assert found.needs_high >= int(least * 1.02)
+    # Two processes on one card have two contexts; ranks have NCCL's memory; a convolution may need a workspace.
+    one, two = (verdict(card, "default", [[process(GIB)] * n]).needs_low for n in (1, 2))
+    assert two == 2 * one
+    assert verdict(card, "default", [[process(GIB, world=2)]]).needs_high > verdict(card, "default", [[process(GIB)]]).needs_high
+    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(GIB * 1.02) + GIB + (
+        card.context().high - card.context().low
+    )
+
+
+def test_cards_for_which_pytorch_does_the_same_are_one_run() -> None:
+    cards = parse("L4,A10,A100-40GB,2xH100-80GB,A100-80GB")
+    assert [[card.name for card in group] for group in alike(cards)] == [
+        ["L4", "A10-24GB"],
+        ["A100-40GB", "A100-80GB"],
+        ["H100-80GB"],
+    ]
+    assert [card.count for card in cards] == [1, 1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("name", ["L4", "A100-80GB", "T4", "RTX3090", "GB10"])
+def test_a_card_leaves_less_than_its_name_says(name: str) -> None:
+    card: Card = parse(name)[0]
+    usable, context = card.usable(), card.context()
+    assert 0 < usable.low <= usable.high < card.memory
+    assert 0 < context.low < context.high < 2 * GIB
+    assert usable.source
+    assert context.source
