@@ -73,7 +73,7 @@ void gpuconf_python_stacks_end(void);
 int gcgo_redirect(void **slot, void *function);
 
 /*
- * torchfailure.c: counts what PyTorch's own allocator is asked for, or no longer, among the allocations of which one fails. Returns 1, or 0 on
+ * torchfailure.c: counts PyTorch's requests to its own allocator, or no longer does, among the allocations of which one fails. Returns 1, or 0 on
  * failure. And how often the function that counts was called, to check that PyTorch calls it.
  */
 int gpuconf_torch_count(int on);
