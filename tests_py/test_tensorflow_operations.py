@@ -208,10 +208,10 @@ def test_private_paths_of_public_code(two_gpus: None) -> None:
     from gpuconf.compat.v2.python.eager import context
     from gpuconf.compat.v2.python.framework import config, dtypes, errors, errors_impl
 
-    assert dtypes.float16 == tf.float16
-    assert dtypes.as_dtype("int32") is not None
+    assert vars(tf)["__getattr__"]("float16") == vars(dtypes)["__getattr__"]("float16")
+    assert dtypes.as_dtype("int32").name == "int32"
     with pytest.raises(AttributeError, match="no_such_type"):
-        dtypes.no_such_type  # noqa: B018
+        getattr(dtypes, "no_such_type")  # noqa: B009
     assert errors is errors_impl is tf.errors
     assert context.num_gpus() == context.context().num_gpus() == 2
     assert session.Session is tf1.Session
