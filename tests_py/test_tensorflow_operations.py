@@ -206,8 +206,13 @@ def test_root_names_of_tensorflow(one_gpu: None) -> None:
 def test_private_paths_of_public_code(two_gpus: None) -> None:
     from gpuconf.compat.v2.python.client import session
     from gpuconf.compat.v2.python.eager import context
-    from gpuconf.compat.v2.python.framework import config
+    from gpuconf.compat.v2.python.framework import config, dtypes, errors, errors_impl
 
+    assert vars(tf)["__getattr__"]("float16") == vars(dtypes)["__getattr__"]("float16")
+    assert dtypes.as_dtype("int32").name == "int32"
+    with pytest.raises(AttributeError, match="no_such_type"):
+        getattr(dtypes, "no_such_type")  # noqa: B009
+    assert errors is errors_impl is tf.errors
     assert context.num_gpus() == context.context().num_gpus() == 2
     assert session.Session is tf1.Session
     assert config.set_memory_growth is tf.config.experimental.set_memory_growth
@@ -268,6 +273,52 @@ def test_tensorflow_1(one_gpu: None) -> None:
     print(tf.Session(config=config).run(x * 2 + 1, {x: [[1, 2]]}), x.shape)
     """
     assert run_well(program) == "[[3. 5.]] (?, 2)\n"
+
+
+def test_a_finalized_graph_runs_and_does_not_grow(one_gpu: None) -> None:
+    with tf1.Graph().as_default() as graph:
+        total = tf1.constant([1.0]) + 1.0
+        assert not graph.finalized
+        graph.finalize()
+        assert graph.finalized
+        for add in (lambda: tf1.constant(1.0), lambda: tf1.placeholder("float32"), lambda: tf1.identity(total), tf1.no_op):
+            with pytest.raises(RuntimeError, match=r"^Graph is finalized and cannot be modified\.$") as caught:
+                add()
+            assert type(caught.value) is RuntimeError
+        with tf1.Session() as session:
+            assert session.run(total) == [2.0]
+
+
+def test_switches_without_effect_are_accepted() -> None:
+    for name in ("control_flow_v2", "resource_variables", "tensor_equality", "v2_tensorshape"):
+        assert getattr(tf1, f"enable_{name}")() is getattr(tf1, f"disable_{name}")() is None
+    assert tf.autograph is tf1.autograph
+    assert tf.autograph.set_verbosity(0, True) is None  # type: ignore[func-returns-value]
+
+
+def test_what_is_a_tensor(one_gpu: None) -> None:
+    assert [tf.is_tensor(each) for each in (tf.constant(1.0), tf.Variable(1.0), [1.0], 1.0, None)] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    with tf1.Graph().as_default():
+        assert tf.is_tensor(tf1.constant(1.0))
+
+
+def test_a_program_for_both_versions(one_gpu: None) -> None:
+    """In compat.v2, this switch exists; in TensorFlow's root it does not."""
+    program = """
+    import gpuconf
+    gpuconf.install_as_tensorflow()
+    import tensorflow.compat.v2 as tf
+    from tensorflow.python.framework.dtypes import float32
+    tf.enable_v2_behavior()
+    print(tf.executing_eagerly(), float32)
+    """
+    assert run_well(program) == "True <dtype: 'float32'>\n"
 
 
 def test_the_hint_for_tensorflow_1() -> None:

@@ -49,6 +49,8 @@ def eager_again() -> Iterator[None]:
         ("compat.v2.python.client.device_lib", "compat.v2.python.client.device_lib"),
         ("compat.v2.python.platform.build_info", "compat.v2.python.platform.build_info"),
         ("compat.v2.python.framework.ops", "compat.v2.python.framework.ops"),
+        ("compat.v2.python.framework.dtypes", "compat.v2.python.framework.dtypes"),
+        ("compat.v2.python.framework.errors_impl", "errors"),
     ],
 )
 def test_a_module_is_loaded_once(name: str, module: str) -> None:

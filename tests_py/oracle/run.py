@@ -199,22 +199,24 @@ it without TensorFlow.
 ## Public code
 
 The 99 programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about
-other programs. Therefore blocks of GPU configuration were cut out of 25 public repositories, by the rule in
-`tests_py/public_code/rule.md`, and run on TensorFlow and on gpuconf. The blocks are not
-committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without an exception in
-both, or with one of the same class, on a machine without GPUs and on one with two.
+other programs.
+Therefore blocks of GPU configuration were cut out of 105 public repositories, at most 8 out of each, by the rule in
+`tests_py/public_code/rule.md`, which was committed before the first repository was fetched, and run on TensorFlow and on gpuconf.
+The blocks are not committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without
+an exception in both, or with one of the same class, on a machine without GPUs and on one with two. The repositories were divided by
+a checksum of their names: gpuconf was fixed for one part, and the blocks of the other part were not read before the last count.
 
-- 146 of 214 blocks (68 %) behaved as in TensorFlow when they were first run. Of 131 that ended in both without a GPU,
-  130 printed the same.
-- Of the other 68, 53 use `tf.compat.as_bytes` and 5 `tf.group`. These two have been added since. Then 199 of the same
-  214 blocks (93 %) behaved as in TensorFlow, and 181 of 182 printed the same; but gpuconf had been fixed by then for these
-  very blocks, so this is not a rate of unseen code.
+| part | blocks | as in TensorFlow when first run | afterwards | of those that end in both without a GPU, print the same |
+|---|---|---|---|---|
+| looked at | 122 | 118 (96.7 %) | 121 | 99 of 101 when first run |
+| unseen | 198 | 189 (95.5 %) | 191 (96.5 %) | 153 of 158 |
 
-The sample is weak, for two reasons. 170 of the 214 blocks are from one collection of models, `Ascend/ModelZoo-TensorFlow`,
-and resemble each other. And the rule was changed after its first commit: the words to search for were replaced before the first
-block was drawn; later the list of words was shortened, large collections gave every fourth block instead of four blocks, and
-folders named `site-packages` were left out. The rule records that none of the 214 blocks had been read or run before these changes,
-but they decided which repositories weigh most. The goal, 97 % of at least 200 blocks drawn anew, is not reached.
+The goal is 97 % of at least 200 unseen blocks. It is not reached: two blocks are missing, and one more of 199 ran longer than 60
+seconds. Two kinds of difference are the judge's: its imaginary GPUs ignore `CUDA_VISIBLE_DEVICES`, and its build is not for CUDA.
+When the words of the rule had given 286 blocks, another list was added, before a block was run or read.
+
+An earlier draw of 245 blocks had 170 of its 214 unseen blocks from one collection of models. 146 of the 214 (68 %) behaved as in
+TensorFlow when they were first run, and 199 (93 %) after `tf.compat.as_bytes` and `tf.group`, which 58 of them use, had been added.
 """
 
 

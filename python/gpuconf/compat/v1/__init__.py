@@ -26,7 +26,7 @@ from .._aliases import alias
 from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
 from .._shape import TensorShape
-from ..v2 import data, distribute, sysconfig, test, tpu, version
+from ..v2 import autograph, data, distribute, sysconfig, test, tpu, version
 from . import keras, logging, random
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
@@ -63,9 +63,18 @@ from ._ops import (
     truncated_normal,
     zeros,
 )
-from ._resource_variables import disable_resource_variables, enable_resource_variables
 from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
+from ._switches import (
+    disable_control_flow_v2,
+    disable_resource_variables,
+    disable_tensor_equality,
+    disable_v2_tensorshape,
+    enable_control_flow_v2,
+    enable_resource_variables,
+    enable_tensor_equality,
+    enable_v2_tensorshape,
+)
 from ._variables import (
     Variable,
     get_variable,
@@ -111,6 +120,7 @@ __all__ = [
     "add",
     "add_n",
     "as_dtype",
+    "autograph",
     "cast",
     "compat",
     "config",
@@ -119,14 +129,20 @@ __all__ = [
     "data",
     "debugging",
     "device",
+    "disable_control_flow_v2",
     "disable_eager_execution",
     "disable_resource_variables",
+    "disable_tensor_equality",
     "disable_v2_behavior",
+    "disable_v2_tensorshape",
     "distribute",
     "divide",
+    "enable_control_flow_v2",
     "enable_eager_execution",
     "enable_resource_variables",
+    "enable_tensor_equality",
     "enable_v2_behavior",
+    "enable_v2_tensorshape",
     "errors",
     "executing_eagerly",
     "executing_eagerly_outside_functions",

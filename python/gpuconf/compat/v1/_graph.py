@@ -182,6 +182,7 @@ class Graph:
         self.seed: Any = None  # see set_random_seed
         self.computed: dict[Operation, Any] = {}  # what sessions compute in Python: see _python_ops
         self.variables: list[Any] = []  # see _variables
+        self._finalized = False
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
@@ -221,6 +222,20 @@ class Graph:
                 seen.append(operation)
                 operations.append(operation)
         return self._control.block(operations)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether ``finalize`` was called."""
+        return self._finalized
+
+    def finalize(self) -> None:
+        """Let no more operations be added: adding one raises RuntimeError. Sessions run the graph as before."""
+        self._finalized = True
+
+    def _check_that_it_may_grow(self) -> None:
+        refuse_in_child()
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
 
     def get_operations(self) -> list[Operation]:
         """Return the operations, in the order in which they were added."""
@@ -301,7 +316,7 @@ class Graph:
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
-        refuse_in_child()  # before the lock, which another thread may have held
+        self._check_that_it_may_grow()  # before the lock, which another thread may have held
         device = self._scopes.request("Const", name, self, ())
         controls = self._control.of(())
         with self._lock:
@@ -319,7 +334,7 @@ class Graph:
 
     def placeholder(self, dtype: str, shape: tuple[int | None, ...] | None, name: str) -> Tensor:
         """Add a placeholder. Internal: called by the operations of this package."""
-        refuse_in_child()
+        self._check_that_it_may_grow()
         device = self._scopes.request("Placeholder", name, self, ())
         controls = self._control.of(())
         sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
@@ -329,7 +344,7 @@ class Graph:
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
-        refuse_in_child()
+        self._check_that_it_may_grow()
         device = self._scopes.request(kind, name, self, inputs)
         read = [each.op for each in inputs]
         controls = self._control.of(read)

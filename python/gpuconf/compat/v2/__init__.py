@@ -27,8 +27,8 @@ from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
 from .._shape import TensorShape
 from ..v1._graph import Graph, Operation
-from ..v1._mode import executing_eagerly
-from . import data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
+from ..v1._mode import enable_v2_behavior, executing_eagerly
+from . import autograph, data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
 from ._function import function
 from ._ops import (
     Tensor,
@@ -44,6 +44,7 @@ from ._ops import (
     eye,
     fill,
     identity,
+    is_tensor,
     matmul,
     multiply,
     ones,
@@ -86,6 +87,7 @@ __all__ = [
     "add",
     "add_n",
     "as_dtype",
+    "autograph",
     "cast",
     "compat",
     "config",
@@ -97,6 +99,7 @@ __all__ = [
     "device",
     "distribute",
     "divide",
+    "enable_v2_behavior",
     "errors",
     "executing_eagerly",
     "exp",
@@ -106,6 +109,7 @@ __all__ = [
     "function",
     "get_logger",
     "identity",
+    "is_tensor",
     "keras",
     "linalg",
     "math",

@@ -77,6 +77,11 @@ def identity(input: Any, name: str | None = None) -> Any:  # noqa: A002 - Tensor
     return shown(eager.identity(input, name)) if executing_eagerly() else graph.identity(input, name)
 
 
+def is_tensor(x: Any) -> bool:
+    """Return whether ``x`` is a tensor or a variable."""
+    return tensor_of(x) is not x or isinstance(x, Tensor)
+
+
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
     """Multiply two tensors, elementwise. Computed with NumPy.
 

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+from ..... import errors
 from ....._missing import watch
-from . import config, ops
+from ...._aliases import alias
+from . import config, dtypes, ops
 
-__all__ = ["config", "ops"]
+__all__ = ["config", "dtypes", "errors", "errors_impl", "ops"]
+
+errors_impl = errors
+
+alias(__name__, errors=errors, errors_impl=errors)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tf.autograph``: its switch for messages, which is accepted. Functions run as Python, so there is nothing to convert."""
+
+from __future__ import annotations
+
+from ..._missing import watch
+
+__all__ = ["set_verbosity"]
+
+
+def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
+    """Has no effect: nothing is converted, so there are no messages about it."""
+    del level, alsologtostdout
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+watch(globals())
