@@ -62,7 +62,8 @@ LEFT_OUT = {
         test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
-        frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py frameworks/test_recorded_runs_on_simulated_gpus.py
+        frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
+        frameworks/test_recorded_runs_on_simulated_gpus.py
     """,
     "reads the sources or checks them with tools of this machine": """
         test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
