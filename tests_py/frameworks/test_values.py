@@ -62,6 +62,12 @@ def test_what_runs_without_a_value_is_named_at_the_end() -> None:
     )
 
 
+def test_a_triton_kernel_is_launched_and_named() -> None:
+    done = run("program_with_a_triton_kernel.py")
+    assert done.stdout == "0.0\n"
+    assert "\n  add_one: 1 times, first from " in done.stderr
+
+
 def test_in_a_strict_simulation_it_is_an_error() -> None:
     done = run("program_without_a_value.py", GPUCONF_SIMULATE_STRICT="1")
     assert done.stdout.startswith("refused: ")
