@@ -112,8 +112,8 @@ to 64 MiB with 16 GB live, after RMM's random benchmark.
 
 Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
 that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. A step over the
-replacement libraries alone may take longer than one with `values="none"`: it does work that the latter leaves out. Which work that is
-was not measured.
+replacement libraries alone may take longer than one with `values="none"`: it does work that the latter leaves out. Which work
+that is was not measured.
 
 {simulated}
 

@@ -3,8 +3,8 @@
     SIMULATED_TORCH=PYTHON python benchmarks/simulated_torch.py
 
 PYTHON has gpuconf and a PyTorch that is built for CUDA; `make test-frameworks` makes one. Each contender is a process that runs one
-step for each line of its input, so they take turns one at a time. Processor times are the least of the rounds, because other programs
-only add to them.
+step for each line of its input, so they take turns one at a time. Processor times are the least of the rounds, because other
+programs only add to them.
 """
 
 from __future__ import annotations
