@@ -189,7 +189,7 @@ def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) 
     assert gpuconf_run(tmp_path, program, "--memory", "300MiB") == "refused 3\n"
 
 
-def test_torchscript_has_values() -> None:
+def test_torchscript_has_values(tmp_path: Path) -> None:
     """It fuses operations into kernels of its own on a GPU, after it has run them a few times."""
     program = """
     import gpuconf
@@ -201,4 +201,6 @@ def test_torchscript_has_values() -> None:
     x = torch.arange(4.0, device="cuda")
     print([blend(x, x + 1).tolist() for _ in range(4)] == [blend(x.cpu(), x.cpu() + 1).tolist()] * 4)
     """
-    assert run(program) == ["True"]
+    (tmp_path / "script.py").write_text(textwrap.dedent(program), encoding="utf-8")  # it reads the source
+    done = complete(str(tmp_path / "script.py"))
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
