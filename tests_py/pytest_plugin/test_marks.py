@@ -116,7 +116,7 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
         "gpu_exclusive(1)": "gpu_exclusive takes no arguments; got 1",
         "gpu_exclusive(now=1)": "gpu_exclusive has no 'now' and takes nothing",
         'gpu_leak(allow="x")': "gpu_leak(allow=...) 'x' is not a size: write bytes, '500MB', '6GiB'",
-        "gpu_leak(allowed=5)": "gpu_leak has no 'allowed': use allow",
+        "gpu_leak(allowed=5)": "gpu_leak has no 'allowed': use allow, warmup",
     }
     source = "".join(f"@pytest.mark.{mark}\ndef test_{n}(): pass\n" for n, mark in enumerate(marks))
     ran = suite(source + "def test_last(): pass\n", "--gpuconf-sim=T4")
@@ -174,7 +174,7 @@ def test_ours(): pass
     assert "@pytest.mark.gpu(vendor): needs any GPU" in listed
     assert "@pytest.mark.gpu(n=1, free=None, cc=None): needs n GPUs" in listed
     assert "@pytest.mark.gpu_exclusive:" in listed
-    assert "@pytest.mark.gpu_leak(allow=0):" in listed
+    assert "@pytest.mark.gpu_leak(allow=0, warmup=0):" in listed
 
 
 def test_modules_that_use_cuda_while_they_are_imported(suite: Callable[..., Any]) -> None:
