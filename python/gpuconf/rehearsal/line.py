@@ -10,11 +10,14 @@ import socket
 import threading
 from collections.abc import Callable
 
+from .._core.fork import module_lock
 from .._typing import Any
 
 VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
 SOCKET = "line"
 SETTINGS = "settings.json"
+
+_lock = module_lock(globals(), "_lock")  # messages are whole lines
 
 
 def settings() -> dict[str, Any]:
@@ -30,13 +33,11 @@ class Line:
     def __init__(self) -> None:
         self._pid = 0
         self._socket: socket.socket | None = None
-        self._lock = threading.Lock()
         self.report: Callable[[], None] | None = None  # what is called, in a thread of its own, when the rehearsal asks
 
     def _open(self) -> socket.socket:
         if self._socket is None or self._pid != os.getpid():
             self._pid = os.getpid()
-            self._lock = threading.Lock()
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(os.path.join(os.environ[VARIABLE], SOCKET))
         return self._socket
@@ -46,7 +47,7 @@ class Line:
         try:
             line = self._open()
             text = json.dumps({"kind": kind, "pid": os.getpid(), **fields}) + "\n"
-            with self._lock:
+            with _lock:
                 line.sendall(text.encode())
         except OSError:
             pass

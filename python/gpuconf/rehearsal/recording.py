@@ -11,6 +11,7 @@ import time
 
 import torch
 
+from .._core.fork import module_lock
 from .._typing import Any
 from ..values import seen
 from .line import VARIABLE, line
@@ -22,6 +23,8 @@ _MOST_EVENTS = 4_000_000
 # A model that is only evaluated has no optimizer to wait for. A program that trains may evaluate before.
 _EVALUATIONS = 20
 
+_lock = module_lock(globals(), "_lock")  # one report
+
 
 class Recording:
     """The record of one process."""
@@ -32,7 +35,6 @@ class Recording:
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
-        self._lock = threading.RLock()
         self._signatures: dict[str, list[Any]] = {OPTIMIZER: [], BACKWARD: [], FORWARD: []}
         self._before: dict[str, Any] = {}
         self.watcher = Watcher(self._boundary)
@@ -111,7 +113,7 @@ class Recording:
 
     def report(self) -> None:
         """Write what is known, once: PyTorch's snapshot, and what it is made of."""
-        with self._lock:
+        with _lock:
             if self._reported or self._pid != os.getpid() or not torch.cuda.is_initialized():
                 return
             self._reported = True
