@@ -21,9 +21,13 @@ COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 MIB, GIB = 1 << 20, 1 << 30
 
 
+# Below the tables: what the machine's other programs have of simulated cards, which is not these tests' matter.
+_OTHERS = "simulated cards, each shared by the processes of one job:\n"
+
+
 def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
     done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
-    return done.returncode, done.stdout, done.stderr
+    return done.returncode, done.stdout.partition(_OTHERS)[0], done.stderr
 
 
 def shown(env: dict[str, str], *command: str) -> dict[str, Any]:
