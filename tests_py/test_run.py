@@ -109,15 +109,17 @@ def test_wrong_usage(tmp_path: Path, words: list[str], message: str) -> None:
         ),
         (["plain.py", "--simulate=T4"], f"gpuconf run: --simulate is passed to {sys.executable}: "),
         (["has.py", "--memory", "5"], ""),
-        (["--", "sh", "has.sh", "--gpus", "2"], ""),
+        (["calls.py", "--memory", "5"], ""),
+        (["--", "sh", "plain.sh", "--gpus", "2"], ""),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_options_after_the_program_are_noticed(tmp_path: Path, words: list[str], noted: str) -> None:
-    """Those that the program has are its own."""
+    """Those that the program may have are its own: docker run --gpus all is no mistake."""
     script(tmp_path, "", "plain.py")
     script(tmp_path, "import argparse\nargparse.ArgumentParser().add_argument('--memory')", "has.py")
-    (tmp_path / "has.sh").write_text("gpus=$2\n")
+    script(tmp_path, "import this_package\nthis_package.main()", "calls.py")
+    (tmp_path / "plain.sh").write_text("true\n")
     err = run(*words, cwd=tmp_path)[2]
     assert noted in err
     assert ("is passed to" in err) == bool(noted)

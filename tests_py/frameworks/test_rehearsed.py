@@ -211,3 +211,22 @@ def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
         [sys.executable, "block.py"], capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept
     )
     assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps True"], done.stderr
+
+
+def test_the_answer_on_readme(tmp_path: Path) -> None:
+    """Its figures are those of PyTorch 2.15 and of the program beside this file. Its checkpoint is not written."""
+    import torch
+
+    if not torch.__version__.startswith("2.15"):
+        pytest.skip("README has the figures of PyTorch 2.15")
+    program = (Path(__file__).parent / "program_of_readme.py").read_text(encoding="utf-8")
+    done = gpuconf(tmp_path, program, "--gpu", "T4,L4,A100-40GB", arguments=("python", "train.py", "--batch", "40"))
+    assert done.returncode == 0, done.stderr  # it fits on one of the cards
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("## Will it fit?")[2].partition("The program runs as it is")[0]
+    rows = [
+        line.strip() for line in shown.splitlines() if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
+    ]
+    assert len(rows) == 6
+    assert [row for row in rows if row not in done.stdout] == []
+    assert not (tmp_path / "best.pt").exists()

@@ -3,35 +3,38 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from . import console
 
 _OPTIONS = ("--memory", "--gpus", "--growth", "--simulate", "--guard", "--as-tensorflow")
-_ENOUGH = 1 << 20  # bytes of a program's file
+_ENOUGH = 1 << 20  # bytes of a script
+
+# Words of scripts that read their arguments, or that call a module which may.
+_READS = (b"argv", b"parse", b"main", b"absl", b"click", b"fire", b"hydra", b"typer", b"tyro")
 
 
 def note_late_options(words: Sequence[str]) -> None:
-    """Say that an option of gpuconf's goes to the program, unless that may be what was meant.
+    """Say that an option of gpuconf's goes to Python or to a script that cannot mean it.
 
-    ``gpuconf run train.py --memory 5`` may be right: the script may have that option. So only Python's own options, and those of a
-    script that never reads its arguments, are named.
+    Other programs have options of these names: ``docker run --gpus all``. So may a script, and it is silent about those that show
+    any sign of reading their arguments.
     """
     late = next((word.partition("=")[0] for word in words if word.partition("=")[0] in _OPTIONS), "")
-    if late and not {"-c", "-m"} & set(words) and not any(_may_read(word, late) for word in words):
+    if not late or {"-c", "-m"} & set(words):
+        return
+    from ..sharing._descendants import is_python
+
+    script = next((word for word in words[1:] if word.endswith(".py")), "")
+    before = words[1 : words.index(script)] if script else words[1:]
+    if is_python(words[0]) and (any(word.startswith(late) for word in before) or not _may_read(script, late)):
         console.complain(f"gpuconf run: {late} is passed to {words[0]}: gpuconf's own options come before the program's name")
 
 
-def _may_read(path: str, option: str) -> bool:
-    """Whether a file is a script that has an option's name, or reads its arguments in a way that shows."""
-    if not path.endswith((".py", ".sh")) or not os.path.isfile(path):
-        return False
+def _may_read(script: str, option: str) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(script, "rb") as file:
             text = file.read(_ENOUGH)
     except OSError:
         return True
-    return any(
-        word in text for word in (b"argv", b"$@", b"$*", b"$1", option.strip("-").replace("-", "_").encode(), option.encode())
-    )
+    return any(word in text for word in (*_READS, option.strip("-").replace("-", "_").encode(), option.encode()))
