@@ -9,6 +9,9 @@ BIN    := $(VENV)/bin
 GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
+# How many processes run the Python tests, each file in one of them; 0: this one.
+TEST_WORKERS ?= 2
+
 # The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' -o -name '*.pgo' \))
 
@@ -60,7 +63,7 @@ test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
-	$(BIN)/python -m pytest --ignore tests_py/integrations
+	$(BIN)/python -m pytest --ignore tests_py/integrations -n $(TEST_WORKERS) --dist loadfile
 
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
