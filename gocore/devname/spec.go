@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text; an empty
-// string is not missing.
+// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text;
+// an empty string is not missing.
 type Spec struct {
 	Job     *string `json:"job"`
 	Replica *Int    `json:"replica"`

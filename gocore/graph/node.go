@@ -94,7 +94,8 @@ func (n *Node) attributes() string {
 	case Const:
 		return "dtype=" + typeConstant(n.dtype) + ", value=" + n.attrs.value.summary()
 	case MatMul:
-		return fmt.Sprintf("T=%s, transpose_a=%t, transpose_b=%t", typeConstant(n.dtype), n.attrs.transposeA, n.attrs.transposeB)
+		return fmt.Sprintf("T=%s, transpose_a=%t, transpose_b=%t", typeConstant(n.dtype), n.attrs.transposeA,
+			n.attrs.transposeB)
 	case AddN:
 		return fmt.Sprintf("N=%d, T=%s", len(n.inputs), typeConstant(n.dtype))
 	}

@@ -23,7 +23,8 @@ const (
 	Unimplemented                  // NotImplementedError
 	Internal                       // RuntimeError; a bug in gpuconf itself
 
-	// InvalidArgument and FailedPrecondition by checks that TensorFlow makes in Python: it raises Python's own class there.
+	// InvalidArgument and FailedPrecondition by checks that TensorFlow makes in Python: it raises Python's own class
+	// there.
 	Value
 	State
 )

@@ -16,8 +16,8 @@ import (
 // Header is the first line of FormatCSV's output.
 const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before"
 
-// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks are numbers; the
-// files that users see have text in their place, which Python writes.
+// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks
+// are numbers; the files that users see have text in their place, which Python writes.
 func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
 
 // FormatLines is FormatCSV without the header.
@@ -69,7 +69,8 @@ const (
 	columns
 )
 
-var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack", "HolderID", "StackID", "Block", "Before"}
+var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag",
+	"Stack", "HolderID", "StackID", "Block", "Before"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -80,19 +81,21 @@ const (
 	mostColumns = 1 << 10
 )
 
-// ParseCSV reads the output of RMM's logging adaptor and of FormatCSV. Columns are found by name; unknown columns are skipped.
+// ParseCSV reads the output of RMM's logging adaptor and of FormatCSV. Columns are found by name; unknown columns are
+// skipped.
 //
 //   - An action is "allocate", "allocate failure", "free", its synonym "deallocate", or a segment action.
 //   - A pointer is hexadecimal, with or without 0x, or "(nil)".
 //   - A stream is hexadecimal with 0x, decimal, or "default".
 //   - A time is HH:MM:SS.ffffff (HH:MM:SS:ffffff in some versions of RMM), or seconds. The file may span midnight.
 //   - A library and a tag are text, in which %XX is a byte.
-//   - A stack is a number, and where it comes first also "=" and the frames, innermost first, separated by ";". A frame is
-//     file:line:function.
+//   - A stack is a number, and where it comes first also "=" and the frames, innermost first, separated by ";". A frame
+//     is file:line:function.
 //
 // Errors name the line.
 func ParseCSV(ctx context.Context, text string) (Recording, error) {
-	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF"), naming: newNaming(), stacks: map[string]uint32{"": 0}}
+	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF"), naming: newNaming(),
+		stacks: map[string]uint32{"": 0}}
 	events, err := p.events()
 	return Recording{Events: events, Names: p.naming.Names}, err
 }
@@ -169,7 +172,8 @@ func (p *parser) header() error {
 		return err
 	}
 	if !ok {
-		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; expected header Thread,Time,Action,Pointer,Size,Stream")
+		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; expected header "+
+			"Thread,Time,Action,Pointer,Size,Stream")
 	}
 	if n := strings.Count(line, ",") + 1; n > mostColumns {
 		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
@@ -189,7 +193,8 @@ func (p *parser) header() error {
 	}
 	for i := range columnThread {
 		if !found[i] {
-			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream", columnNames[i], shown(line))
+			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream",
+				columnNames[i], shown(line))
 		}
 	}
 	return nil

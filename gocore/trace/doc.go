@@ -43,8 +43,8 @@
 //
 //  1. A ring's entries are the newest min(count, len(entries)) of those appended, in that order.
 //  2. Times in one ring never decrease.
-//  3. In a Recording, within one GPU, no block is freed that was not allocated before, and no block is allocated that is
-//     live.
+//  3. In a Recording, within one GPU, no block is freed that was not allocated before, and no block is allocated that
+//     is live.
 //
 // # Locks
 //

@@ -63,7 +63,8 @@ func TestAViewHasFewerGPUsAndMoreCPUs(t *testing.T) {
 	m := newMachine(t, "2xT4", config.Options{})
 	d := devices(t, m, 3, 1)
 	_, err := d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:1")})
-	require.ErrorContains(t, err, "All available devices ["+at("GPU:0")+", "+at("CPU:0")+", "+at("CPU:1")+", "+at("CPU:2")+"]")
+	require.ErrorContains(t, err,
+		"All available devices ["+at("GPU:0")+", "+at("CPU:0")+", "+at("CPU:1")+", "+at("CPU:2")+"]")
 	x := constant(t, d, at("CPU:2"), float32s(graph.Shape{}, 1))
 	require.Equal(t, at("CPU:2"), x.Device())
 	require.NoError(t, x.Release())

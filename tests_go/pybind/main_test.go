@@ -41,12 +41,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core, which is this binary.
-// As the wheel's, it has no GPUs of its own.
+// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core,
+// which is this binary. As the wheel's, it has no GPUs of its own.
 func shipSimulator() string {
 	path := cuda.ShippedSimulator()
 	folder := filepath.Dir(path)
-	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700), fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
+	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700),
+		fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
 		panic(fmt.Sprintf("the tests have no simulator at %q: %v", path, err))
 	}
 	return folder
@@ -54,8 +55,8 @@ func shipSimulator() string {
 
 const mib = int64(1) << 20
 
-// onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread, because scopes
-// belong to threads.
+// onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread,
+// because scopes belong to threads.
 func onMachine(t *testing.T, spec string) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -104,7 +105,8 @@ func split(t *testing.T, number int, limits ...int) {
 	for _, limit := range limits {
 		items = append(items, fmt.Sprintf("[%d, null, null]", limit))
 	}
-	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`, strings.Join(items, ",")))
+	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`,
+		strings.Join(items, ",")))
 	require.NoError(t, err)
 }
 
