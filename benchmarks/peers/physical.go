@@ -25,7 +25,7 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := job.Run(context.Background()); err != nil {
+	if err := determineAll(context.Background(), job); err != nil {
 		return 0, err
 	}
 	return job.Results()[0].LeastLimit, nil

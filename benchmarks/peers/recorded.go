@@ -64,6 +64,16 @@ func (b *bench) recorded() error {
 	return nil
 }
 
+// determineAll determines all results of a job, one after the other.
+func determineAll(ctx context.Context, job *plan.Job) error {
+	for number := range job.Len() {
+		if err := job.Determine(ctx, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // leastLimits finds the least limit under each policy, with the streams of the run.
 func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	ctx := context.Background()
@@ -71,7 +81,7 @@ func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := job.Run(ctx); err != nil {
+	if err := determineAll(ctx, job); err != nil {
 		return nil, err
 	}
 	least := map[plan.Policy]uint64{}

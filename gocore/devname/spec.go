@@ -119,12 +119,3 @@ func (s Spec) Override(over Spec) Spec {
 	}
 	return s
 }
-
-// CanonicalName is ParseSpec followed by String: the canonical spelling of a name that P accepts.
-func CanonicalName(text string) (string, error) {
-	spec, err := ParseSpec(text)
-	if err != nil {
-		return "", err
-	}
-	return spec.String(), nil
-}

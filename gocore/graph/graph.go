@@ -124,13 +124,6 @@ func (g *Graph) Node(id int) (*Node, bool) {
 	return g.nodes[id], true
 }
 
-// Len returns the number of nodes.
-func (g *Graph) Len() int {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return len(g.nodes)
-}
-
 // all returns the current nodes. The list is append-only, so the result stays valid.
 func (g *Graph) all() []*Node {
 	g.mu.RLock()

@@ -124,12 +124,6 @@ func (t *Tensor) Read(dst []byte) error {
 	return firstError(err, t.unhold)
 }
 
-// Value reads the tensor into a new value.
-func (t *Tensor) Value() (Value, error) {
-	v := Value{DType: t.dtype, Shape: t.shape, Bytes: make([]byte, t.buffer.bytes)}
-	return v, t.Read(v.Bytes)
-}
-
 func (t *Tensor) address() uint64 { return t.buffer.at.Addr }
 
 // firstError runs cleanUp and returns err, or else the error of cleanUp.

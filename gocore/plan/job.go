@@ -107,16 +107,6 @@ func (j *Job) Determine(ctx context.Context, number int) error {
 	return nil
 }
 
-// Run determines all results, one after the other.
-func (j *Job) Run(ctx context.Context) error {
-	for number := range j.results {
-		if err := j.Determine(ctx, number); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // step runs at most one replay for a result.
 func (j *Job) step(ctx context.Context, r *Result) error {
 	if r.search == nil {

@@ -43,15 +43,6 @@ func (c Code) String() string {
 	return names[c]
 }
 
-// Codes returns every kind, so that a test can verify that Python knows them all.
-func Codes() []Code {
-	codes := make([]Code, len(names))
-	for i := range codes {
-		codes[i] = Code(i)
-	}
-	return codes
-}
-
 // Error is a failure of a known kind. Its text is for the user who made the call: what happened, the
 // numbers, and the next step.
 type Error struct {

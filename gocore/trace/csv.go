@@ -13,14 +13,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Header is the first line of FormatCSV's output.
+// Header is the line above FormatLines's output.
 const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before"
 
-// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks
+// FormatLines formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks
 // are numbers; the files that users see have text in their place, which Python writes.
-func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
-
-// FormatLines is FormatCSV without the header.
 func FormatLines(events []Event) string {
 	text := make([]byte, 0, 64*len(events))
 	for _, e := range events {
@@ -81,8 +78,8 @@ const (
 	mostColumns = 1 << 10
 )
 
-// ParseCSV reads the output of RMM's logging adaptor and of FormatCSV. Columns are found by name; unknown columns are
-// skipped.
+// ParseCSV reads the output of RMM's logging adaptor and of FormatLines below Header. Columns are found by name;
+// unknown columns are skipped.
 //
 //   - An action is "allocate", "allocate failure", "free", its synonym "deallocate", or a segment action.
 //   - A pointer is hexadecimal, with or without 0x, or "(nil)".
@@ -100,7 +97,7 @@ func ParseCSV(ctx context.Context, text string) (Recording, error) {
 	return Recording{Events: events, Names: p.naming.Names}, err
 }
 
-// ParseNumbered reads the output of FormatCSV. Holders and stacks are the numbers in the text.
+// ParseNumbered reads Header and the output of FormatLines. Holders and stacks are the numbers in the text.
 func ParseNumbered(ctx context.Context, text string) ([]Event, error) {
 	p := parser{ctx: ctx, rest: text, numbered: true}
 	return p.events()
@@ -143,7 +140,7 @@ type parser struct {
 	stacks   map[string]uint32 // by their number in the file
 	library  string            // of the event
 	tag      string
-	numbered bool // the text is FormatCSV's
+	numbered bool // the text is FormatLines's
 }
 
 // next returns the next line that is not empty. ok is false at the end of the file, or once the context has ended.

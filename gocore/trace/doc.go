@@ -36,7 +36,7 @@
 //
 //	Thread,Time,Action,Pointer,Size,Stream,GPU,Library,Tag,Stack
 //
-// ParseCSV reads what RMM writes, and common variations of it. ReadSnapshot reads PyTorch's snapshots. Both take memory
+// ParseCSV reads what RMM writes, and common variations of it. ReadBoth reads PyTorch's snapshots. Both take memory
 // for at most a multiple of the file's size, and return early when their context ends.
 //
 // # Invariants

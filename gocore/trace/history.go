@@ -58,7 +58,7 @@ type HeldBlock struct {
 	Waiting     bool // freed, but not yet free
 }
 
-// ReadHistory reads a snapshot, like ReadSnapshot, as a History.
+// ReadHistory reads a snapshot, like ReadBoth, as a History.
 func ReadHistory(ctx context.Context, data []byte) (*History, error) {
 	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
 	var err error

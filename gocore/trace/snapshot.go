@@ -94,18 +94,13 @@ var snapshotActions = [...]Action{
 	wordSegmentUnmap: SegmentUnmap,
 }
 
-// ReadSnapshot reads the pickle that torch.cuda.memory._dump_snapshot() writes. Blocks that are live at the end and
-// that no event mentions are allocated before the first event. Events with unknown actions are skipped. Errors name
-// the entry.
+// ReadBoth reads the pickle that torch.cuda.memory._dump_snapshot() writes as a Recording and as a History. A file that
+// is a recording, but no history, has the reason in incomplete.
+//
+// In the Recording, blocks that are live at the end and that no event mentions are allocated before the first event.
+// Events with unknown actions are skipped. Errors name the entry.
 //
 // It takes memory for at most a multiple of the file's size, whatever the file contains.
-func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
-	recording, _, err := readSnapshot(ctx, data)
-	return recording, err
-}
-
-// ReadBoth reads a snapshot as a Recording and as a History. A file that is a recording, but no history, has the reason
-// in incomplete.
 func ReadBoth(ctx context.Context, data []byte) (recording Recording, history *History, incomplete, err error) {
 	recording, root, err := readSnapshot(ctx, data)
 	if err != nil {

@@ -90,7 +90,7 @@ func checkScope(t *testing.T, outer, inner string) {
 		if err != nil {
 			continue
 		}
-		canonical, err := devname.CanonicalName(next)
+		canonical, err := canonicalName(next)
 		require.NoError(t, err)
 		require.Equal(t, next, canonical)
 		for _, part := range []string{"/job:", "/replica:", "/task:", "/device:"} {

@@ -133,7 +133,7 @@ var golden = []struct{ text, spec, scope, memory string }{
 func TestGoldenDeviceStrings(t *testing.T) {
 	for _, row := range golden {
 		t.Run(row.text, func(t *testing.T) {
-			spec, err := devname.CanonicalName(row.text)
+			spec, err := canonicalName(row.text)
 			require.Equal(t, row.spec, specOutcome(spec, err), "DeviceSpec")
 			checkSpecError(t, row.text, row.spec, err)
 

@@ -19,6 +19,15 @@ func spec(t *testing.T, s string) devname.Spec {
 	return parsed
 }
 
+// canonicalName is the spelling that a spec has after it was read.
+func canonicalName(text string) (string, error) {
+	spec, err := devname.ParseSpec(text)
+	if err != nil {
+		return "", err
+	}
+	return spec.String(), nil
+}
+
 // Cases 124 to 131, except what concerns Python objects.
 func TestSpecs(t *testing.T) {
 	_, err := devname.ParseSpec("/job:muu/device:GPU:2/cpu:0") // 124
@@ -30,7 +39,7 @@ func TestSpecs(t *testing.T) {
 	require.EqualError(t, err,
 		"Unknown attribute 'barcpugpu' is encountered while parsing the device spec: '/barcpugpu:muu/baz:2'.")
 
-	canonical, err := devname.CanonicalName("/device:GPU:0/task:0/replica:0/job:foo") // 126
+	canonical, err := canonicalName("/device:GPU:0/task:0/replica:0/job:foo") // 126
 	require.NoError(t, err)
 	require.Equal(t, "/job:foo/replica:0/task:0/device:GPU:0", canonical)
 

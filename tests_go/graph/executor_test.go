@@ -274,7 +274,7 @@ func TestTensorsEnd(t *testing.T) {
 	require.NoError(t, made.Tensor.Release())
 	require.NoError(t, made.Tensor.Release(), "a second time does nothing")
 	require.Equal(t, []float64{1, 2}, numbersOf(content(t, alias.Tensor)))
-	_, err = made.Tensor.Value()
+	_, err = valueOf(made.Tensor)
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
@@ -298,7 +298,7 @@ func TestManyAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if v, err := out[0].Value(); err != nil || numbersOf(v)[3] != 3 {
+				if v, err := valueOf(out[0]); err != nil || numbersOf(v)[3] != 3 {
 					t.Error(v, err)
 				}
 				if err := out[0].Release(); err != nil {
@@ -323,7 +323,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	require.NoError(t, shared.Tensor.Release())
-	require.Equal(t, 303, g.Len())
+	require.Equal(t, 303, size(&g))
 }
 
 // A tensor that is released while operations read it is freed after the last of them.
@@ -342,7 +342,7 @@ func TestReleaseDuringUse(t *testing.T) {
 					}
 					return
 				}
-				v, err := out.Tensor.Value()
+				v, err := valueOf(out.Tensor)
 				if err != nil || numbersOf(v)[63] != 8 {
 					t.Error(err)
 				}

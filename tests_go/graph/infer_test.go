@@ -135,12 +135,12 @@ func TestShapes(t *testing.T) {
 			for _, v := range row.in {
 				spec.Inputs = append(spec.Inputs, add(t, &g, graph.NodeSpec{Op: graph.Const, Value: v}))
 			}
-			before := g.Len()
+			before := size(&g)
 			n, err := g.Add(spec)
 			if row.want == nil {
 				require.ErrorContains(t, err, row.text)
 				require.Equal(t, row.code, status.CodeOf(err))
-				require.Equal(t, before, g.Len())
+				require.Equal(t, before, size(&g))
 				return
 			}
 			require.NoError(t, err)
@@ -281,7 +281,7 @@ func TestNodesOfAnotherGraph(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	_, err = g.Add(graph.NodeSpec{Op: graph.Const, Value: value(gpu.Float32, nil, 1), ColocateWith: theirs})
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.Zero(t, g.Len())
+	require.Zero(t, size(&g))
 }
 
 func TestNames(t *testing.T) {

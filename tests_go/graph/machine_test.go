@@ -277,10 +277,25 @@ type tester interface {
 // content returns a tensor's value and releases it.
 func content(t tester, tensor *graph.Tensor) graph.Value {
 	t.Helper()
-	v, err := tensor.Value()
+	v, err := valueOf(tensor)
 	require.NoError(t, err)
 	require.NoError(t, tensor.Release())
 	return v
+}
+
+// valueOf reads a tensor.
+func valueOf(tensor *graph.Tensor) (graph.Value, error) {
+	v := graph.Value{DType: tensor.DType(), Shape: tensor.Shape(), Bytes: make([]byte, tensor.Bytes())}
+	return v, tensor.Read(v.Bytes)
+}
+
+// size returns the number of a graph's nodes.
+func size(g *graph.Graph) int {
+	for n := 0; ; n++ {
+		if _, ok := g.Node(n); !ok {
+			return n
+		}
+	}
 }
 
 // add adds a node, which must succeed.

@@ -97,7 +97,7 @@ func TestPlaceholdersThatCannotBe(t *testing.T) {
 		_, err := g.Add(spec)
 		require.Error(t, err)
 	}
-	require.Equal(t, 1, g.Len())
+	require.Equal(t, 1, size(&g))
 }
 
 // Shapes that a run finds not to fit are errors of that run, with the texts of TensorFlow's kernels, before anything is

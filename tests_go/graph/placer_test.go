@@ -161,12 +161,12 @@ func TestPlacement(t *testing.T) {
 			}
 			require.NoError(t, err)
 			var got []string
-			for i := range g.Len() {
+			for i := range size(&g) {
 				n, _ := g.Node(i)
 				got = append(got, n.Name()+"="+whereIs(t, s, n))
 			}
 			require.Equal(t, row.want, strings.Join(got, " "))
-			require.Len(t, nodes, g.Len())
+			require.Len(t, nodes, size(&g))
 		})
 	}
 }
@@ -202,7 +202,7 @@ func TestMalformedRequest(t *testing.T) {
 		require.ErrorContains(t, err, "Malformed device specification '"+bad+"'")
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	}
-	require.Zero(t, g.Len())
+	require.Zero(t, size(&g))
 }
 
 // A graph may grow between runs: placements remain, and only new nodes are logged.
@@ -247,7 +247,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 		_, _, err := s.Run(graph.RunRequest{})
 		require.NoError(t, err)
 		log := s.DrainLog()
-		require.Len(t, log, 1+4+g.Len())
+		require.Len(t, log, 1+4+size(&g))
 		if first == nil {
 			first = log
 		}

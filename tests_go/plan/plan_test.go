@@ -30,7 +30,9 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	}
 	job, err := plan.New(context.Background(), events, request)
 	require.NoError(t, err)
-	require.NoError(t, job.Run(context.Background()))
+	for number := range job.Len() {
+		require.NoError(t, job.Determine(context.Background(), number))
+	}
 	return job
 }
 

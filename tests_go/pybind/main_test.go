@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -131,6 +130,16 @@ func (b block) free(t require.TestingT) {
 	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }
 
+// isKind reports whether a text is the name of a status.Code.
+func isKind(text string) bool {
+	for code := status.Unknown; code <= status.State; code++ {
+		if code.String() == text {
+			return true
+		}
+	}
+	return false
+}
+
 // unmark splits an encoded error, as _core/native.py does, and fails on anything that would confuse it.
 func unmark(err error) (kind, text string, complaint string) {
 	parts := strings.Split(err.Error(), "\x1e")
@@ -138,8 +147,7 @@ func unmark(err error) (kind, text string, complaint string) {
 		return "", "", fmt.Sprintf("not marked: %q", err)
 	}
 	kind, text = parts[1], parts[2]
-	known := slices.ContainsFunc(status.Codes(), func(c status.Code) bool { return c.String() == kind })
-	if !known || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+	if !isKind(kind) || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		return "", "", fmt.Sprintf("badly marked: %q", err)
 	}
 	if process.Unmark(err) != text {

@@ -35,7 +35,7 @@ func TestSnapshotsOfPyTorch(t *testing.T) {
 	var first []trace.Event
 	for name, data := range snapshots(t) {
 		t.Run(name, func(t *testing.T) {
-			read, err := trace.ReadSnapshot(context.Background(), data)
+			read, err := readSnapshot(context.Background(), data)
 			require.NoError(t, err)
 			events := read.Events
 			require.Greater(t, len(events), 40)
@@ -88,7 +88,7 @@ func TestSnapshot(t *testing.T) {
 	live := dict{"size": 512, "requested_size": 300, "state": "active_allocated"}
 	pending := dict{"size": 1024, "state": "active_pending_free"}
 	free := dict{"size": 256, "state": "inactive"}
-	read, err := trace.ReadSnapshot(context.Background(), file(dict{
+	read, err := readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{}, list{alloc, dict{"action": "later"}, dict{"action": "free_requested"},
 			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100,
 				"stream": 3}}},
@@ -115,7 +115,7 @@ func TestSnapshotWithHoldersAndStacks(t *testing.T) {
 		return entry
 	}
 	block := dict{"size": 512, "state": "active_allocated", "frames": list{outer}, "library": "cupy", "tag": "kept"}
-	read, err := trace.ReadSnapshot(context.Background(), file(dict{
+	read, err := readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{
 			alloc(4096, list{inner, outer}, dict{"library": "torch", "tag": "x"}),
 			alloc(8192, list{inner, broken, outer}, dict{"library": 5, "tag": "\xff"}),
@@ -171,7 +171,7 @@ func TestSnapshotsThatAreNone(t *testing.T) {
 		{"many GPUs", dict{"device_traces": many}, "device_traces[1024][0]: GPU 1024; at most 1024 GPUs are supported"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := trace.ReadSnapshot(context.Background(), file(row.file))
+			_, err := readSnapshot(context.Background(), file(row.file))
 			require.ErrorContains(t, err, row.want)
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		})
@@ -193,7 +193,7 @@ func TestSharedEntriesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := trace.ReadSnapshot(context.Background(), []byte(data))
+			_, err := readSnapshot(context.Background(), []byte(data))
 			require.ErrorContains(t, err, "its contents take more than")
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
@@ -204,7 +204,7 @@ func TestSharedEntriesAreBounded(t *testing.T) {
 func TestReadingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := trace.ReadSnapshot(ctx, file(dict{"device_traces": list{}}))
+	_, err := readSnapshot(ctx, file(dict{"device_traces": list{}}))
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = trace.ParseCSV(ctx, "Action,Pointer,Size\nfree,0x1,1\n")
 	require.ErrorIs(t, err, context.Canceled)
@@ -241,7 +241,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		read, err := trace.ReadSnapshot(context.Background(), data)
+		read, err := readSnapshot(context.Background(), data)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+200*len(data)))
 		if err != nil {
@@ -252,7 +252,7 @@ func FuzzReadSnapshot(f *testing.F) {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(read.Events))
+		again, err := trace.ParseNumbered(context.Background(), formatCSV(read.Events))
 		require.NoError(t, err)
 		require.Equal(t, append([]trace.Event{}, read.Events...), again)
 	})
@@ -314,8 +314,14 @@ func TestSharedFramesAreNotChargedForEachEvent(t *testing.T) {
 		b.WriteString("eu")
 	}
 	b.WriteString("ees.")
-	read, err := trace.ReadSnapshot(context.Background(), []byte(b.String()))
+	read, err := readSnapshot(context.Background(), []byte(b.String()))
 	require.NoError(t, err)
 	require.Len(t, read.Events, events)
 	require.Len(t, read.Names.Stacks, stacks+1)
+}
+
+// readSnapshot reads a snapshot as a Recording.
+func readSnapshot(ctx context.Context, data []byte) (trace.Recording, error) {
+	recording, _, _, err := trace.ReadBoth(ctx, data)
+	return recording, err
 }
