@@ -59,7 +59,7 @@ test: test-go test-py ## run all Go and Python tests
 .PHONY: test-go
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
-	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
+	go test -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
@@ -337,4 +337,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

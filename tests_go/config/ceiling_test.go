@@ -13,7 +13,8 @@ import (
 )
 
 func ranked(limit string, rank, ranks int) config.Env {
-	return config.Env{"GPUCONF_MEMORY_LIMIT": limit, "LOCAL_RANK": strconv.Itoa(rank), "LOCAL_WORLD_SIZE": strconv.Itoa(ranks)}
+	return config.Env{"GPUCONF_MEMORY_LIMIT": limit, "LOCAL_RANK": strconv.Itoa(rank),
+		"LOCAL_WORLD_SIZE": strconv.Itoa(ranks)}
 }
 
 func TestCeilingsOfRanks(t *testing.T) {
@@ -95,8 +96,9 @@ func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 
 	limit, notices = ceiling.Lower("GPU:1", 4*gib, 4*gib)
 	require.EqualValues(t, 2*gib, limit)
-	require.Equal(t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
-		"GPUCONF_MEMORY_LIMIT leaves for it."}}, notices)
+	require.Equal(
+		t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
+			"GPUCONF_MEMORY_LIMIT leaves for it."}}, notices)
 
 	rank, err := ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2)
 	require.NoError(t, err)
