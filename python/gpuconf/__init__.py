@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpuconf: TensorFlow's GPU configuration for any Python program.
+"""Limit, share, measure and simulate the GPU memory of Python programs.
 
-Choose the GPUs that a process sees, set memory growth and hard memory limits, split a GPU into logical GPUs, and read
-current and peak memory use. Works on real and simulated GPUs.
+>>> import gpuconf
+>>> configuration = gpuconf.configure(limit="6GiB", growth=True)  # PyTorch, CuPy and Numba together, before they use the GPU
+>>> gpuconf.memory.stats("GPU:0").bytes_limit
+6442450944
 
->>> import gpuconf as tf
->>> gpus = tf.config.list_physical_devices("GPU")
->>> tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=1024)])
->>> len(tf.config.list_logical_devices("GPU"))
-2
+:func:`configure` limits, :func:`lease` shares a card, :mod:`gpuconf.memory` measures, :func:`simulate` simulates GPUs, :func:`plan`
+says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import gpuconf as tf``.
 
 Importing gpuconf loads neither the compiled core nor CUDA. The first call that needs them loads them.
 """

@@ -251,7 +251,7 @@ def requires_gpu(item: pytest.Item) -> bool:
     has arguments of ours or the run has opted in.
     """
     fixtures = _ours.fixtures(item)
-    if "gpu_sim" in fixtures:
+    if "gpu_simulate" in fixtures:
         return False  # it brings its own
     if not _FIXTURES.isdisjoint(fixtures) and not _ours.simulates(item):
         return True
