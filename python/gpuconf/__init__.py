@@ -18,7 +18,7 @@ from ._core import when_loaded
 from ._core.fork import import_lock
 from ._core.public import explain_imports, load_old_pickles, prepare_simulated_libraries
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # A public name is three lines: in __all__, below TYPE_CHECKING for type checkers, and in _HOMES for run time.
 __all__ = [

@@ -25,7 +25,7 @@ def _meant(text: str) -> str:
     """Return a question for a number whose unit begins as one of ours does: 6G, 6 gigs, 500 megabytes."""
     unit = text.lstrip(_DIGITS + ".")
     number, first = text[: len(text) - len(unit)], unit.strip()[:1].upper()
-    if not number.replace(".", "", 1).isdigit() or not first or first not in "KMGT":
+    if not number.replace(".", "", 1).isdigit() or not unit.strip().isalpha() or first not in "KMGT":
         return ""
     return "; did you mean '" + number + first + "iB'?"
 

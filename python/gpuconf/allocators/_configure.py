@@ -286,9 +286,14 @@ def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> 
 
 def _too_late(gpu: PhysicalDevice, wanted: int) -> errors.FailedPreconditionError:
     """Return the error for a limit that differs from that of pools that exist."""
-    now = _in_force([gpu], [0])[0].get(gpu.name)
-    had = f"has the limit {human_bytes(now)}" if now is not None else "is in use without a limit of its own"
-    return errors.FailedPreconditionError(f"limit {human_bytes(wanted)} is too late: {gpu.name} {had}, and {_initialized()}")
+    from ..memory import stats
+
+    ordinal = int(gpu.name.rpartition(":")[2])
+    limits = [stats(runtime.logical_gpu(n).name).bytes_limit for n, at in enumerate(runtime.ordinals()) if at == ordinal]
+    had = " and ".join(map(human_bytes, limits)) or "no pool"
+    return errors.FailedPreconditionError(
+        f"limit {human_bytes(wanted)} is too late: {gpu.name} has the limit {had}, and {_initialized()}"
+    )
 
 
 def _initialized() -> str:

@@ -48,8 +48,10 @@ class Settings:
 
         try:
             return sizes.limit_bytes(str(text))
-        except errors.GpuconfError:
-            raise pytest.UsageError(f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'") from None
+        except errors.GpuconfError as error:
+            hint = str(error).partition("; did")
+            text = f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'{hint[1]}{hint[2]}"
+            raise pytest.UsageError(text) from None
 
     @staticmethod
     def _leak(text: Any) -> int | None:
@@ -87,8 +89,10 @@ class Settings:
             return
         try:
             self.per_worker = sizes.limit_bytes(int(text) if text.isdecimal() else text)
-        except errors.GpuconfError:
+        except errors.GpuconfError as error:
+            hint = str(error).partition("; did")
             text = f"--gpuconf-memory {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 or '25%'"
+            text += hint[1] + hint[2]
             raise pytest.UsageError(text) from None
 
 
