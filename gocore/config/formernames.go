@@ -4,8 +4,8 @@ package config
 
 import "fmt"
 
-// The names of variables in 0.2, which 0.3 still reads, and their present names. The same are in _core/former_names.py: Python's
-// callers pass variables under their present names.
+// The names of variables in 0.2, which 0.3 still reads, and their present names. The same are in
+// _core/former_names.py: Python's callers pass variables under their present names.
 var formerNames = []struct{ former, name string }{
 	{"GPUCONF_MEMORY_LIMIT", "GPUCONF_LIMIT"},
 	{"GPUCONF_ALLOW_GROWTH", "GPUCONF_GROWTH"},
