@@ -203,7 +203,7 @@ def _refuse_without_gpu(limit: Any) -> None:
         why = core.pybind_WhyNoGPU()
         raise errors.NotFoundError(
             f"{what} is not in force: this process sees no GPU{': ' * bool(why)}{why}. Correct that, "
-            "or pass missing_ok=True if the program may run without a GPU"
+            "simulate one (gpuconf run --simulate T4 ...), or pass missing_ok=True if the program may run without a GPU"
         )
 
 
