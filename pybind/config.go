@@ -162,7 +162,7 @@ func DeviceDetails(position int64) (details string, err error) {
 }
 
 // LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together,
-// -1 if none is known before the pools are built, and why it is a part of GPUCONF_MEMORY_LIMIT.
+// -1 if none is known before the pools are built, and why it is a part of GPUCONF_LIMIT.
 func LimitInForce(position int64, env string) (limit string, err error) {
 	defer process.Gate(&err)
 	variables, err := decodeEnv(env)

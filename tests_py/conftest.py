@@ -32,13 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_sim: Callable[[str | None], object]) -> None:
+def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_simulate: Callable[[str | None], object]) -> None:
     """Start without devices and without a simulation, on any machine. The plugin restores that, whatever the test simulates."""
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("GPUCONF_LEDGER", f"/tmp/gpuconf-no-ledger-{os.getpid()}")  # not the user's; a test makes its own
-    gpu_sim(None)
+    gpu_simulate(None)
 
 
 @pytest.fixture

@@ -47,10 +47,10 @@ func (e Env) Int64(name string, byDefault int64) (int64, []Notice) {
 }
 
 // AllowGrowth returns whether a GPU's pool grows: as configured, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true" or
-// "false". That also applies to devices with an explicit limit, for which TensorFlow has no call. GPUCONF_ALLOW_GROWTH,
-// which gpuconf.configure sets, takes precedence.
+// "false". That also applies to devices with an explicit limit, for which TensorFlow has no call. GPUCONF_GROWTH, which
+// gpuconf.configure sets, takes precedence.
 func (e Env) AllowGrowth(configured bool) (bool, []Notice) {
-	if text := e["GPUCONF_ALLOW_GROWTH"]; text == "true" || text == "false" {
+	if text := e["GPUCONF_GROWTH"]; text == "true" || text == "false" {
 		return text == "true", nil
 	}
 	text, set := e["TF_FORCE_GPU_ALLOW_GROWTH"]

@@ -8,7 +8,7 @@ import "gpuconf/gocore/config"
 type InForce struct {
 	Bytes uint64
 	Known bool   // a limit holds that does not depend on what memory is free when the pools are built
-	Why   string // why it is a part of GPUCONF_MEMORY_LIMIT, as the end of a sentence, or ""
+	Why   string // why it is a part of GPUCONF_LIMIT, as the end of a sentence, or ""
 }
 
 // InForce returns the limit that holds on the physical device at index, or will hold once the pools are built with env.

@@ -33,17 +33,34 @@ func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	}
 	if found < 0 {
 		return 0, status.Errorf(status.InvalidArgument,
-			"No matching devices found for '%s' (available: %s; device types are case-sensitive)", text,
-			localNames(devices))
+			"No matching devices found for '%s' (available: %s; device types are case-sensitive)%s", text,
+			localNames(devices),
+			meant(devices, text))
 	}
 	return found, nil
+}
+
+// meant returns a question for the names that PyTorch and others use: "cuda:0", "gpu:0".
+func meant(devices []Name, text string) string {
+	kind, index, _ := strings.Cut(strings.ToLower(text), ":")
+	if kind != "cuda" && kind != "gpu" {
+		return ""
+	}
+	for _, device := range devices {
+		if name := localName(device); name == "GPU:"+index && name != text {
+			return ". Did you mean '" + name + "'?"
+		}
+	}
+	return ""
 }
 
 // localNames formats devices for an error: "CPU:0, GPU:0".
 func localNames(devices []Name) string {
 	texts := make([]string, len(devices))
 	for i, device := range devices {
-		texts[i] = strings.TrimPrefix(device.Local(), "/device:")
+		texts[i] = localName(device)
 	}
 	return strings.Join(texts, ", ")
 }
+
+func localName(device Name) string { return strings.TrimPrefix(device.Local(), "/device:") }

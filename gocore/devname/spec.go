@@ -45,7 +45,8 @@ func ParseSpec(text string) (Spec, error) {
 			}
 		case field[0] != "":
 			return Spec{}, status.Errorf(status.InvalidArgument,
-				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.", field[0], text)
+				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.%s", field[0], text,
+				ofPyTorch(field))
 		}
 	}
 	var err error
@@ -118,4 +119,12 @@ func (s Spec) Override(over Spec) Spec {
 		s.Index = over.Index
 	}
 	return s
+}
+
+// ofPyTorch returns a question for PyTorch's name of a device, split at its colon.
+func ofPyTorch(field []string) string {
+	if field[0] != "cuda" || len(field) != 2 {
+		return ""
+	}
+	return " Did you mean 'GPU:" + field[1] + "'?"
 }

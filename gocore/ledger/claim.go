@@ -108,7 +108,8 @@ func (l *Ledger) checkRequest(r *Request) error {
 		if possible > 0 {
 			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s", asked, cards, why)
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s. Request less memory",
+			asked, cards, why)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil

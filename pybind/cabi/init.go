@@ -7,6 +7,8 @@ package cabi
 import "C"
 
 import (
+	"fmt"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -22,7 +24,11 @@ import (
 func gcgo_init(environment **C.char) (done C.int) {
 	var err error
 	defer gate(&err)
-	if err = initialize(environ(environment)); err != nil {
+	env := environ(environment)
+	for _, text := range env.Rename() {
+		fmt.Fprintln(os.Stderr, "gpuconf: "+text)
+	}
+	if err = initialize(env); err != nil {
 		return 0
 	}
 	return 1

@@ -337,7 +337,7 @@ func TestGarbageCollection(t *testing.T) {
 }
 
 func TestPoolsStayBelowTheCeiling(t *testing.T) {
-	env := config.Env{"GPUCONF_MEMORY_LIMIT": fmt.Sprint(3*gib + 7), "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}
+	env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(3*gib + 7), "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}
 	m, _ := initialized(t, "3xT4", simulated.Options{}, env, nil, []float64{2048, 2048}, []float64{1024})
 	for name, limit := range map[string]uint64{
 		"GPU:0": 3*gib + 7, "GPU:1": 2 * gib, "GPU:2": gib + 7, "GPU:3": gib,
@@ -345,14 +345,14 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 		require.Equal(t, limit, stats(t, m, name).BytesLimit, name)
 	}
 	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which "+
-		"GPUCONF_MEMORY_LIMIT "+
+		"GPUCONF_LIMIT "+
 		"leaves for it.")
 	require.NoError(t, m.Check())
 }
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
-	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_MEMORY_LIMIT": "0"}, "main.py:1"))
+	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))
 }

@@ -111,17 +111,17 @@ func TestOutOfMemory(t *testing.T) {
 		},
 		{
 			name: "lowered by the environment", spec: "T4", limits: []float64{10},
-			env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304"},
+			env: config.Env{"GPUCONF_LIMIT": "4194304"},
 			ask: 5 * mib, cause: bfc.TooLarge,
 			want: "OOM when allocating 5.00MiB (5242880 bytes) on GPU:0: " +
 				"out of memory, the request is larger than the limit.\n" +
 				"  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block " +
-				"0 bytes\n  on Tesla T4. Request less memory, or raise GPUCONF_MEMORY_LIMIT, which sets this limit " +
+				"0 bytes\n  on Tesla T4. Request less memory, or raise GPUCONF_LIMIT, which sets this limit " +
 				"(gpuconf config --explain shows from where).",
 		},
 		{
 			name: "not lowered by the environment", spec: "T4", limits: []float64{4},
-			env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304"},
+			env: config.Env{"GPUCONF_LIMIT": "4194304"},
 			ask: 5 * mib, cause: bfc.TooLarge,
 			want: "OOM when allocating 5.00MiB (5242880 bytes) on GPU:0: " +
 				"out of memory, the request is larger than the limit.\n" +
@@ -130,7 +130,7 @@ func TestOutOfMemory(t *testing.T) {
 		},
 		{
 			name: "more than the GPU has in the environment", spec: "T4",
-			env: config.Env{"GPUCONF_MEMORY_LIMIT": "34359738368"},
+			env: config.Env{"GPUCONF_LIMIT": "34359738368"},
 			ask: 1 << 34, cause: bfc.TooLarge,
 			want: "OOM when allocating 16.00GiB (17179869184 bytes) on GPU:0: " +
 				"out of memory, the request is larger than the limit.\n" +
@@ -139,7 +139,7 @@ func TestOutOfMemory(t *testing.T) {
 		},
 		{
 			name: "another rank's GPU", spec: "2xT4",
-			env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+			env: config.Env{"GPUCONF_LIMIT": "4194304", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
 			ask: mib, cause: bfc.TooLarge,
 			want: "OOM when allocating 1.00MiB (1048576 bytes) on GPU:0: " +
 				"out of memory, the request is larger than the limit.\n" +

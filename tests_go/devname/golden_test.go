@@ -193,8 +193,9 @@ func checkSpecError(t *testing.T, text, outcome string, err error) {
 	kind, word, _ := strings.Cut(outcome, " ")
 	switch kind {
 	case "UA":
+		meant := map[string]string{"cuda:0": " Did you mean 'GPU:0'?"}[text]
 		require.EqualError(t, err,
-			"Unknown attribute '"+word+"' is encountered while parsing the device spec: '"+text+"'.")
+			"Unknown attribute '"+word+"' is encountered while parsing the device spec: '"+text+"'."+meant)
 	case "MT":
 		require.EqualError(t, err, "Multiple device types are not allowed while parsing the device spec: "+text+".")
 	case "INT":

@@ -139,6 +139,10 @@ func TestMerging(t *testing.T) {
 
 func TestNoMatchTellsWhatThereIs(t *testing.T) {
 	_, err := devname.MatchMemoryDevice(machines["P3"], "gpu:0")
-	require.EqualError(t, err, "No matching devices found for 'gpu:0' (available: CPU:0, GPU:0, GPU:1; device types "+
-		"are case-sensitive)")
+	there := "(available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)"
+	require.EqualError(t, err, "No matching devices found for 'gpu:0' "+there+". Did you mean 'GPU:0'?")
+	_, err = devname.MatchMemoryDevice(machines["P3"], "cuda:1")
+	require.EqualError(t, err, "No matching devices found for 'cuda:1' "+there+". Did you mean 'GPU:1'?")
+	_, err = devname.MatchMemoryDevice(machines["P3"], "cuda:7")
+	require.EqualError(t, err, "No matching devices found for 'cuda:7' "+there)
 }

@@ -119,7 +119,7 @@ print(budget()[1:3])
 
 def test_without_a_job_there_is_none(machine: Machine) -> None:
     code = "from gpuconf import memory; print([size for name, size in memory.stats('GPU:0').to_dict().items() if 'budget' in name])"
-    variables = {**machine.variables, "GPUCONF_MEMORY_LIMIT": "1GiB"}
+    variables = {**machine.variables, "GPUCONF_LIMIT": "1GiB"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "[0, 0, 0, 0]\n"
 

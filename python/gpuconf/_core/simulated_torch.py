@@ -62,6 +62,14 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     import_hook.before_import("torch", _before)
 
 
+def choose_by_environment() -> None:
+    """Like :func:`choose`. An invalid choice is an error of ``import torch``, and of the first call: this is an import."""
+    try:
+        choose(None, None)
+    except errors.InvalidArgumentError:
+        import_hook.before_import("torch", _refuse)
+
+
 def runs() -> bool:
     """Whether PyTorch has started on simulated GPUs."""
     return bool(_started_on)
@@ -92,6 +100,10 @@ def _too_late(caller: str) -> str:
 def requested() -> str:
     """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
     return check(os.environ.get(VARIABLE) or "cpu", VARIABLE)
+
+
+def _refuse() -> None:
+    requested()
 
 
 def check(values: str, name: str) -> str:
@@ -127,7 +139,7 @@ def _before() -> None:
     if starts_only_on is not None and machine != starts_only_on:
         import_hook.before_import("torch", _before)
         raise errors.FailedPreconditionError(
-            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_sim, in the test's "
+            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_simulate, in the test's "
             f'module, or mark the test: @pytest.mark.gpu_process("{machine}") runs it in a process of its own'
         )
     if not machine:

@@ -177,6 +177,8 @@ def simulate_buffers(spec: str | None) -> Simulation:
 
 def _check(spec: str | None) -> None:
     refuse_in_child()
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        raise errors.InvalidTypeError(f"spec must be a string with a model, such as '{max(spec, 1)}xT4', but got int: {spec}")
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
 
