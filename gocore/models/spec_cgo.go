@@ -92,6 +92,7 @@ const (
 	AsUnified    Word = C.GPUCONF_AS_UNIFIED
 	NoPeers      Word = C.GPUCONF_NO_PEERS
 	MPS          Word = C.GPUCONF_MPS
+	NoLimit      Word = C.GPUCONF_NO_LIMIT
 )
 
 // Names lists the words of a profile as a specification does.
@@ -152,7 +153,7 @@ type Spec struct {
 // of all N. MEMORY is a whole number with a unit:
 // B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean the same as these, as GB does in a model's name, so that
 // H100-80GB and H100:80GB are one thing. It must be a positive multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container,
-// unified, no-peers, mps or driver=VERSION.
+// unified, no-peers, mps, no-limit or driver=VERSION.
 func ParseSpec(text string) (Spec, error) {
 	var cards [MaxCards]C.struct_gpuconf_card
 	var complaint [C.GPUCONF_COMPLAINT]C.char
