@@ -94,6 +94,7 @@ const (
 	AsUnified    Word = C.GPUCONF_AS_UNIFIED
 	NoPeers      Word = C.GPUCONF_NO_PEERS
 	MPS          Word = C.GPUCONF_MPS
+	NoLimit      Word = C.GPUCONF_NO_LIMIT
 )
 
 // Names lists the words of a profile as a specification does.
@@ -154,7 +155,8 @@ type Spec struct {
 // Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to
 // 64, and so is the sum of all N. MEMORY is a whole number with a unit: B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean
 // the same as these, as GB does in a model's name, so that H100-80GB and H100:80GB are one thing. It must be a positive
-// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps or driver=VERSION.
+// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit or
+// driver=VERSION.
 func ParseSpec(text string) (Spec, error) {
 	var cards [MaxCards]C.struct_gpuconf_card
 	var complaint [C.GPUCONF_COMPLAINT]C.char
@@ -298,8 +300,7 @@ func (b Batch) Name() string { return b.Card.text() }
 // MaxFleet, and so is the sum of all N.
 func ParseFleet(text string) (fleet []Batch, err error) {
 	fail := func(format string, args ...any) ([]Batch, error) {
-		return nil, status.Errorf(status.InvalidArgument, "invalid list of GPUs %q: %s", text,
-			fmt.Sprintf(format, args...))
+		return nil, status.Errorf(status.InvalidArgument, "invalid fleet %q: %s", text, fmt.Sprintf(format, args...))
 	}
 	if strings.TrimSpace(text) == "" {
 		return fail("it is empty; an example is 64xA100-80GB,128xH100-80GB")
