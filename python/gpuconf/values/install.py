@@ -23,6 +23,8 @@ _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _ALONE_NAMES = {
     "aten::histc",
     "aten::histc.out",
+    "aten::isin.Tensor_Tensor",
+    "aten::isin.Tensor_Tensor_out",
     "aten::equal",
     "aten::segment_reduce",
     "aten::_segment_reduce_backward",
