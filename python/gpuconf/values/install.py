@@ -23,9 +23,6 @@ _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _ALONE_NAMES = {
     "aten::histc",
     "aten::histc.out",
-    "aten::isin.Tensor_Tensor",
-    "aten::isin.Tensor_Tensor_out",
-    "aten::equal",
     "aten::segment_reduce",
     "aten::_segment_reduce_backward",
     "aten::linalg_eig",
@@ -35,8 +32,9 @@ _ALONE_NAMES = {
     "aten::nanmedian",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
-    "torchvision::nms",
 }
+# They have sizes that depend on values, or return one, and no tag says so.
+_WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
 _MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
@@ -200,9 +198,11 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.copying(operator, only_small=_only_small)
     if name == "aten::_linalg_check_errors":
         return kernels.unless_inside(operator)
-    sized_by_values = any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor"
-    if sized_by_values or name in _ALONE_NAMES or "_to_sparse" in name:
-        return kernels.alone(operator)
+    if name == "aten::_local_scalar_dense":
+        return kernels.reading(operator)
+    waits = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
+    if waits or name in _ALONE_NAMES or "_to_sparse" in name:
+        return kernels.alone(operator, waits=waits)
     kernel = kernels.computing(operator, only_small=_only_small)
     return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
 
