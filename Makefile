@@ -9,6 +9,9 @@ BIN    := $(VENV)/bin
 GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
+# How many processes run the Python tests, each file in one of them; 0: this one.
+TEST_WORKERS ?= 2
+
 # The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' -o -name '*.pgo' \))
 
@@ -56,11 +59,11 @@ test: test-go test-py ## run all Go and Python tests
 .PHONY: test-go
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
-	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
+	go test -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
-	$(BIN)/python -m pytest --ignore tests_py/integrations
+	$(BIN)/python -m pytest --ignore tests_py/integrations -n $(TEST_WORKERS) --dist loadfile
 
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
@@ -334,4 +337,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

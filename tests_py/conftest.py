@@ -17,6 +17,10 @@ settings.register_profile("default", deadline=None, derandomize=True, print_blob
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# The width of a terminal, which is for the programs of the tests to take; pytest-xdist sets it for its workers.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 # The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 

@@ -34,15 +34,16 @@ type ChunkMap struct {
 	Captured  bool   // pending, and kept for a captured graph
 }
 
-// MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region of one free chunk.
-// After Close the snapshot is empty.
+// MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region
+// of one free chunk. After Close the snapshot is empty.
 func (a *Allocator) MemoryMap() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m := a.memoryMapLocked()
 	if a.spareBytesLocked() > 0 {
 		a.mapper.EachSpare(func(addr, bytes uint64) {
-			m.Regions = append(m.Regions, RegionMap{Addr: addr, Bytes: bytes, Chunks: []ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
+			m.Regions = append(m.Regions, RegionMap{Addr: addr, Bytes: bytes,
+				Chunks: []ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
 		})
 		m.join()
 	}
@@ -60,7 +61,8 @@ func (m *MemoryMap) join() {
 		}
 		below := &joined[len(joined)-1]
 		below.Bytes += r.Bytes
-		if last, first := &below.Chunks[len(below.Chunks)-1], r.Chunks[0]; last.Free && first.Free && !last.Pending && !first.Pending {
+		if last, first := &below.Chunks[len(below.Chunks)-1], r.Chunks[0]; last.Free && first.Free && !last.Pending &&
+			!first.Pending {
 			last.Bytes += first.Bytes
 			r.Chunks = r.Chunks[1:]
 		}

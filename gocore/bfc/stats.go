@@ -98,7 +98,8 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	var runs []part
 	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
 	for _, r := range a.regions {
-		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} { // the only chunks that can be adjacent to spare memory
+		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} {
+			// the only chunks that can be adjacent to spare memory
 			if c := &a.chunks.Records[i]; a.idleLocked(i) {
 				runs = append(runs, part{addr: c.Addr(), end: c.Addr() + c.Bytes()})
 			}

@@ -13,8 +13,8 @@ type ages struct {
 // mostLearned bounds what one allocation teaches. What is not learned may have to be learned from a wrong address.
 const mostLearned = 16
 
-// Learn notes what it says about ages that b, which has just been allocated, serves a request: its segment is older than the others with a
-// free block of the size that its free block had.
+// Learn notes what it says about ages that b, which has just been allocated, serves a request: its segment is older
+// than the others with a free block of the size that its free block had.
 func (a *Allocator) Learn(b *Block) {
 	if a.ties != sizeAgeAddr || !a.restored(b.segment) {
 		return
@@ -43,8 +43,9 @@ func (g *ages) note(older, younger *segment) {
 	g.older[younger][older] = struct{}{}
 }
 
-// Older makes the segment of the free block at addr older than that of the free block at than, which serves a request at present. It
-// reports whether that decides and agrees with everything learned: the blocks have the same size, and both segments were restored.
+// Older makes the segment of the free block at addr older than that of the free block at than, which serves a request
+// at present. It reports whether that decides and agrees with everything learned: the blocks have the same size, and
+// both segments were restored.
 func (a *Allocator) Older(r Request, addr, than uint64) bool {
 	rounded := a.settings.Round(r.Bytes)
 	var served, other *Block
@@ -59,7 +60,8 @@ func (a *Allocator) Older(r Request, addr, than uint64) bool {
 			break
 		}
 	}
-	if served == nil || other == nil || served.Bytes != other.Bytes || !a.restored(served.segment) || !a.restored(other.segment) {
+	if served == nil || other == nil || served.Bytes != other.Bytes || !a.restored(served.segment) ||
+		!a.restored(other.segment) {
 		return false
 	}
 	return a.reorder(other.segment, served.segment)

@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration requests. The
-// process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
+// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration
+// requests. The process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
 type Ceiling struct {
 	Bytes uint64
 	Set   bool
@@ -20,9 +20,9 @@ type Ceiling struct {
 
 // Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_LIMIT.
 //
-// The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its rank, modulo the
-// number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a rank is shared by all. So the parts
-// never add up to more than the ceiling.
+// The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its
+// rank, modulo the number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a
+// rank is shared by all. So the parts never add up to more than the ceiling.
 func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
 	text, set := e["GPUCONF_LIMIT"]
 	if !set || text == "" {
@@ -75,8 +75,8 @@ func (c Ceiling) Raise() string {
 // Why says who has the rest of GPUCONF_LIMIT, as a clause; "" if the process has all of it.
 func (c Ceiling) Why() string { return c.why }
 
-// Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum of the limits of
-// the other pools on the GPU.
+// Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum
+// of the limits of the other pools on the GPU.
 func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) {
 	left := c.Bytes - min(taken, c.Bytes)
 	if !c.Set || requested <= left {

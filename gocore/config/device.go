@@ -24,8 +24,8 @@ type LogicalDevice struct {
 	Type string
 }
 
-// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches no physical
-// device. Repr is its Python repr(), for messages; if empty, Device's own is used.
+// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches
+// no physical device. Repr is its Python repr(), for messages; if empty, Device's own is used.
 type Arg struct {
 	Device PhysicalDevice
 	Repr   string
@@ -45,8 +45,8 @@ type LogicalConfig struct {
 	Ordinal        *int64
 }
 
-// LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are not
-// equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
+// LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are
+// not equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
 type LogicalConfigs struct {
 	Tuple bool
 	Items []LogicalConfig

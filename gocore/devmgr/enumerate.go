@@ -57,8 +57,8 @@ func candidate(d gpu.Device) config.Candidate {
 	}
 }
 
-// Found returns all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for a GPU that does not
-// meet the minimum requirements.
+// Found returns all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for a GPU
+// that does not meet the minimum requirements.
 func (m *Manager) Found() (devices []gpu.Device, names []string, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

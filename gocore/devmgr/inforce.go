@@ -11,7 +11,8 @@ type InForce struct {
 	Why   string // why it is a part of GPUCONF_LIMIT, as the end of a sentence, or ""
 }
 
-// InForce returns the limit that holds on the physical device at index, or will hold once the pools are built with env. It uses no GPU.
+// InForce returns the limit that holds on the physical device at index, or will hold once the pools are built with env.
+// It uses no GPU.
 func (m *Manager) InForce(index int, env config.Env) (InForce, error) {
 	device, ok := m.Details(index)
 	if !ok {

@@ -8,9 +8,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names in the
-// order of the device list. No match, several matches, and text that neither parser accepts are InvalidArgument errors with
-// TensorFlow's texts.
+// MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names
+// in the order of the device list. No match, several matches, and text that neither parser accepts are InvalidArgument
+// errors with TensorFlow's texts.
 func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	pattern, ok := ParseFullName(text)
 	if !ok {
@@ -33,7 +33,8 @@ func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	}
 	if found < 0 {
 		return 0, status.Errorf(status.InvalidArgument,
-			"No matching devices found for '%s' (available: %s; device types are case-sensitive)%s", text, localNames(devices),
+			"No matching devices found for '%s' (available: %s; device types are case-sensitive)%s", text,
+			localNames(devices),
 			meant(devices, text))
 	}
 	return found, nil

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may be unset.
-// The zero Name matches everything. Unset fields are zero, so names can be compared with ==.
+// Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may
+// be unset. The zero Name matches everything. Unset fields are zero, so names can be compared with ==.
 type Name struct {
 	HasJob, HasReplica, HasTask, HasType, HasID bool
 

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text; an empty
-// string is not missing.
+// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text;
+// an empty string is not missing.
 type Spec struct {
 	Job     *string `json:"job"`
 	Replica *Int    `json:"replica"`
@@ -45,7 +45,8 @@ func ParseSpec(text string) (Spec, error) {
 			}
 		case field[0] != "":
 			return Spec{}, status.Errorf(status.InvalidArgument,
-				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.%s", field[0], text, ofPyTorch(field))
+				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.%s", field[0], text,
+				ofPyTorch(field))
 		}
 	}
 	var err error
@@ -118,15 +119,6 @@ func (s Spec) Override(over Spec) Spec {
 		s.Index = over.Index
 	}
 	return s
-}
-
-// CanonicalName is ParseSpec followed by String: the canonical spelling of a name that P accepts.
-func CanonicalName(text string) (string, error) {
-	spec, err := ParseSpec(text)
-	if err != nil {
-		return "", err
-	}
-	return spec.String(), nil
 }
 
 // ofPyTorch returns a question for PyTorch's name of a device, split at its colon.

@@ -26,9 +26,9 @@ type Device struct {
 	Oversubscribes bool // managed memory may exceed device memory; host memory holds what does not fit
 }
 
-// Driver is the only interface to the hardware. It is implemented by the CUDA driver, the simulated machine, and wrappers of
-// either that log or inject failures. Methods are named after the CUDA driver calls that they stand for. Errors are
-// Result values, wrapped or plain.
+// Driver is the only interface to the hardware. It is implemented by the CUDA driver, the simulated machine, and
+// wrappers of either that log or inject failures. Methods are named after the CUDA driver calls that they stand for.
+// Errors are Result values, wrapped or plain.
 type Driver interface {
 	// Devices returns the GPUs that the process may use, by ordinal. It creates no context.
 	Devices() ([]Device, error)
@@ -39,8 +39,8 @@ type Driver interface {
 	// ContextSynchronize waits until all work queued on the device is done, including work in destroyed streams.
 	ContextSynchronize(ordinal int) error
 
-	// MemGetInfo returns the free and total bytes of a device. On a device with Unified memory, free is what the host can still
-	// provide, including memory that its kernel would reclaim first.
+	// MemGetInfo returns the free and total bytes of a device. On a device with Unified memory, free is what the host
+	// can still provide, including memory that its kernel would reclaim first.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
 
 	// MemAlloc allocates device memory. MemFree frees memory of MemAlloc and MemAllocManaged.

@@ -10,9 +10,10 @@ package gpu
 //  2. Cards lists every GPU that the process may open, regardless of CUDA_VISIBLE_DEVICES. The order differs from
 //     CUDA's and may change after a reboot. Match a card with a Device by UUID, else by PCI bus id, never by
 //     index.
-//  3. A card that cannot be read does not hide the others: it is listed with what is known, and Card.Err says what failed.
-//  4. A query returns one of three results: a value with a nil error; an error of kind status.Unimplemented, if this GPU or
-//     its driver does not report the value; or any other error. The second is shown as unknown, never as 0.
+//  3. A card that cannot be read does not hide the others: it is listed with what is known, and Card.Err says what
+//     failed.
+//  4. A query returns one of three results: a value with a nil error; an error of kind status.Unimplemented, if this
+//     GPU or its driver does not report the value; or any other error. The second is shown as unknown, never as 0.
 //  5. Memory and Processes take the UUID of a card or of a MIG instance; an unknown UUID is status.NotFound. A card's
 //     numbers include those of its MIG instances.
 //  6. Each result is a snapshot; two results may be inconsistent with each other.
@@ -47,7 +48,8 @@ type Card struct {
 	ComputeMajor int
 	ComputeMinor int
 
-	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no error.
+	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no
+	// error.
 	MemoryKind MemoryKind
 
 	MIG MIGMode
@@ -76,7 +78,8 @@ type Instance struct {
 	ComputeInstanceID int
 }
 
-// MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the driver.
+// MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the
+// driver.
 type MemoryUse struct {
 	TotalBytes, UsedBytes, FreeBytes uint64
 }

@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// placePruned returns the devices of the nodes that a run executes, and -1 for all others, which may request devices that do not
-// exist. It places a copy of that part of the graph.
+// placePruned returns the devices of the nodes that a run executes, and -1 for all others, which may request devices
+// that do not exist. It places a copy of that part of the graph.
 func (s *Session) placePruned(request RunRequest) ([]int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +40,8 @@ func (s *Session) placePruned(request RunRequest) ([]int32, error) {
 	return placed, nil
 }
 
-// pruned copies nodes, numbers the copies from 0, and connects them with each other only. A fed node reads nothing and may
-// be anywhere.
+// pruned copies nodes, numbers the copies from 0, and connects them with each other only. A fed node reads nothing and
+// may be anywhere.
 func pruned(nodes []*Node, request RunRequest) []*Node {
 	copies := make(map[*Node]*Node, len(nodes))
 	part := make([]*Node, len(nodes))

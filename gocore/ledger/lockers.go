@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockers names the processes that hold read locks of files, as far as the kernel lists them: open-file-description locks have no process there. gpuconf takes
-// none, so they only keep the owner from using the files.
+// lockers names the processes that hold read locks of files, as far as the kernel lists them: open-file-description
+// locks have no process there. gpuconf takes none, so they only keep the owner from using the files.
 func lockers(files []*slotFile) string {
 	text, err := os.ReadFile("/proc/locks")
 	if err != nil {
@@ -21,7 +21,8 @@ func lockers(files []*slotFile) string {
 	var found []string
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line) // "1: POSIX  ADVISORY  READ 4711 fe:00:1234 0 EOF"
-		if len(fields) < 6 || fields[3] != "READ" || !slices.ContainsFunc(files, func(f *slotFile) bool { return fields[5] == lockedFile(&f.stat) }) {
+		if len(fields) < 6 || fields[3] != "READ" ||
+			!slices.ContainsFunc(files, func(f *slotFile) bool { return fields[5] == lockedFile(&f.stat) }) {
 			continue
 		}
 		who := "process " + fields[4]

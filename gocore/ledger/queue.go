@@ -9,12 +9,12 @@ import (
 
 // The order of grants, decided on plain numbers.
 //
-// Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing, as many as it needs,
-// and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not taken its cards yet, holds those, and the
-// next one of its class waits for it.
+// Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing,
+// as many as it needs, and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not
+// taken its cards yet, holds those, and the next one of its class waits for it.
 
-// decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the order of its cards;
-// nil if it must wait. leased is what live leases take of each card.
+// decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the
+// order of its cards; nil if it must wait. leased is what live leases take of each card.
 func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
 	held := map[string]uint64{}
 	for uuid, bytes := range leased {

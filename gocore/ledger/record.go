@@ -15,8 +15,8 @@ import (
 	"gpuconf/gocore/figures"
 )
 
-// A record is what a slot says. It grows without locking out older readers: they find each part by the lengths that the record gives, and
-// skip what they do not know.
+// A record is what a slot says. It grows without locking out older readers: they find each part by the lengths that the
+// record gives, and skip what they do not know.
 //
 //	 0 CRC-32 of the rest        4 length                       8 length of the head (2), of a row (2)
 //	12 version of its writer (2), least version that reads all (2)
@@ -28,8 +28,8 @@ import (
 //	   the texts
 //	   the tail: items of a tag (2), a length (2), and that many bytes
 //
-// A reader whose version is less than the least one still sums the leased cards, which any later version writes in the same way. It cannot know
-// what such a claim waits for, and passes it.
+// A reader whose version is less than the least one still sums the leased cards, which any later version writes in the
+// same way. It cannot know what such a claim waits for, and passes it.
 const (
 	recordBytes = 8192 // of a slot; a process's figures begin at figuresAt
 	headBytes   = 96
@@ -119,7 +119,8 @@ var order = binary.LittleEndian
 
 // encode returns the record as stored. The caller has checked the bounds.
 func (r *record) encode() []byte {
-	b := make([]byte, headBytes, headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText+tailBytes)
+	b := make([]byte, headBytes,
+		headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText+tailBytes)
 	row := cardBytes
 	if r.kind == kindProcess {
 		row = poolBytes
@@ -163,7 +164,8 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// decode reads what encode wrote, in this version or a later one. Anybody may have written the bytes: why says what is wrong with them, or "".
+// decode reads what encode wrote, in this version or a later one. Anybody may have written the bytes: why says what is
+// wrong with them, or "".
 func decode(b []byte) (r record, why string) {
 	if len(b) < headBytes {
 		return r, "a slot is cut off"
@@ -176,8 +178,10 @@ func decode(b []byte) (r record, why string) {
 	if order.Uint32(b) != crc32.ChecksumIEEE(b[4:]) {
 		return r, "the checksum of a slot is wrong"
 	}
-	r = record{newer: order.Uint16(b[14:]) > version, kind: b[16], state: b[17], policy: Policy(b[18]), count: order.Uint32(b[28:]), id: ID(b[32:48]),
-		since: order.Uint64(b[72:]), ticket: order.Uint64(b[80:]), granted: order.Uint64(b[88:]), word: order.Uint32(b[52:]),
+	r = record{newer: order.Uint16(b[14:]) > version, kind: b[16], state: b[17], policy: Policy(b[18]),
+		count: order.Uint32(b[28:]), id: ID(b[32:48]),
+		since: order.Uint64(b[72:]), ticket: order.Uint64(b[80:]), granted: order.Uint64(b[88:]),
+		word:    order.Uint32(b[52:]),
 		process: Process{PID: int(order.Uint32(b[48:])), Start: order.Uint64(b[56:]), Namespace: order.Uint64(b[64:])}}
 	if !r.decodeRest(b) {
 		return record{}, "the contents of a slot are invalid"
@@ -211,10 +215,12 @@ func (r *record) decodeRest(b []byte) bool {
 func (r *record) decodeCards(rows [][]byte) bool {
 	leased := 0
 	for _, b := range rows {
-		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Charge: order.Uint64(b[uuidBytes+8:]), Budget: order.Uint64(b[uuidBytes+16:]),
-			Total: order.Uint64(b[uuidBytes+24:]), Leased: order.Uint64(b[uuidBytes+32:]) != 0}
+		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Charge: order.Uint64(b[uuidBytes+8:]),
+			Budget: order.Uint64(b[uuidBytes+16:]),
+			Total:  order.Uint64(b[uuidBytes+24:]), Leased: order.Uint64(b[uuidBytes+32:]) != 0}
 		var ok bool
-		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || c.Charge < c.Bytes || max(c.Charge, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
+		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || c.Charge < c.Bytes ||
+			max(c.Charge, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
 			return false
 		}
 		if c.Leased {
@@ -272,8 +278,8 @@ func (r *record) decodeTexts(head, b []byte) (rest []byte, ok bool) {
 	return b, true
 }
 
-// Clean returns text that is safe to show on a terminal, of at most so many bytes: valid UTF-8 without control characters, marks that change the
-// direction of text, and what cannot be seen.
+// Clean returns text that is safe to show on a terminal, of at most so many bytes: valid UTF-8 without control
+// characters, marks that change the direction of text, and what cannot be seen.
 func Clean(text string, most int) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) {

@@ -78,7 +78,8 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 }
 
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
-	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(), Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(),
+		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
 		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	for _, c := range s.cards {

@@ -23,7 +23,8 @@ type Machine struct {
 	Memory  Memory
 	CPU     gpu.Compute
 	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
-	Holder  func() holder.ID                                  // who holds what an operation on the calling thread allocates
+	// who holds what an operation on the calling thread allocates
+	Holder func() holder.ID
 }
 
 // Devices returns the first cpus CPUs and the first gpus GPUs of the Manager, for operations to run on.

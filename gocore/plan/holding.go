@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Holding is what one holder has allocated with one stack, of the blocks that are live at a peak. Holder and Stack are the
-// trace's numbers.
+// Holding is what one holder has allocated with one stack, of the blocks that are live at a peak. Holder and Stack are
+// the trace's numbers.
 type Holding struct {
 	Holder uint32 `json:"holder"`
 	Stack  uint32 `json:"stack"`

@@ -20,10 +20,11 @@ type Failure struct {
 
 // Measure describes a replay that ran to its end. Sizes are bytes.
 type Measure struct {
-	Limit         uint64  `json:"bytes_limit"`
-	PeakInUse     uint64  `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
-	PeakReserved  uint64  `json:"peak_bytes_reserved"` // taken from the device
-	Fragmentation float64 `json:"fragmentation"`       // at the peak in use: the fraction of the pool's free memory outside its largest free block
+	Limit        uint64 `json:"bytes_limit"`
+	PeakInUse    uint64 `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
+	PeakReserved uint64 `json:"peak_bytes_reserved"` // taken from the device
+	// at the peak in use: the fraction of the pool's free memory outside its largest free block
+	Fragmentation float64 `json:"fragmentation"`
 
 	Timeline []Point `json:"timeline"`
 }
@@ -57,7 +58,8 @@ func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, car
 		return found, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := replayer{pool: p, measured: &Measure{Limit: limitBytes}, perPoint: max((len(w.ops)+mostPoints-1)/mostPoints, 1)}
+	r := replayer{pool: p, measured: &Measure{Limit: limitBytes},
+		perPoint: max((len(w.ops)+mostPoints-1)/mostPoints, 1)}
 	for i, o := range w.ops {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return found, ctx.Err()

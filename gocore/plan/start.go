@@ -16,8 +16,8 @@ type recordedStart struct {
 	low, high uint64           // the limits under which the pool would have started in the same way
 }
 
-// restore gives the model the recorded segments. If they are more than the limit, what is cached is released first, as PyTorch would have done
-// earlier.
+// restore gives the model the recorded segments. If they are more than the limit, what is cached is released first, as
+// PyTorch would have done earlier.
 func (p *pytorchPool) restore(w *workload) *recordedStart {
 	s := &recordedStart{fits: true, high: math.MaxUint64}
 	found := map[uint64]*caching.Block{}

@@ -11,7 +11,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// reservedBytes stands in for the size of an expandable segment, which a record does not have: nine eighths of the GPU's memory.
+// reservedBytes stands in for the size of an expandable segment, which a record does not have: nine eighths of the
+// GPU's memory.
 const reservedBytes = 1 << 40
 
 // mapping is a range of mapped addresses in an expandable segment.
@@ -29,7 +30,8 @@ type mappings struct {
 }
 
 // expandableAtStart returns the expandable segments of which something was mapped at the beginning.
-func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (areas []*area, err error) {
+func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (
+	areas []*area, err error) {
 	groups := sizeGroups(gpu, settings)
 	mapped := mappings{at: map[uint64]mapping{}}
 	for _, s := range gpu.Segments {
@@ -47,7 +49,8 @@ func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *cach
 			mapped.add(e.Addr, added)
 		case trace.SegmentMap:
 			if !mapped.remove(e.Addr, e.Addr+e.Bytes) {
-				return nil, inconsistentf("event %d: the %d bytes that are mapped at %#x are neither unmapped nor there at the end", i+1, e.Bytes, e.Addr)
+				return nil, inconsistentf("event %d: the %d bytes that are mapped at %#x are neither unmapped nor "+
+					"there at the end", i+1, e.Bytes, e.Addr)
 			}
 		}
 	}
@@ -201,9 +204,11 @@ func sizeGroups(gpu trace.GPUHistory, settings *caching.Settings) groups {
 	return g
 }
 
-// small reports whether a range that is mapped or unmapped is for small blocks: as a block in it says or, if there is none, its size.
+// small reports whether a range that is mapped or unmapped is for small blocks: as a block in it says or, if there is
+// none, its size.
 func (g groups) small(e trace.Event) bool {
-	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr, func(b trace.Event, addr uint64) int { return cmp.Compare(b.Addr, addr) })
+	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr,
+		func(b trace.Event, addr uint64) int { return cmp.Compare(b.Addr, addr) })
 	if i < len(g.sizes) && g.sizes[i].Addr-e.Addr < e.Bytes {
 		return g.settings.Round(g.sizes[i].Bytes) <= mostUnsplit
 	}

@@ -44,9 +44,10 @@ type RewoundBlock struct {
 	Before    bool   `json:"before"` // allocated before the record began, and nothing else is known
 }
 
-// OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same snapshot. It fails
-// only with the context's error.
-func OutOfMemories(ctx context.Context, history *trace.History, recording *trace.Recording) (list []*OutOfMemory, err error) {
+// OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same
+// snapshot. It fails only with the context's error.
+func OutOfMemories(ctx context.Context, history *trace.History, recording *trace.Recording) (
+	list []*OutOfMemory, err error) {
 	settings := SettingsOf(history.Settings)
 	final := trace.FinalFailures(recording.Events)
 	for number, gpu := range history.GPUs {
@@ -55,7 +56,8 @@ func OutOfMemories(ctx context.Context, history *trace.History, recording *trace
 			continue
 		}
 		failed := recording.Events[event-1]
-		found := &OutOfMemory{GPU: number, Event: event - trace.CountHidden(recording.Events[:event]), Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
+		found := &OutOfMemory{GPU: number, Event: event - trace.CountHidden(recording.Events[:event]),
+			Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
 			Segment: settings.SegmentFor(failed.Bytes)}
 		switch segments, err := segmentsAt(ctx, gpu, &settings, recording.Events[:event]); {
 		case ctx.Err() != nil:
@@ -71,7 +73,8 @@ func OutOfMemories(ctx context.Context, history *trace.History, recording *trace
 }
 
 // segmentsAt returns the segments at the last failure of a history. before has the events up to it, of all GPUs.
-func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings, before []trace.Event) (segments []RewoundSegment, err error) {
+func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings, before []trace.Event) (
+	segments []RewoundSegment, err error) {
 	at := len(gpu.Events) - 1
 	for at >= 0 && gpu.Events[at].Action != trace.AllocateFailure {
 		at--

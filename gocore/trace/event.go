@@ -19,7 +19,8 @@ const (
 	FreeRequested // only in a History: a free that waits for another stream until Free
 )
 
-var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
+var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free",
+	"segment_map", "segment_unmap"}
 
 // String returns the name used in files.
 func (a Action) String() string {
@@ -50,7 +51,8 @@ const BlockUnit = 256
 // Hidden reports whether an event is not part of the trace, but stands for a segment that there was before.
 func (e Event) Hidden() bool { return e.Before && e.Action != Allocate }
 
-// Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools do.
+// Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools
+// do.
 func (e Event) Size() uint64 {
 	if e.Block > 0 {
 		return e.Block

@@ -27,7 +27,8 @@ type HistorySettings struct {
 	GarbageThreshold   float64              `json:"garbage_collection_threshold"`
 	ExpandableSegments bool                 `json:"expandable_segments"`
 	RoundupDivisions   [numIntervals]uint64 `json:"roundup_power2_divisions"`
-	TiesByAge          bool                 `json:"ties_by_age"` // not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
+	// not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
+	TiesByAge bool `json:"ties_by_age"`
 }
 
 // GPUHistory is the part of one GPU.
@@ -57,7 +58,7 @@ type HeldBlock struct {
 	Waiting     bool // freed, but not yet free
 }
 
-// ReadHistory reads a snapshot, like ReadSnapshot, as a History.
+// ReadHistory reads a snapshot, like ReadBoth, as a History.
 func ReadHistory(ctx context.Context, data []byte) (*History, error) {
 	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
 	var err error
@@ -79,7 +80,8 @@ type historyReader struct {
 func (r *historyReader) read(root pickle.Value) error {
 	traces, segments := r.tree.Get(root, wordDeviceTraces), r.tree.Get(root, wordSegments)
 	if traces.Kind() != pickle.List || segments.Kind() != pickle.List {
-		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() before the code to record")
+		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() " +
+			"before the code to record")
 	}
 	for gpu, entries := range r.tree.Items(traces) {
 		if gpu >= mostGPUs {

@@ -32,15 +32,16 @@ type Ring struct {
 	sites    *Sites      // immutable; nil: without stacks
 	segments *Ring       // immutable; nil in a segment ring itself
 	guard    sync.Locker // guarded by the recorder's mutex; segments has the same guard
-	entries  []entry     // guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
-	at       int         // where the next one goes
-	count    uint64      // of all entries so far
+	// guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
+	entries []entry
+	at      int    // where the next one goes
+	count   uint64 // of all entries so far
 
 	stopped []entry // guarded by the recorder's mutex; the table, from Stop to Close
 }
 
-// Segments returns the ring for memory that the GPU's pool takes from the device and returns to it. There are few such entries, and
-// entries of blocks must not overwrite them.
+// Segments returns the ring for memory that the GPU's pool takes from the device and returns to it. There are few such
+// entries, and entries of blocks must not overwrite them.
 func (r *Ring) Segments() *Ring { return r.segments }
 
 // Site returns the site of the calling thread's allocation, or 0.
@@ -54,8 +55,8 @@ func (r *Ring) Site() uint32 {
 // Sites returns the recording's stacks; nil if it has none.
 func (r *Ring) Sites() *Sites { return r.sites }
 
-// Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that the entry
-// describes (invariants 1 and 2).
+// Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that
+// the entry describes (invariants 1 and 2).
 func (r *Ring) Append(action Action, addr, bytes, stream uint64, by holder.ID, site uint32) {
 	if r.at >= len(r.entries) {
 		if len(r.entries) == 0 {

@@ -17,8 +17,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's environment: Go's own copy is
-// that of the start of the process.
+// gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's
+// environment: Go's own copy is that of the start of the process.
 //
 //export gcgo_init
 func gcgo_init(environment **C.char) (done C.int) {

@@ -50,8 +50,8 @@ func ParseFile(path string, source []byte) (*File, error) {
 	return f, nil
 }
 
-// ReadTree reads the module's Go files below the given folders. It leaves out what Go leaves out (names with a leading "_" or ".",
-// testdata), and other modules.
+// ReadTree reads the module's Go files below the given folders. It leaves out what Go leaves out (names with a leading
+// "_" or ".", testdata), and other modules.
 func ReadTree(root string, folders ...string) ([]*File, error) {
 	var files []*File
 	for _, folder := range folders {

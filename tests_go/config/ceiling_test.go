@@ -95,8 +95,9 @@ func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 
 	limit, notices = ceiling.Lower("GPU:1", 4*gib, 4*gib)
 	require.EqualValues(t, 2*gib, limit)
-	require.Equal(t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
-		"GPUCONF_LIMIT leaves for it."}}, notices)
+	require.Equal(
+		t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
+			"GPUCONF_LIMIT leaves for it."}}, notices)
 
 	rank, err := ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2)
 	require.NoError(t, err)

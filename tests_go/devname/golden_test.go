@@ -33,7 +33,8 @@ var (
 //
 // (CPU:0 is found but has no statistics, which another package handles.)
 var golden = []struct{ text, spec, scope, memory string }{
-	{"/job:localhost/replica:0/task:0/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
+	{"/job:localhost/replica:0/task:0/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0",
+		"LH/device:GPU:0", "GPU:0"},
 	{"/device:GPU:0", "/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
 	{"/device:GPU:1", "/device:GPU:1", "LH/device:GPU:1", "GPU:1"},
 	{"/device:gpu:0", "/device:GPU:0", "LH/device:GPU:0", "E3"},
@@ -132,7 +133,7 @@ var golden = []struct{ text, spec, scope, memory string }{
 func TestGoldenDeviceStrings(t *testing.T) {
 	for _, row := range golden {
 		t.Run(row.text, func(t *testing.T) {
-			spec, err := devname.CanonicalName(row.text)
+			spec, err := canonicalName(row.text)
 			require.Equal(t, row.spec, specOutcome(spec, err), "DeviceSpec")
 			checkSpecError(t, row.text, row.spec, err)
 
@@ -230,7 +231,8 @@ func memoryOutcome(t *testing.T, machine, text string) string {
 		"device type and a device index, like \"GPU:0\".":
 		return "E1"
 	case strings.HasPrefix(message, "Multiple devices match the provided string '"+text+"': '"):
-		names := strings.Split(strings.TrimPrefix(message, "Multiple devices match the provided string '"+text+"': "), "'")
+		names := strings.Split(strings.TrimPrefix(message, "Multiple devices match the provided string '"+text+"': "),
+			"'")
 		require.Equal(t, " and ", names[2])
 		require.Equal(t, ".", names[4])
 		for _, full := range []string{names[1], names[3]} {

@@ -7,12 +7,14 @@ more than BYTES would be reserved, which allocation of the first step failed, by
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
 import gpuconf
 
-gpuconf.simulate("A100-40GB", values="none")
+if "GPUCONF_SIMULATE" not in os.environ:  # else `gpuconf plan` runs it
+    gpuconf.simulate("A100-40GB", values="none")
 
 import torch  # noqa: E402
 from torch import Tensor, nn  # noqa: E402

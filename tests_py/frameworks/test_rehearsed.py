@@ -81,6 +81,30 @@ def test_a_card_that_is_too_small(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
 
 
+def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> None:
+    """Batches that are sized by free memory differ between L4 and A10, with which PyTorch does the same otherwise."""
+    program = """
+    import torch
+    free, total = torch.cuda.mem_get_info()
+    assert torch.cuda.get_device_properties(0).total_memory == total
+    held = torch.empty(free // 2, dtype=torch.uint8, device="cuda")
+    print("sees", total, torch.cuda.mem_get_info()[0] < free, flush=True)
+    del held
+    torch.cuda.empty_cache()
+    most = torch.empty(60 << 30, dtype=torch.uint8, device="cuda")
+    print("more", torch.cuda.mem_get_info()[0], flush=True)
+    """
+    done = gpuconf(tmp_path, program, "--json", "--gpu", "L4,RTX4090")
+    found = json.loads(done.stdout)
+    lines = [line.split() for line in done.stderr.splitlines()]
+    seen = [int(line[1]) for line in lines if line[:1] == ["sees"] and line[2] == "True"]
+    usable = {one["card"]: one["usable_low"] for one in found["cards"]}
+    assert seen == [usable["L4"] // 256 * 256, usable["RTX4090"] // 256 * 256]
+    assert [line for line in lines if line[:1] == ["more"]] == [["more", "0"]] * 2
+    assert {one["verdict"] for one in found["cards"]} == {"does not fit"}
+    assert "the program asks how much memory the card has, and was run with each card's" in found["notes"]
+
+
 def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
     program = """
     import torch

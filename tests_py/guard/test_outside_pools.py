@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, environment
+from script import without_others
 
 GIB = 1 << 30
 
@@ -58,7 +59,7 @@ class Machine:
             self._words(code, options), env=self.variables, capture_output=True, text=True, check=False, timeout=120
         )
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-        return done.stdout
+        return without_others(done.stdout)
 
     @contextmanager
     def running(self, code: str) -> Iterator[None]:
@@ -77,7 +78,7 @@ class Machine:
         done = subprocess.run(
             [sys.executable, "-m", "gpuconf", *words], env=self.variables, capture_output=True, text=True, check=True, timeout=60
         )
-        return done.stdout
+        return without_others(done.stdout)
 
 
 @pytest.fixture

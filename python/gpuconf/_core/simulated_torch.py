@@ -238,15 +238,10 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
     CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
     """
-    import importlib.metadata
-
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
-    try:
-        required = importlib.metadata.requires("torch") or []
-    except importlib.metadata.PackageNotFoundError:
-        required = []
+    required = re.findall(r"^Requires-Dist: *(.*)", _metadata("torch"), re.M)
     versions = {"cudnn": 91002, "nccl": 22705, "cublas": cuda // 1000 * 10000 + cuda % 1000 * 10}
     for name in versions:
         texts = [f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")] + required
@@ -258,9 +253,15 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
 
 def _installed(name: str) -> str:
+    found = re.search(r"^Version: *(.*)", _metadata(name), re.M)
+    return found[1] if found else ""
+
+
+def _metadata(name: str) -> str:
+    """Return what a package says of itself, or "". `importlib.metadata` parses it as an email, which takes longer than all else."""
     import importlib.metadata
 
     try:
-        return importlib.metadata.version(name)
+        return importlib.metadata.distribution(name).read_text("METADATA") or ""
     except importlib.metadata.PackageNotFoundError:
         return ""

@@ -16,8 +16,6 @@ from ..machine.simulate import simulate
 from .answer import Rehearsal
 from .cards import Card, alike, parse
 
-_ROOM = "1TiB"
-
 
 class RehearsedBlock(metaclass=Made):
     """The result of :func:`gpuconf.rehearse`, a context manager. After the block ``result`` is a Rehearsal; before, None."""
@@ -83,5 +81,5 @@ def rehearse(gpu: str) -> RehearsedBlock:
             f"PyTorch chooses other kernels on some of {gpu}: rehearse each in a process of its own, with gpuconf.plan(command=...)"
         )
     if not simulated_torch.runs() or os.environ.get(simulated_torch.VARIABLE):
-        simulate(f"{cards[0].count}x{cards[0].name}:{_ROOM}", values="none")
+        simulate(cards[0].simulated(cards[0].count), values="none")
     return make(RehearsedBlock, cards)
