@@ -17,9 +17,9 @@ import (
 
 // Options configure an Allocator. The zero value splits exactly and keeps regions until Close.
 type Options struct {
-	Name           string // in messages; "bfc" if empty
-	Split          SplitRule
-	GarbageCollect bool // before failing, release idle memory if that makes room for a larger region
+	Name           string    // in messages; "bfc" if empty
+	Split          SplitRule // when the unneeded part of a chunk is split off
+	GarbageCollect bool      // before failing, release idle memory if that makes room for a larger region
 
 	// Timeline is required for more than one stream.
 	Timeline Timeline
@@ -79,7 +79,7 @@ const noOne = math.MaxUint64
 
 // Block is the result of Allocate. The zero Block is the result of a request for 0 bytes.
 type Block struct {
-	Addr  uint64
+	Addr  uint64 // the device address; 0 for a request for 0 bytes
 	Bytes uint64 // of the chunk: at least the requested size
 	ID    uint64 // counts allocations from 1; distinguishes this block from an earlier one at the same address
 }

@@ -11,27 +11,27 @@ import (
 
 // MemoryMap is a snapshot of all regions and their chunks, in address order.
 type MemoryMap struct {
-	Regions []RegionMap
+	Regions []RegionMap // in the order of their addresses
 }
 
 // RegionMap is one region. Its chunks cover it without gaps.
 type RegionMap struct {
-	Addr   uint64
-	Bytes  uint64
-	Chunks []ChunkMap
+	Addr   uint64     // the address of the first byte
+	Bytes  uint64     // the size of the region
+	Chunks []ChunkMap // in the order of their addresses
 }
 
 // ChunkMap is one chunk.
 type ChunkMap struct {
-	Addr      uint64
-	Bytes     uint64
-	Requested uint64 // size that the caller requested; 0 if free
-	Free      bool
-	ID        uint64 // of the allocation; 0 if free
-	Holder    holder.ID
-	Site      uint32 // of the allocation, while a recording has stacks
-	Pending   bool   // free, but queued work of some stream may still touch it
-	Captured  bool   // pending, and kept for a captured graph
+	Addr      uint64    // the address of the first byte
+	Bytes     uint64    // the size of the chunk
+	Requested uint64    // size that the caller requested; 0 if free
+	Free      bool      // whether no block is in it
+	ID        uint64    // of the allocation; 0 if free
+	Holder    holder.ID // who requested the block; meaningless if free
+	Site      uint32    // of the allocation, while a recording has stacks
+	Pending   bool      // free, but queued work of some stream may still touch it
+	Captured  bool      // pending, and kept for a captured graph
 }
 
 // MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region

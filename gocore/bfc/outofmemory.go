@@ -41,19 +41,19 @@ func (c Cause) String() string {
 // OutOfMemory is the error of an allocation that found no memory. All sizes are bytes at the time of the failure.
 type OutOfMemory struct {
 	Name        string // of the allocator
-	Requested   uint64
+	Requested   uint64 // the size of the request
 	Rounded     uint64 // to a multiple of 256, or 2^64-1 if there is none
-	Limit       uint64
+	Limit       uint64 // the most that the pool may reserve
 	InUse       uint64 // sizes of live blocks
 	Reserved    uint64 // sizes of regions
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
-	LiveBlocks  uint64
+	LiveBlocks  uint64 // the number of live blocks
 	Available   uint64 // of the limit, not yet reserved
 	Captured    uint64 // of FreeInPool, kept for captures
 	// whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
 	Movable uint64
-	Cause   Cause
+	Cause   Cause // why no memory was found
 	Err     error // the sub-allocator's reason, or nil
 
 	Holdings []Holding // who holds the most memory, the largest first; at most mostHoldings

@@ -17,7 +17,7 @@ type Stats struct {
 	BytesReserved         uint64 // sizes of regions and spare memory: TensorFlow's pool_bytes
 	PeakBytesReserved     uint64 // its maximum, ever
 	LargestFreeBlockBytes uint64 // largest free chunk
-	LiveBlocks            uint64
+	LiveBlocks            uint64 // allocations that were not freed
 	RequestedBytesInUse   uint64 // requested sizes of the live blocks
 	Stitches              uint64 // times that free memory was moved together, ever
 	StitchedBytes         uint64 // bytes moved by them

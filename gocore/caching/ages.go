@@ -92,17 +92,17 @@ func (a *Allocator) reorder(s, before *segment) bool {
 
 // allOlder returns the segments that are known to be older than one, through others, too.
 func (g *ages) allOlder(s *segment) map[*segment]struct{} {
-	found := map[*segment]struct{}{}
+	older := map[*segment]struct{}{}
 	for next := []*segment{s}; len(next) > 0; {
 		s, next = next[len(next)-1], next[:len(next)-1]
 		for other := range g.older[s] {
-			if _, there := found[other]; !there {
-				found[other] = struct{}{}
+			if _, there := older[other]; !there {
+				older[other] = struct{}{}
 				next = append(next, other)
 			}
 		}
 	}
-	return found
+	return older
 }
 
 // renumber changes the number of a segment, which may have been released.

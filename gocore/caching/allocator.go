@@ -25,7 +25,7 @@ type Device interface {
 
 // Options configure an Allocator.
 type Options struct {
-	Settings Settings
+	Settings Settings // those of PYTORCH_CUDA_ALLOC_CONF
 	// of free blocks of one size, take one in the oldest segment, as PyTorch does since 2.15; else the lowest
 	TiesByAge  bool
 	LimitBytes uint64 // as torch.cuda.set_per_process_memory_fraction sets it; 0: none
@@ -33,9 +33,9 @@ type Options struct {
 
 // Request describes an allocation.
 type Request struct {
-	Bytes  uint64
-	Stream uint64
-	Pool   PoolID
+	Bytes  uint64 // the size, before it is rounded
+	Stream uint64 // on which the block is used first
+	Pool   PoolID // the private pool; the zero value is the default one
 }
 
 // Allocator is the caching allocator of one device.

@@ -9,20 +9,20 @@ import (
 
 // Segment describes memory that an allocator holds.
 type Segment struct {
-	Addr, Bytes uint64
-	Stream      uint64
-	Pool        PoolID
-	Small       bool
+	Addr, Bytes uint64  // the first address, and the size
+	Stream      uint64  // whose blocks it has
+	Pool        PoolID  // the zero value is the default pool
+	Small       bool    // whether it is for small blocks
 	Expandable  bool    // then the pieces without memory are Unmapped
 	Pieces      []Piece // in the order of addresses, without gaps; no two neighbors are both free, nor both unmapped
 }
 
 // Piece describes a block of a Segment.
 type Piece struct {
-	Addr, Bytes uint64
-	Allocated   bool
-	Waiting     bool // freed, but not yet free; only if Allocated
-	Unmapped    bool
+	Addr, Bytes uint64 // the first address, and the size
+	Allocated   bool   // whether a block is in it
+	Waiting     bool   // freed, but not yet free; only if Allocated
+	Unmapped    bool   // whether it has no memory; only in an expandable segment
 }
 
 // Restore adds a segment as another allocator left it. It returns the allocated blocks in the order of addresses.
@@ -136,7 +136,9 @@ func (b *Block) FreeAfter() uint64 {
 }
 
 // Range is a range of addresses.
-type Range struct{ Addr, Bytes uint64 }
+type Range struct {
+	Addr, Bytes uint64 // the first address, and the size
+}
 
 // Releasable returns what ReleaseCached would release, in the order of addresses.
 func (a *Allocator) Releasable() (ranges []Range) {

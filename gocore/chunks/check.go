@@ -116,12 +116,12 @@ func (c *binsCheck) member(k, i, before uint32) error {
 // Check checks invariant 4, and calls visit for each chunk in the index before it reads its record. It returns the
 // first error, its own or visit's.
 func (x *Index) Check(visit func(i uint32) error) error {
-	held := 0
+	occupied := 0
 	for at, s := range x.slots {
 		if s.chunk == None {
 			continue
 		}
-		held++
+		occupied++
 		if err := visit(s.chunk); err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func (x *Index) Check(visit func(i uint32) error) error {
 			return broken(4, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
 		}
 	}
-	if held != x.live || held > mostLive(len(x.slots)) {
-		return broken(4, "%d of %d slots are held, %d counted", held, len(x.slots), x.live)
+	if occupied != x.live || occupied > mostLive(len(x.slots)) {
+		return broken(4, "%d of %d slots are held, %d counted", occupied, len(x.slots), x.live)
 	}
 	return nil
 }

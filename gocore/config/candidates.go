@@ -6,12 +6,12 @@ import "fmt"
 
 // Candidate is a visible GPU that may become a physical device.
 type Candidate struct {
-	Ordinal         int
-	Name            string
-	PCIBusID        string
-	ComputeMajor    int
-	ComputeMinor    int
-	Multiprocessors int
+	Ordinal         int    // the CUDA ordinal
+	Name            string // the name that the driver reports
+	PCIBusID        string // such as "0000:17:00.0"
+	ComputeMajor    int    // 9 of compute capability 9.0
+	ComputeMinor    int    // 0 of compute capability 9.0
+	Multiprocessors int    // GPUs with few of them are ignored
 }
 
 // The minimum compute capability, and the number of multiprocessors that is enough whatever other GPUs the machine has.

@@ -16,13 +16,13 @@ import (
 type GPUFacts struct {
 	Ordinal          int // the number in the device's name
 	LeastPriority    int // the range of stream priorities; numerically low is urgent
-	GreatestPriority int
+	GreatestPriority int // the most urgent one
 	ComputeMajor     int // 9 of compute capability 9.0
 }
 
 // Layout lists the logical devices that initialization builds: CPUs first, each type numbered from 0.
 type Layout struct {
-	Devices []LayoutDevice
+	Devices []LayoutDevice // in the order of their names
 
 	// The part that one session sees, if it requested other numbers of devices: the number of CPUs, and of the first
 	// GPUs, math.MaxInt for all.
@@ -34,11 +34,11 @@ func (p Layout) Equal(other Layout) bool { return slices.Equal(p.Devices, other.
 
 // LayoutDevice is one logical device of a Layout.
 type LayoutDevice struct {
-	Logical  LogicalDevice
-	Physical int // index in State.Physical
+	Logical  LogicalDevice // its name and type
+	Physical int           // index in State.Physical
 
-	Limited    bool // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
-	LimitBytes uint64
+	Limited    bool   // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
+	LimitBytes uint64 // the limit of its pool, if Limited
 
 	Sizing Sizing // input of DefaultLimit
 

@@ -17,23 +17,23 @@ type Options struct {
 
 	Given bool // whether there is a ConfigProto at all: a session without one uses the configuration
 
-	VisibleDeviceList string // GPUs by their position in the physical list: "1,0"
-	AllowGrowth       bool
-	AllocatorType     string
+	VisibleDeviceList string           // GPUs by their position in the physical list: "1,0"
+	AllowGrowth       bool             // whether pools grow
+	AllocatorType     string           // "" or "BFC" for the only one there is
 	VirtualDevices    []VirtualDevices // by GPU
-	UnifiedMemory     bool
-	Sizing            Sizing
+	UnifiedMemory     bool             // whether pools may exceed their GPU
+	Sizing            Sizing           // what sets the size of pools without a limit
 
 	// For Import only; a session has its own.
 	LogPlacement                   bool
-	IntraOpThreads, InterOpThreads int64
+	IntraOpThreads, InterOpThreads int64 // threads within an operation, and of operations that run at the same time
 }
 
 // VirtualDevices is a ConfigProto's configuration of one GPU: a logical device for each limit, in MiB.
 type VirtualDevices struct {
-	MemoryLimitMiB []float64
-	Priority       []int64
-	Ordinal        []int64
+	MemoryLimitMiB []float64 // the limit of each logical device
+	Priority       []int64   // of each one's stream; empty for none
+	Ordinal        []int64   // the order of each one among all; empty for none
 }
 
 // AboutGPUs reports whether any option affects the GPUs' pools. The number of devices does not: each session has its

@@ -212,10 +212,10 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	}
 	defer d.finish()
 	d.mu.Lock()
-	taken, err := d.wholeMappingsLocked(addr, bytes)
+	mappings, err := d.wholeMappingsLocked(addr, bytes)
 	cut := make([][]span, len(d.devices))
 	if err == nil {
-		for _, mapping := range taken {
+		for _, mapping := range mappings {
 			delete(d.mappings, mapping.begin)
 		}
 		for i, g := range d.devices {
@@ -231,7 +231,7 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, mapping := range taken {
+		for _, mapping := range mappings {
 			d.mappings[mapping.begin] = mapping.end - mapping.begin
 		}
 		for i, g := range d.devices {
@@ -244,19 +244,19 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 }
 
 // wholeMappingsLocked returns the mappings that make up a range, each as a span.
-func (d *driver) wholeMappingsLocked(addr, bytes uint64) (found []span, err error) {
+func (d *driver) wholeMappingsLocked(addr, bytes uint64) (mappings []span, err error) {
 	for at, left := addr, bytes; left > 0; {
 		size, ok := d.mappings[at]
 		if !ok || size > left {
-			found = nil
+			mappings = nil
 			break
 		}
-		found = append(found, span{at, at + size, true})
+		mappings = append(mappings, span{at, at + size, true})
 		at, left = at+size, left-size
 	}
-	if found == nil {
+	if mappings == nil {
 		return nil, fmt.Errorf("%d bytes at %#x are not a range of whole mappings: %w", bytes, addr,
 			gpu.ErrorInvalidValue)
 	}
-	return found, nil
+	return mappings, nil
 }

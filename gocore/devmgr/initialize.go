@@ -122,7 +122,7 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 	collect, notices := env.GarbageCollection()
 	m.notice(notices...)
 	m.noticeAllocator(env)
-	taken := map[int]uint64{} // by physical device
+	allotted := map[int]uint64{} // by physical device
 	for _, wanted := range layout.Devices {
 		d := LogicalDevice{
 			Name:     wanted.Logical.Name,
@@ -132,11 +132,11 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 			gpu:      -1,
 		}
 		if d.Type == "GPU" {
-			p, err := m.newPool(len(pools), wanted, env, collect, taken[wanted.Physical])
+			p, err := m.newPool(len(pools), wanted, env, collect, allotted[wanted.Physical])
 			if err != nil {
 				return pools, logical, err
 			}
-			taken[wanted.Physical] += p.limitBytes
+			allotted[wanted.Physical] += p.limitBytes
 			d.gpu, d.Ordinal = len(pools), p.device.Ordinal
 			pools = append(pools, p)
 		}

@@ -13,7 +13,7 @@ import (
 
 // View is the number of CPUs, and of the first GPUs, that one session sees of the logical devices.
 type View struct {
-	CPUs, GPUs int
+	CPUs, GPUs int // the number of CPUs, and of the first GPUs; math.MaxInt for all
 }
 
 // Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does.

@@ -56,8 +56,8 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 // budget there, which is zero if the job has none.
 type MemoryStats struct {
 	bfc.Stats
-	OversubscribedBytes uint64
-	Budget              gpu.Budget
+	OversubscribedBytes uint64     // of all pools on the GPU, what exceeds the GPU's memory
+	Budget              gpu.Budget // the job's, on the GPU
 }
 
 // MemoryStats returns the statistics of a device's pool.
@@ -116,7 +116,7 @@ func (m *Manager) ResetMemoryStats(text string) error {
 type MemoryMap struct {
 	bfc.MemoryMap
 	Name                string // the short one, "GPU:0"
-	LimitBytes          uint64
+	LimitBytes          uint64 // the limit of the pool
 	OversubscribedBytes uint64 // as in MemoryStats
 }
 

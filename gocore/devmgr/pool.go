@@ -72,7 +72,7 @@ func (u upstream) MemFree(addr uint64) error {
 // memory.
 //
 // taken is the sum of the limits of the pools that the physical GPU already has.
-func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (
+func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, allotted uint64) (
 	*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
@@ -80,14 +80,14 @@ func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env
 	}
 	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: wanted.Priority,
 		limited: wanted.Limited, unified: wanted.Unified}
-	if err := m.fill(p, wanted, env, collect, taken); err != nil {
+	if err := m.fill(p, wanted, env, collect, allotted); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
 	return p, nil
 }
 
 // fill determines the limit and the growth, and creates the allocator.
-func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (err error) {
+func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool, allotted uint64) (err error) {
 	ceiling, err := env.Ceiling(p.device.Ordinal, len(m.listed))
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 		return err
 	}
 	var lowered []config.Notice
-	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, taken)
+	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, allotted)
 	m.notice(lowered...)
 	p.raise = "raise its limit"
 	if ceiling.Set && (len(lowered) > 0 || !wanted.Limited && p.limitBytes == ceiling.Default(wanted.Sizing.Shares)) {

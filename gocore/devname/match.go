@@ -20,24 +20,24 @@ func MatchMemoryDevice(devices []Name, text string) (int, error) {
 		return 0, status.Errorf(status.InvalidArgument, "Failed parsing device name: '%s'. Note a valid device string "+
 			"should at least contain a device type and a device index, like \"GPU:0\".", text)
 	}
-	found := -1
+	match := -1
 	for i, device := range devices {
 		if !Compatible(pattern, device) {
 			continue
 		}
-		if found >= 0 {
+		if match >= 0 {
 			return 0, status.Errorf(status.InvalidArgument,
-				"Multiple devices match the provided string '%s': '%s' and '%s'.", text, devices[found], device)
+				"Multiple devices match the provided string '%s': '%s' and '%s'.", text, devices[match], device)
 		}
-		found = i
+		match = i
 	}
-	if found < 0 {
+	if match < 0 {
 		return 0, status.Errorf(status.InvalidArgument,
 			"No matching devices found for '%s' (available: %s; device types are case-sensitive)%s", text,
 			localNames(devices),
 			meant(devices, text))
 	}
-	return found, nil
+	return match, nil
 }
 
 // meant returns a question for the names that PyTorch and others use: "cuda:0", "gpu:0".

@@ -11,11 +11,11 @@ import (
 // Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text;
 // an empty string is not missing.
 type Spec struct {
-	Job     *string `json:"job"`
-	Replica *Int    `json:"replica"`
-	Task    *Int    `json:"task"`
-	Type    *string `json:"device_type"`
-	Index   *Int    `json:"device_index"`
+	Job     *string `json:"job"`          // such as "localhost"
+	Replica *Int    `json:"replica"`      // the number after "replica:"
+	Task    *Int    `json:"task"`         // the number after "task:"
+	Type    *string `json:"device_type"`  // such as "GPU"
+	Index   *Int    `json:"device_index"` // the number of the device among those of its type
 }
 
 // specTypes are the device types that P accepts as bare names, in any case.

@@ -12,8 +12,8 @@ const Libraries = 8
 // Each half is a cache line of most processors: an allocation writes the second one, and the first one only with a new
 // peak.
 type Pool struct {
-	Limit     uint64
-	Reserved  uint64
+	Limit     uint64 // the most that the pool may reserve
+	Reserved  uint64 // what the pool has taken from the device
 	Peak      uint64 // the most in use, since the statistics were cleared
 	_         [5]uint64
 	Libraries [Libraries]uint64 // in use, by holder.Library

@@ -39,22 +39,22 @@ func (d DType) String() string {
 // Gemm describes a matrix product, C = op(A) × op(B). op(A) is M × K and op(B) is K × N. Matrices are dense and
 // row-major. With TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
 type Gemm struct {
-	DType          DType
-	M, N, K        uint64
-	TransA, TransB bool
+	DType          DType  // of all elements
+	M, N, K        uint64 // the sizes of the product and of the sum in each element
+	TransA, TransB bool   // whether A and B are stored transposed
 	A, B, C        uint64 // device addresses
 }
 
 // Vector is Count elements at a device address, Step elements apart. Step 0 repeats one element Count times.
 type Vector struct {
-	Addr uint64
-	Step uint64
+	Addr uint64 // the device address of the first element
+	Step uint64 // the distance of the elements, in elements
 }
 
 // Add describes an elementwise sum: Out[i] = A[i] + B[i] for each of Count elements.
 type Add struct {
-	DType     DType
-	Count     uint64
+	DType     DType  // of all elements
+	Count     uint64 // the number of elements
 	Out, A, B Vector // Out.Step is not 0
 }
 

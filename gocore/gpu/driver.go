@@ -4,20 +4,20 @@ package gpu
 
 // Device describes one GPU as the driver sees it. It is a value: nothing in it changes while the machine runs.
 type Device struct {
-	Ordinal         int    // CUDA ordinal, after CUDA_VISIBLE_DEVICES
-	UUID            string // "GPU-", or "MIG-" for a MIG instance, and 32 hex digits grouped 8-4-4-4-12
-	PCIBusID        string // "0000:17:00.0"
-	Name            string // "NVIDIA H100 80GB HBM3"
-	ComputeMajor    int    // compute capability 9.0 is 9, 0
-	ComputeMinor    int
-	Multiprocessors int
-	TotalBytes      uint64
-	MemoryKind      MemoryKind
+	Ordinal         int        // CUDA ordinal, after CUDA_VISIBLE_DEVICES
+	UUID            string     // "GPU-", or "MIG-" for a MIG instance, and 32 hex digits grouped 8-4-4-4-12
+	PCIBusID        string     // "0000:17:00.0"
+	Name            string     // "NVIDIA H100 80GB HBM3"
+	ComputeMajor    int        // compute capability 9.0 is 9, 0
+	ComputeMinor    int        // 0 of compute capability 9.0
+	Multiprocessors int        // the number of streaming multiprocessors
+	TotalBytes      uint64     // the memory that CUDA reports
+	MemoryKind      MemoryKind // the device's own memory, or the host's
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
 	// LeastPriority. Both are 0 if the device does not support priorities.
 	LeastPriority    int
-	GreatestPriority int
+	GreatestPriority int // numerically the lowest
 
 	VMM          bool // VirtualMemory works on it
 	StreamMemOps bool // StreamWriteValue64 and StreamWaitValue64 work on it

@@ -44,15 +44,15 @@ type Card struct {
 	Index        int    // the monitor's own order, for messages
 	UUID         string // as Device.UUID; "" if it cannot be read
 	PCIBusID     string // as Device.PCIBusID
-	Name         string
-	ComputeMajor int
-	ComputeMinor int
+	Name         string // as Device.Name
+	ComputeMajor int    // compute capability 9.0 is 9, 0
+	ComputeMinor int    // 0 of compute capability 9.0
 
 	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no
 	// error.
 	MemoryKind MemoryKind
 
-	MIG MIGMode
+	MIG MIGMode // whether the card is divided
 	// Instances are the card's MIG devices, which CUDA then uses instead of the card. Empty unless MIG is MIGOn.
 	Instances []Instance
 
@@ -74,14 +74,14 @@ const (
 type Instance struct {
 	UUID              string // "MIG-" and 32 hex digits grouped 8-4-4-4-12; with old drivers "MIG-GPU-.../1/0"
 	Name              string // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-	GPUInstanceID     int
-	ComputeInstanceID int
+	GPUInstanceID     int    // the number of the GPU instance on the card
+	ComputeInstanceID int    // the number of the compute instance in the GPU instance
 }
 
 // MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the
 // driver.
 type MemoryUse struct {
-	TotalBytes, UsedBytes, FreeBytes uint64
+	TotalBytes, UsedBytes, FreeBytes uint64 // free memory may be less than total minus used
 }
 
 // Process is one process that uses a GPU.
@@ -91,7 +91,7 @@ type Process struct {
 	// UsedBytes is the device memory that the process uses on this GPU, in all its contexts. BytesKnown is false
 	// if the driver does not report it.
 	UsedBytes  uint64
-	BytesKnown bool
+	BytesKnown bool // whether UsedBytes is known
 
 	// The MIG instance that it uses; both are -1 on a card without instances.
 	GPUInstanceID, ComputeInstanceID int

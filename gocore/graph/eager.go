@@ -14,21 +14,21 @@ import (
 
 // Call is an operation to run eagerly.
 type Call struct {
-	Op     Op
-	Name   string // of the operation, for errors; mostly ""
-	Inputs []*Tensor
+	Op     Op        // the operation
+	Name   string    // of the operation, for errors; mostly ""
+	Inputs []*Tensor // in the order of its arguments
 
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
 	Device        string // the scope in effect, as returned by devname.EnterScope; "" for none
-	SoftPlacement bool
-	Policy        Policy
+	SoftPlacement bool   // whether another device may do what the named one cannot
+	Policy        Policy // what to do with inputs in another memory
 }
 
 // Outcome is the result of a call. The caller releases the tensor.
 type Outcome struct {
-	Tensor   *Tensor
+	Tensor   *Tensor  // the result
 	Copies   int      // inputs that were copied from another memory
 	Warnings []string // the policy's warnings about them
 }
@@ -46,9 +46,9 @@ func (d *Devices) Execute(c Call) (Outcome, error) {
 }
 
 func (d *Devices) execute(c Call) (outcome Outcome, err error) {
-	held, err := d.holdAll(c.Inputs)
+	inputs, err := d.holdAll(c.Inputs)
 	defer func() {
-		if releaseErr := c.releaseAll(held); err == nil {
+		if releaseErr := c.releaseAll(inputs); err == nil {
 			err = releaseErr
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	memory := d.memoryFor(o.op, o.dtype, o.device)
-	for i, input := range held {
+	for i, input := range inputs {
 		if input.memory == memory {
 			continue
 		}
@@ -77,34 +77,34 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 		if err != nil {
 			return Outcome{}, err
 		}
-		held[i] = moved
+		inputs[i] = moved
 		outcome.Copies++
 		if err := input.unhold(); err != nil {
 			return Outcome{}, err
 		}
 	}
-	outcome.Tensor, err = d.compute(o, held)
+	outcome.Tensor, err = d.compute(o, inputs)
 	return outcome, err
 }
 
 // holdAll keeps the inputs from being released meanwhile. The caller must pass the result to releaseAll, also after an
 // error.
-func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
-	held = make([]*Tensor, 0, len(inputs))
+func (d *Devices) holdAll(inputs []*Tensor) (tensors []*Tensor, err error) {
+	tensors = make([]*Tensor, 0, len(inputs))
 	for i, input := range inputs {
 		if input == nil {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
+			return tensors, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
 		}
 		if input.devices != d {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was "+
+			return tensors, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was "+
 				"created before a reset", i)
 		}
 		if err := input.hold(); err != nil {
-			return held, err
+			return tensors, err
 		}
-		held = append(held, input)
+		tensors = append(tensors, input)
 	}
-	return held, nil
+	return tensors, nil
 }
 
 // releaseAll ends holdAll. Held inputs may have been replaced by copies, which are released.

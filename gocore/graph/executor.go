@@ -26,7 +26,7 @@ type RunRequest struct {
 
 // Feed is a value that replaces a node's tensor in one run.
 type Feed struct {
-	Node *Node
+	Node *Node // whose tensor is replaced
 	// of the node's type and a shape that fits the node's, with all its elements; it is read until the run ends
 	Value Value
 }
@@ -186,7 +186,7 @@ func (request *RunRequest) needed() []*Node {
 	for _, feed := range request.Feeds {
 		fed[feed.Node] = true
 	}
-	var found []*Node
+	var ordered []*Node
 	seen := map[*Node]bool{}
 	stack := slices.Concat(request.Fetches, request.Targets)
 	for len(stack) > 0 {
@@ -196,14 +196,14 @@ func (request *RunRequest) needed() []*Node {
 			continue
 		}
 		seen[n] = true
-		found = append(found, n)
+		ordered = append(ordered, n)
 		if !fed[n] {
 			stack = append(stack, n.inputs...)
 			stack = append(stack, n.controls...)
 		}
 	}
-	slices.SortFunc(found, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
-	return found
+	slices.SortFunc(ordered, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
+	return ordered
 }
 
 // expect counts a read in a memory. The first read in another memory also reads the tensor in its own memory, to copy

@@ -12,9 +12,9 @@ import (
 
 // NodeSpec describes a node to add to a graph.
 type NodeSpec struct {
-	Op     Op
-	Name   string // the requested name; "" for the operation's name
-	Inputs []*Node
+	Op     Op      // the operation
+	Name   string  // the requested name; "" for the operation's name
+	Inputs []*Node // in the order of its arguments
 
 	Controls []*Node // nodes that run before this one without being read by it; no node is listed twice
 

@@ -113,7 +113,7 @@ func (s *Session) place() ([]int32, error) {
 // DeviceAttributes describes a device of a session.
 type DeviceAttributes struct {
 	Name        string // the full name
-	Type        string
+	Type        string // "CPU" or "GPU"
 	MemoryLimit uint64 // in bytes
 	Incarnation int64  // a random number, different in each session
 }

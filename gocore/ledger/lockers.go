@@ -18,7 +18,7 @@ func lockers(files []*slotFile) string {
 	if err != nil {
 		return ""
 	}
-	var found []string
+	var owners []string
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Fields(line) // "1: POSIX  ADVISORY  READ 4711 fe:00:1234 0 EOF"
 		if len(fields) < 6 || fields[3] != "READ" ||
@@ -29,14 +29,14 @@ func lockers(files []*slotFile) string {
 		if fields[4] == "-1" || fields[4] == "0" { // 0: of another PID namespace
 			who = "a process that the kernel does not name"
 		}
-		if !slices.Contains(found, who) {
-			found = append(found, who)
+		if !slices.Contains(owners, who) {
+			owners = append(owners, who)
 		}
 	}
-	if len(found) == 0 {
+	if len(owners) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s locks slots of them: end it", strings.Join(found[:min(len(found), 3)], ", "))
+	return fmt.Sprintf("; %s locks slots of them: end it", strings.Join(owners[:min(len(owners), 3)], ", "))
 }
 
 // lockedFile is how /proc/locks names a file.

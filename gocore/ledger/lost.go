@@ -38,7 +38,7 @@ func Lost(folder string) (found []string) {
 
 // lostLeases looks for open slot files: removed ones of the folder, unless removed is false, and those of older
 // folders.
-func lostLeases(folder string, removed bool, older []string) (found []string) {
+func lostLeases(folder string, removed bool, older []string) (leases []string) {
 	older = slices.DeleteFunc(older, func(old string) bool {
 		return !removed &&
 			unix.Access(old+"/"+headerName, unix.F_OK) != nil
@@ -69,12 +69,12 @@ func lostLeases(folder string, removed bool, older []string) (found []string) {
 				why = "in a file that was removed while it was in use"
 			}
 			command, _ := os.ReadFile(process + "/comm")
-			found = append(found, fmt.Sprintf("process %s (%s) has a lease in %s, %s", filepath.Base(process),
+			leases = append(leases, fmt.Sprintf("process %s (%s) has a lease in %s, %s", filepath.Base(process),
 				Clean(strings.TrimSpace(string(command)), 16), in, why))
 			break
 		}
 	}
-	return found
+	return leases
 }
 
 // holdsLease reports whether an open file of a process holds a slot, and the file has a live lease. The slots and their
@@ -115,28 +115,28 @@ func holdsLease(process, descriptor string) bool {
 }
 
 // olderLeases looks once for leases in ledgers of gpuconf 0.2.
-func (l *Ledger) olderLeases() (found []string) {
+func (l *Ledger) olderLeases() (leases []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasLookedBack {
-		found = lostLeases(l.folder, false, oldFolders(l.folder))
-		l.hasLookedBack = len(found) == 0
+		leases = lostLeases(l.folder, false, oldFolders(l.folder))
+		l.hasLookedBack = len(leases) == 0
 	}
-	return found
+	return leases
 }
 
 // refuseLost refuses to lease what a lost lease has already.
-func refuseLost(found []string) error {
-	if len(found) == 0 {
+func refuseLost(leases []string) error {
+	if len(leases) == 0 {
 		return nil
 	}
 	more := ""
-	if len(found) > 1 {
-		more = fmt.Sprintf(" (and %d more)", len(found)-1)
+	if len(leases) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(leases)-1)
 	}
 	return status.Errorf(status.FailedPrecondition, "%s%s. A lease here could take the same memory again: end that "+
 		"process, or wait until it has ended",
-		found[0], more)
+		leases[0], more)
 }
 
 // touchEvery is how often a granted claim touches the files of its ledger. Programs that clean up folders for temporary

@@ -9,8 +9,8 @@ import (
 
 // Neighbor is another process, or another claim with its processes, on a card.
 type Neighbor struct {
-	PID    int // of the process that made the claim, or of a process without one
-	Name   string
+	PID    int    // of the process that made the claim, or of a process without one
+	Name   string // the lease's name, or the program's
 	Local  bool   // the PID is one of this process's PID namespace
 	Leased uint64 // 0: without a claim
 	InUse  uint64 // in its pools

@@ -14,7 +14,7 @@ import (
 
 // Process identifies a process. A later process with the same PID has another start time.
 type Process struct {
-	PID int
+	PID int // in the namespace Namespace
 	// clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if unknown
 	Start     uint64
 	Namespace uint64 // the inode number of its PID namespace; 0 if unknown

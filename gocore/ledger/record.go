@@ -86,16 +86,18 @@ const (
 
 // Card is a card that a claim may use, or uses.
 type Card struct {
-	UUID   string
+	UUID   string // "GPU-..." or "MIG-..."
 	Bytes  uint64 // that the program may use on this card
 	Charge uint64 // that it takes of the card, of which all sums are made: Bytes and more; in a request, 0 for Bytes
 	Budget uint64 // what all leases together may take now: Total less what processes outside the ledger use
 	Total  uint64 // the card's memory less its reserve
-	Leased bool
+	Leased bool   // whether the claim has it
 }
 
 // Text is what the owner of a slot says of itself. Other users may have written it.
-type Text struct{ Name, Job, Command string }
+type Text struct {
+	Name, Job, Command string // the lease's name, the job's, and the command line
+}
 
 type record struct {
 	entry       entry // as it is, or was last, in the directory; not a part of the record that is stored

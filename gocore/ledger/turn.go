@@ -39,9 +39,9 @@ func (v *view) turnOf(held holding) (taken []int, ahead int) {
 
 // grant grants a waiting claim of the view its cards, if it is its turn. The caller holds the grant lock, and writes
 // the record then.
-func (v *view) grant(held holding, r *record) (granted bool, ahead int) {
-	v.put(held, r)
-	taken, ahead := v.turnOf(held)
+func (v *view) grant(charges holding, r *record) (granted bool, ahead int) {
+	v.put(charges, r)
+	taken, ahead := v.turnOf(charges)
 	if taken == nil {
 		return false, ahead
 	}
@@ -49,7 +49,7 @@ func (v *view) grant(held holding, r *record) (granted bool, ahead int) {
 		r.cards[card].Leased = true
 	}
 	r.state, r.since, r.granted = stateGranted, now(), v.nextGrant()
-	v.put(held, r)
+	v.put(charges, r)
 	return true, ahead
 }
 

@@ -243,19 +243,19 @@ func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
 }
 
 // claims returns the live claims in the order of their tickets.
-func (v *view) claims() (found []*slotView) {
+func (v *view) claims() (claims []*slotView) {
 	for i := range v.slots {
 		if v.slots[i].kind == kindClaim {
-			found = append(found, &v.slots[i])
+			claims = append(claims, &v.slots[i])
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *slotView) int {
+	slices.SortStableFunc(claims, func(a, b *slotView) int {
 		if a.ticket != b.ticket {
 			return cmp.Compare(a.ticket, b.ticket)
 		}
 		return slices.Compare(a.id[:], b.id[:])
 	})
-	return found
+	return claims
 }
 
 // nextTicket is higher than all live ones. There is no counter to keep: if no request lives, none can be overtaken.

@@ -16,7 +16,7 @@ const Source = "/proc/meminfo"
 
 // Host is the memory of the host.
 type Host struct {
-	TotalBytes     uint64
+	TotalBytes     uint64 // the memory of the machine
 	AvailableBytes uint64 // what programs can get without swapping: free memory, and what the kernel can reclaim
 }
 

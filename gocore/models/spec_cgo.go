@@ -29,13 +29,13 @@ type Model struct {
 	Name             string   // as Spec.String writes it
 	Aliases          []string // other names in a spec
 	Product          string   // the name that the driver reports; a spec may use it too
-	MemoryBytes      uint64
-	ComputeMajor     int
-	ComputeMinor     int
-	Multiprocessors  int
-	ClockMHz         int    // boost clock; orders cards by speed, together with the multiprocessors
-	GreatestPriority int    // of streams; the lowest is 0 on every card
-	GranularityBytes uint64 // of virtual memory management; 0 without it
+	MemoryBytes      uint64   // by its name: 80 GiB of an H100-80GB
+	ComputeMajor     int      // 9 of compute capability 9.0
+	ComputeMinor     int      // 0 of compute capability 9.0
+	Multiprocessors  int      // the number of streaming multiprocessors
+	ClockMHz         int      // boost clock; orders cards by speed, together with the multiprocessors
+	GreatestPriority int      // of streams; the lowest is 0 on every card
+	GranularityBytes uint64   // of virtual memory management; 0 without it
 
 	kind  gpu.MemoryKind
 	index int // in the table
@@ -116,9 +116,9 @@ func (p Profile) Names() (names []string) {
 
 // Card is one GPU of a Spec.
 type Card struct {
-	Model       Model
-	MemoryBytes uint64 // Model.MemoryBytes unless the spec sets another size
-	Profile     Profile
+	Model       Model   // of the catalogue
+	MemoryBytes uint64  // Model.MemoryBytes unless the spec sets another size
+	Profile     Profile // how the card and its driver differ from a usual one
 }
 
 func (c Card) toC() C.struct_gpuconf_card {
@@ -146,7 +146,7 @@ func (c Card) MemoryKind() gpu.MemoryKind {
 
 // Spec lists the GPUs of a machine, in the order of their PCI bus ids. The zero value has none.
 type Spec struct {
-	Cards []Card
+	Cards []Card // in the order of their PCI bus ids
 }
 
 // ParseSpec parses a comma-separated list of `[N x]MODEL[:MEMORY][:PROFILE]...`, such as "2xH100-80GB", "A100-40GB,T4"
@@ -289,8 +289,8 @@ func pciBusID(slot int) string {
 
 // Batch is a number of equal GPUs of a fleet.
 type Batch struct {
-	Count int
-	Card  Card
+	Count int  // how many there are
+	Card  Card // what each of them is
 }
 
 // Name returns the card as a spec names it, such as "H100-80GB" or "T4:8GiB".

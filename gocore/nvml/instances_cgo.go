@@ -14,7 +14,7 @@ import (
 )
 
 // instances returns the MIG devices of a card that can be read; failed says which could not.
-func instances(card nvml.Device, who string) (found []gpu.Instance, failed error) {
+func instances(card nvml.Device, who string) (listed []gpu.Instance, failed error) {
 	places, ret := card.GetMaxMigDeviceCount()
 	if err := failure(ret, "nvmlDeviceGetMaxMigDeviceCount of "+who); err != nil {
 		return nil, err
@@ -33,9 +33,9 @@ func instances(card nvml.Device, who string) (found []gpu.Instance, failed error
 			failed = errors.Join(failed, err)
 			continue
 		}
-		found = append(found, instance)
+		listed = append(listed, instance)
 	}
-	return found, failed
+	return listed, failed
 }
 
 // readInstance reads one MIG device. If part of it cannot be read, that is an error: without it the instance cannot be

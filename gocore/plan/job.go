@@ -14,9 +14,9 @@ import (
 
 // Request configures a Job.
 type Request struct {
-	LimitBytes uint64 // 0: find only the least limits
-	Card       Card
-	Policies   []Policy
+	LimitBytes uint64           // 0: find only the least limits
+	Card       Card             // the GPU below the pools
+	Policies   []Policy         // the allocators to try
 	Recorded   caching.Settings // of PyTorch, when the trace was recorded
 	TiesByAge  bool             // as caching.Options has it, of that PyTorch
 	// by GPU: what PyTorch's allocator had before the first event, if that is known
@@ -33,10 +33,11 @@ type Job struct {
 
 // Result is the outcome for one logical GPU under one policy. Sizes are bytes.
 type Result struct {
-	GPU        int      `json:"gpu"`
-	Policy     Policy   `json:"policy"`
-	Settings   string   `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
-	Fits       *bool    `json:"fits"`     // nil: no limit was requested
+	GPU      int    `json:"gpu"`      // the logical GPU's number
+	Policy   Policy `json:"policy"`   // the allocator that was tried
+	Settings string `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
+	Fits     *bool  `json:"fits"`     // nil: no limit was requested
+	// The least limit under which the job fits, in whole MiB; 0 if there is none.
 	LeastLimit uint64   `json:"least_limit"`
 	Failure    *Failure `json:"failure"` // under the requested limit
 	// under the requested limit or, if the job does not fit it, under the least one
@@ -54,19 +55,19 @@ type Result struct {
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
-	GPU         int    `json:"gpu"`
-	Allocs      int    `json:"num_allocs"`
-	PeakLive    uint64 `json:"peak_bytes_in_use"` // as trace.Event.Size counts blocks
-	PeakAsk     uint64 `json:"peak_bytes_requested"`
-	Needed      uint64 `json:"needed_bytes"` // with the allocation that failed at the end; 0: there is none
-	BytesBefore uint64 `json:"bytes_before"` // live when the trace began
-	Before      int    `json:"live_blocks_before"`
-	Live        int    `json:"live_blocks_after"`
-	Failures    int    `json:"failures"`
-	Unfreed     int    `json:"unfreed"`
-	Streams     int    `json:"streams"`
+	GPU         int    `json:"gpu"`                  // the logical GPU's number
+	Allocs      int    `json:"num_allocs"`           // allocations in the trace
+	PeakLive    uint64 `json:"peak_bytes_in_use"`    // as trace.Event.Size counts blocks
+	PeakAsk     uint64 `json:"peak_bytes_requested"` // as the program requested them
+	Needed      uint64 `json:"needed_bytes"`         // with the allocation that failed at the end; 0: there is none
+	BytesBefore uint64 `json:"bytes_before"`         // live when the trace began
+	Before      int    `json:"live_blocks_before"`   // how many these are
+	Live        int    `json:"live_blocks_after"`    // blocks that are live at the end
+	Failures    int    `json:"failures"`             // allocations that failed in the recorded run
+	Unfreed     int    `json:"unfreed"`              // blocks that the trace does not free
+	Streams     int    `json:"streams"`              // streams that are used
 
-	Holdings []Holding `json:"holders_at_peak"`
+	Holdings []Holding `json:"holders_at_peak"` // who holds the memory at the peak, the most first
 }
 
 // New returns a Job that replays events.

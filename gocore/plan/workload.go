@@ -110,22 +110,22 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 
 // startFrom sets the start, if the ops that allocate what was live before are just its blocks.
 func (w *workload) startFrom(start []caching.Segment) {
-	held := map[uint64]bool{}
+	allocated := map[uint64]bool{}
 	for _, s := range start {
 		if s.Pool != (caching.PoolID{}) {
 			return // a replay has one pool: it could not reuse the memory of another
 		}
 		for _, p := range s.Pieces {
 			if p.Allocated {
-				held[p.Addr] = true
+				allocated[p.Addr] = true
 			}
 		}
 	}
-	if len(held) != len(w.addrs) || start == nil {
+	if len(allocated) != len(w.addrs) || start == nil {
 		return
 	}
 	for _, addr := range w.addrs {
-		if !held[addr] {
+		if !allocated[addr] {
 			return
 		}
 	}

@@ -166,9 +166,9 @@ func (m *mappings) areas(ctx context.Context, changes []change) (areas []*area, 
 
 // base returns where the segment begins: the lowest address at which memory is mapped before all of it is unmapped.
 func (a *area) base(changes []change, floor uint64) uint64 {
-	base, held := a.Addr, uint64(0)
+	base, mapped := a.Addr, uint64(0)
 	for _, m := range a.mapped {
-		held += m.to - m.from
+		mapped += m.to - m.from
 	}
 	for _, e := range changes {
 		if e.Stream != a.Stream || e.Addr < floor || e.Addr >= a.Addr+reservedBytes || e.small != a.Small {
@@ -177,9 +177,9 @@ func (a *area) base(changes []change, floor uint64) uint64 {
 		switch e.Action {
 		case trace.SegmentMap:
 			base = min(base, e.Addr)
-			held += e.Bytes
+			mapped += e.Bytes
 		case trace.SegmentUnmap:
-			if held -= min(held, e.Bytes); held == 0 {
+			if mapped -= min(mapped, e.Bytes); mapped == 0 {
 				return base
 			}
 		}

@@ -12,10 +12,10 @@ import (
 
 // Recorded is what a record says of one GPU's memory, without any model: PyTorch's own segments.
 type Recorded struct {
-	GPU          int               `json:"gpu"`
-	PeakReserved uint64            `json:"peak_bytes_reserved"`
-	Start        []caching.Segment `json:"start"`   // before the first event; nil if it is not known
-	Unknown      string            `json:"unknown"` // why nothing is known: the record contradicts itself
+	GPU          int               `json:"gpu"`                 // the GPU's number
+	PeakReserved uint64            `json:"peak_bytes_reserved"` // the most that the segments had together
+	Start        []caching.Segment `json:"start"`               // before the first event; nil if it is not known
+	Unknown      string            `json:"unknown"`             // why nothing is known: the record contradicts itself
 	// where PyTorch's allocator would not have done what the record has; "": nowhere
 	Differs string `json:"differs"`
 }
@@ -64,7 +64,7 @@ func Complete(ctx context.Context, history *trace.History, recording *trace.Reco
 }
 
 // rewind finds the start, and the sizes of the blocks of each event.
-func (found *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorded trace.HistorySettings) (
+func (record *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorded trace.HistorySettings) (
 	sizes []uint64, err error) {
 	settings := SettingsOf(recorded)
 	byAge := recorded.TiesByAge
@@ -80,29 +80,29 @@ func (found *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorde
 	var contradiction inconsistent
 	switch {
 	case errors.As(err, &contradiction):
-		found.Unknown = contradiction.Error()
+		record.Unknown = contradiction.Error()
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	found.Differs = verdict.Difference
-	found.Start = []caching.Segment{}
+	record.Differs = verdict.Difference
+	record.Start = []caching.Segment{}
 	var reserved uint64
 	for _, a := range begin.segments {
 		s := a.segment()
-		found.Start = append(found.Start, s)
+		record.Start = append(record.Start, s)
 		for _, p := range s.Pieces {
 			if !p.Unmapped {
 				reserved += p.Bytes
 			}
 		}
 	}
-	found.PeakReserved = reserved
+	record.PeakReserved = reserved
 	for _, e := range gpu.Events {
 		switch e.Action {
 		case trace.SegmentAlloc, trace.SegmentMap:
 			reserved += e.Bytes
-			found.PeakReserved = max(found.PeakReserved, reserved)
+			record.PeakReserved = max(record.PeakReserved, reserved)
 		case trace.SegmentFree, trace.SegmentUnmap:
 			reserved -= e.Bytes
 		}

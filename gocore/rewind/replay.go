@@ -248,14 +248,14 @@ func (r *replay) first(e trace.Event) bool {
 
 // undetermined handles a block that the model took although PyTorch took another. If the record does not have what
 // decided, it corrects the model and reports true: the request is tried again.
-func (r *replay) undetermined(taken *caching.Block, e trace.Event, request caching.Request) bool {
-	whole := taken.Bytes + taken.FreeAfter() // what the free block had
-	if before := taken.Before(); before != nil {
+func (r *replay) undetermined(block *caching.Block, e trace.Event, request caching.Request) bool {
+	whole := block.Bytes + block.FreeAfter() // what the free block had
+	if before := block.Before(); before != nil {
 		// The block before it may be larger, and the free block too small.
 		excess := whole - r.settings.Round(e.Bytes) + 512
 		if excess <= r.unsure[before.Addr] {
 			r.unsure[before.Addr] -= excess
-			r.model.Free(taken)
+			r.model.Free(block)
 			r.model.Extend(before, before.Bytes+excess)
 			return true
 		}
@@ -264,8 +264,8 @@ func (r *replay) undetermined(taken *caching.Block, e trace.Event, request cachi
 		return false
 	}
 	// Of two segments that are older than the record, the other one may be the older.
-	addr := taken.Addr
-	r.model.Free(taken)
+	addr := block.Addr
+	r.model.Free(block)
 	return r.model.Older(request, e.Addr, addr)
 }
 

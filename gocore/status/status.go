@@ -46,8 +46,8 @@ func (c Code) String() string {
 // Error is a failure of a known kind. Its text is for the user who made the call: what happened, the
 // numbers, and the next step.
 type Error struct {
-	Code Code
-	Err  error
+	Code Code  // the kind
+	Err  error // the text, and what it wraps
 }
 
 // Error returns the message without the kind.

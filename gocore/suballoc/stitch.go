@@ -62,15 +62,15 @@ type donors struct {
 
 // take makes handles of n granules or more loose: spare -> empty. It returns how many granules they have. What the
 // device refuses to unmap stays where it is.
-func (d *donors) take(n int) (taken int) {
+func (d *donors) take(n int) (moved int) {
 	v := d.f.v
-	for taken < n {
+	for moved < n {
 		d.skip()
 		if d.at == 0 {
 			break
 		}
 		end := d.at
-		for d.at > 0 && taken+end-d.at < n && d.donates(d.at-1) {
+		for d.at > 0 && moved+end-d.at < n && d.donates(d.at-1) {
 			d.at, _ = v.handleAtLocked(d.at - 1)
 		}
 		if err := v.upstream.MemUnmap(v.addrOf(d.at), v.bytesOf(end-d.at)); err != nil {
@@ -78,10 +78,10 @@ func (d *donors) take(n int) (taken int) {
 			continue
 		}
 		v.emptyLocked(d.at, end, func(l loose) { d.f.loose = append(d.f.loose, l) })
-		taken += end - d.at
+		moved += end - d.at
 	}
-	d.taken += taken
-	return taken
+	d.taken += moved
+	return moved
 }
 
 // skip goes down to right above the next spare slot. Most slots are not spare.

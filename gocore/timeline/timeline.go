@@ -21,11 +21,11 @@ const (
 // Timeline is what a trace says about one logical GPU. Events are numbered from 0 among those of the GPU; times are
 // microseconds since the first of them.
 type Timeline struct {
-	GPU     int      `json:"gpu"`
+	GPU     int      `json:"gpu"`     // the logical GPU's number
 	Holders []uint32 `json:"holders"` // the trace's numbers
 	Moments []Moment `json:"moments"` // in order
-	Peak    Moment   `json:"peak"`
-	Blocks  []Event  `json:"blocks"` // live at the peak, by address
+	Peak    Moment   `json:"peak"`    // the moment with the most memory in use
+	Blocks  []Event  `json:"blocks"`  // live at the peak, by address
 	// address and bytes of the pool's memory at the peak, by address; empty if the trace has none
 	Segments [][2]uint64 `json:"segments"`
 	Sites    []Site      `json:"sites"`        // in order of the first allocation
@@ -35,27 +35,27 @@ type Timeline struct {
 
 // Moment is the state after an event.
 type Moment struct {
-	Micros int64    `json:"micros"`
-	Event  int      `json:"event"`
+	Micros int64    `json:"micros"` // its time
+	Event  int      `json:"event"`  // the number of the event
 	InUse  []uint64 `json:"in_use"` // bytes, for each of Holders
 }
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"` // -1: the block was live when the trace began
-	Micros int64  `json:"micros"`
-	Addr   uint64 `json:"address"`
-	Bytes  uint64 `json:"nbytes"` // requested
-	Size   uint64 `json:"size"`   // of the block, as trace.Event.Size has it
-	Holder int    `json:"holder"` // in Holders
-	Stack  uint32 `json:"stack"`  // the trace's number
+	Event  int    `json:"event"`   // -1: the block was live when the trace began
+	Micros int64  `json:"micros"`  // its time
+	Addr   uint64 `json:"address"` // the first address; 0 if it failed
+	Bytes  uint64 `json:"nbytes"`  // requested
+	Size   uint64 `json:"size"`    // of the block, as trace.Event.Size has it
+	Holder int    `json:"holder"`  // in Holders
+	Stack  uint32 `json:"stack"`   // the trace's number
 }
 
 // Site is a call stack that allocates.
 type Site struct {
-	Stack uint32 `json:"stack"` // the trace's number
-	Count uint64 `json:"num_allocs"`
-	Total uint64 `json:"allocated_bytes"`
+	Stack uint32 `json:"stack"`           // the trace's number
+	Count uint64 `json:"num_allocs"`      // how often it allocates
+	Total uint64 `json:"allocated_bytes"` // the sum of what it allocates
 }
 
 // Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's

@@ -175,21 +175,21 @@ func (p *parser) header() error {
 	if n := strings.Count(line, ",") + 1; n > mostColumns {
 		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
 	}
-	var found [columns]bool
+	var present [columns]bool
 	for _, name := range strings.Split(line, ",") {
 		at := -1
 		for i, known := range columnNames {
 			if strings.Trim(strings.TrimSpace(name), `"`) == known && (p.numbered || i < columnHolderID) {
-				if found[i] {
+				if present[i] {
 					return p.errorf("duplicate column %s", known)
 				}
-				at, found[i] = i, true
+				at, present[i] = i, true
 			}
 		}
 		p.wanted = append(p.wanted, at)
 	}
 	for i := range columnThread {
-		if !found[i] {
+		if !present[i] {
 			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream",
 				columnNames[i], shown(line))
 		}

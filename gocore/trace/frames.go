@@ -10,9 +10,9 @@ import (
 
 // Frame is one call of a stack.
 type Frame struct {
-	File     string
-	Line     int
-	Function string
+	File     string // as the compiler has it
+	Line     int    // from 1
+	Function string // the function's name
 }
 
 // String returns "file:line (function)".

@@ -32,9 +32,9 @@ type Recorder struct {
 
 // Recording is what a Recorder has recorded.
 type Recording struct {
-	Events []Event
-	Lost   uint64 // older entries that were overwritten
-	Names  Names
+	Events []Event // in the order in which they happened
+	Lost   uint64  // older entries that were overwritten
+	Names  Names   // what the events' numbers mean
 
 	Settings *HistorySettings // of PyTorch's allocator; nil unless a snapshot was read
 }

@@ -92,16 +92,16 @@ func (r *Ring) lost() uint64 { return r.count - min(r.count, uint64(len(r.entrie
 
 // events returns the entries of the stopped table, oldest first, with ticks in place of microseconds.
 func (r *Ring) events(ctx context.Context, names *naming) ([]Event, error) {
-	held := int(min(r.count, uint64(len(r.stopped))))
-	if held == 0 {
+	count := int(min(r.count, uint64(len(r.stopped))))
+	if count == 0 {
 		return nil, nil
 	}
-	events := make([]Event, 0, held)
-	for i := range held {
+	events := make([]Event, 0, count)
+	for i := range count {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		e := r.stopped[(r.at+len(r.stopped)-held+i)%len(r.stopped)]
+		e := r.stopped[(r.at+len(r.stopped)-count+i)%len(r.stopped)]
 		event := Event{Micros: int64(e.ticks), Thread: e.doer >> actionBits, Action: Action(e.doer), GPU: r.gpu,
 			Addr: e.addr, Bytes: e.bytes, Stream: e.stream, Stack: r.stackOf(names, uint32(e.origin))}
 		if r.segments != nil { // segments belong to the pool

@@ -7,8 +7,6 @@ package cabi
 import "C"
 
 import (
-	"fmt"
-	"os"
 	"strings"
 	"unsafe"
 
@@ -18,15 +16,15 @@ import (
 )
 
 // gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's
-// environment: Go's own copy is that of the start of the process.
+// environment: Go's own copy is that of the start of the process. lines are for the user; the caller frees them.
 //
 //export gcgo_init
-func gcgo_init(environment **C.char) (done C.int) {
+func gcgo_init(environment, lines **C.char) (done C.int) {
 	var err error
 	defer gate(&err)
 	env := environ(environment)
-	for _, text := range env.Rename() {
-		fmt.Fprintln(os.Stderr, "gpuconf: "+text)
+	if renamed := env.Rename(); len(renamed) > 0 {
+		*lines = C.CString("gpuconf: " + strings.Join(renamed, "\ngpuconf: ") + "\n")
 	}
 	if err = initialize(env); err != nil {
 		return 0

@@ -60,6 +60,14 @@ func TestLinesAreShort(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind", "tests_go", "benchmarks"), arch.CheckColumns)
 }
 
+func TestVariablesHaveNouns(t *testing.T) {
+	check(t, tree(t, "gocore"), arch.CheckNames)
+}
+
+func TestExportedFieldsHaveComments(t *testing.T) {
+	check(t, tree(t, "gocore"), arch.CheckFields)
+}
+
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	comments := map[string]string{}
 	for _, file := range tree(t, "gocore", "pybind") {
@@ -148,12 +156,20 @@ func TestRulesBite(t *testing.T) {
 			[]string{"133 columns"}},
 		{"a long table, and a long raw string", "gocore/bfc/x.go", "package bfc\n\n//\t" + strings.Repeat("x ", 60) +
 			"x\nconst x = `" + strings.Repeat("x", 120) + "`\n", nil},
+		{"a participle for six lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+			strings.Repeat("\n", 6) + "return found\n}\n",
+			[]string{"gocore/bfc/x.go:3: found lives for 6 lines: name it by what it is"}},
+		{"a participle for five lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+			strings.Repeat("\n", 5) + "return found\n}\n", nil},
+		{"a field without a comment", "gocore/bfc/x.go", "package bfc\ntype T struct {\nA int // a\nB int\nc int\n}\n",
+			[]string{"gocore/bfc/x.go:4: T.B has no comment"}},
 		{"unformatted", "gocore/bfc/x.go", "package bfc\nvar  x int\n", []string{"gofmt"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			file, err := arch.ParseFile(row.path, []byte(row.source))
 			require.NoError(t, err)
-			broken := slices.Concat(arch.CheckImports(file), arch.CheckSource(file), arch.CheckColumns(file))
+			broken := slices.Concat(arch.CheckImports(file), arch.CheckSource(file), arch.CheckColumns(file),
+				arch.CheckNames(file), arch.CheckFields(file))
 			if row.name == "unformatted" {
 				broken = append(broken, arch.CheckFormat(file)...)
 			}

@@ -31,7 +31,7 @@ func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
 // ParseFile reads one file's source.
 func ParseFile(path string, source []byte) (*File, error) {
 	set := token.NewFileSet()
-	syntax, err := parser.ParseFile(set, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(set, path, source, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
