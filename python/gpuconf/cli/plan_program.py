@@ -43,8 +43,8 @@ def add_to(planning: Any) -> None:
         "--largest",
         action="append",
         metavar="NAME=LOW..HIGH",
-        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; with several, "
-        "that of the first for each number of the others, which are doubled",
+        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; with "
+        "several, that of the first for each number of the others, which are doubled",
     )
     group.add_argument("--smallest-card", action="store_true", help="name the smallest of the cards that holds the program")
     planning.set_defaults(program=None)
