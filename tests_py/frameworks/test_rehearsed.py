@@ -125,12 +125,13 @@ def test_a_program_that_fails_has_its_peak_but_no_verdict(tmp_path: Path) -> Non
     program = """
     import torch
     held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    torch.ones(3, device="cuda", requires_grad=True).sum().backward()
     raise RuntimeError("no data")
     """
     done = gpuconf(tmp_path, program, "--gpu", "A10")
     assert done.returncode == 1
     assert "peak: 1.00GiB allocated" in done.stdout
-    assert "no verdict: the program failed: RuntimeError: no data (train.py:4)" in " ".join(done.stdout.split())
+    assert "no verdict: the program failed: RuntimeError: no data (train.py:5)" in " ".join(done.stdout.split())
 
 
 def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
