@@ -72,12 +72,15 @@ def serve(step, around=contextlib.nullcontext):
 """
 NONE = 'import gpuconf\ngpuconf.simulate("H100-80GB", values="none")\n'
 # Without the Python kernels, PyTorch's own run for every operation, and all that they launch, fill and copy does nothing.
-NOTHING = NONE + """
+NOTHING = (
+    NONE
+    + """
 import ctypes, os
 ctypes.CDLL(os.environ["NOTHING"], ctypes.RTLD_GLOBAL)
 from gpuconf._core import simulated_torch
 simulated_torch._after = lambda: None
 """
+)
 # Launches in a thread that is marked are not counted. Backward passes have a thread of their own.
 MARKED = """
 from gpuconf._core import simulated_torch

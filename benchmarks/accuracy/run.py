@@ -91,9 +91,9 @@ def program(run: dict[str, Any], folder: Path) -> list[str]:
 
 
 def check_out(repository: Path, commit: str, folder: Path) -> None:
-    """Write the Python files of a commit into a folder."""
+    """Write the Python files of a commit into a folder. Scripts use some of its tests."""
     git = ["git", "-C", str(repository)]
-    listed = subprocess.run([*git, "ls-tree", "-r", "--name-only", commit, "src", "benchmark"], capture_output=True, check=True)
+    listed = subprocess.run([*git, "ls-tree", "-r", "--name-only", commit, "src", "benchmark", "test"], capture_output=True, check=True)
     for name in listed.stdout.decode().splitlines():
         if name.endswith(".py"):
             path = folder / name

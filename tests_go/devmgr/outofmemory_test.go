@@ -110,6 +110,17 @@ func TestOutOfMemory(t *testing.T) {
 				"this is more than the GPU has.",
 		},
 		{
+			name: "a limit that is more than there is, and a small request", spec: "T4:100MiB", limits: []float64{150},
+			prepare: func(t *testing.T, m *devmgr.Manager, _ *driver) { allocate(t, m, 0, 60*mib) },
+			ask:     50 * mib, cause: bfc.DeviceFull,
+			want: "OOM when allocating 50.00MiB (52428800 bytes) on GPU:0: " +
+				"out of memory, the limit was not reached, but the GPU refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 150.00MiB (157286400 bytes), in use 60.00MiB (62914560 bytes) in 1 block, reserved 98.42MiB " +
+				"(103195904 bytes), largest free block 38.42MiB (40281344 bytes)\n  in use by c, untagged: 60.00MiB " +
+				"(62914560 bytes) in 1 block\n  on Tesla T4, which has 100.00MiB (104857600 bytes) in total. Free " +
+				"memory, or end other programs on this GPU.",
+		},
+		{
 			name: "lowered by the environment", spec: "T4", limits: []float64{10},
 			env: config.Env{"GPUCONF_LIMIT": "4194304"},
 			ask: 5 * mib, cause: bfc.TooLarge,

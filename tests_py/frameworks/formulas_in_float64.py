@@ -44,7 +44,9 @@ def near(found: Tensor, expected: Tensor, dtype: torch.dtype = torch.float32) ->
     torch.testing.assert_close(found.detach().cpu().double(), expected.detach(), rtol=0, atol=ROUNDING[dtype] * size)
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, causal: bool = False, scale: float | None = None) -> Tensor:
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None = None, causal: bool = False, scale: float | None = None
+) -> Tensor:
     groups = q.size(1) // k.size(1)
     k, v = (one.repeat_interleave(groups, 1) for one in (k, v))
     scores = torch.einsum("bhqe,bhke->bhqk", q, k) * (q.size(-1) ** -0.5 if scale is None else scale)
@@ -95,7 +97,7 @@ def attention_of_cudnn() -> None:
 
 
 def attention_with_dropout() -> None:
-    """With a unit matrix as values, the result is the weights that the dropout left. The gradients must be those of the same weights."""
+    """With a unit matrix as values, the result is the weights that the dropout left. Gradients are of the same weights."""
     for backend, dtype in (("FLASH_ATTENTION", torch.float16), ("EFFICIENT_ATTENTION", torch.float32)):
         q, k = torch.randn(2, 2, 16, 16), torch.randn(2, 2, 16, 16)
         v = torch.eye(16).expand(2, 2, 16, 16).contiguous()
@@ -203,7 +205,9 @@ def normalizations() -> None:
     )
     rows = torch.randn(5, 3, 6)
     for dtype in (torch.float32, torch.bfloat16):
-        compare(lambda x, w, b: F.layer_norm(x, (6,), w, b), lambda x, w, b: _normalize(x, [2]) * w + b, (rows, weight, bias), dtype)
+        compare(
+            lambda x, w, b: F.layer_norm(x, (6,), w, b), lambda x, w, b: _normalize(x, [2]) * w + b, (rows, weight, bias), dtype
+        )
     compare(
         lambda x, w: F.rms_norm(x, (6,), w, 1e-5),
         lambda x, w: x / (x.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt() * w,
@@ -228,7 +232,9 @@ def normalization_of_several_processes() -> None:
     near(running[1], 0.5 + 0.5 * x.double().var([0, 2], unbiased=True))
     w, b = weight.cuda(), bias.cuda()
     near(torch.cat([torch.batch_norm_elemt(one, w, b, mean, invstd, 1e-5) for one in parts]), expected)
-    reduced = [torch.batch_norm_backward_reduce(g, one, mean, invstd, w, True, True, True) for g, one in zip(grads, parts, strict=True)]
+    reduced = [
+        torch.batch_norm_backward_reduce(g, one, mean, invstd, w, True, True, True) for g, one in zip(grads, parts, strict=True)
+    ]
     sums, products, of_weight, of_bias = (sum(one[at] for one in reduced) for at in range(4))
     near(of_weight, double[1].grad)
     near(of_bias, double[2].grad)

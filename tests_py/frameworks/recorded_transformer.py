@@ -16,8 +16,8 @@ import gpuconf
 if "GPUCONF_SIMULATE" not in os.environ:  # else `gpuconf plan` runs it
     gpuconf.simulate("A100-40GB", values="none")
 
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
+import torch
+from torch import Tensor, nn
 
 VOCABULARY, WIDTH, HEADS, LAYERS, INNER, BATCH, STEPS = 10_000, 1024, 16, 24, 4096, 4, 3
 

@@ -1,4 +1,4 @@
-"""Small programs of the kinds that PyTorch's tutorials and recipes show, each a function of a device that returns tensors or numbers.
+"""Small programs of the kinds that PyTorch's tutorials show, each a function of a device that returns tensors or numbers.
 
 Run as a program, with names or without, it runs each on the CPU and on a simulated GPU and prints its name, and what differs.
 """
@@ -26,8 +26,8 @@ gpuconf.simulate("2xA100-40GB")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402, N812
 from torch import Tensor, nn  # noqa: E402
-from torch.utils._pytree import tree_flatten  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._pytree import tree_flatten  # noqa: E402
 from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 
 
@@ -78,15 +78,15 @@ class _Straight(torch.autograd.Function):
         return x.round()
 
     @staticmethod
-    def setup_context(context: object, inputs: object, output: Tensor) -> None:
+    def setup_context(context: object, _inputs: object, _output: Tensor) -> None:
         context.mark_non_differentiable()
 
     @staticmethod
-    def backward(context: object, grad: Tensor) -> Tensor:
+    def backward(_context: object, grad: Tensor) -> Tensor:
         return grad.clamp(-1, 1)
 
     @staticmethod
-    def vmap(info: object, dims: object, x: Tensor) -> object:
+    def vmap(_info: object, dims: object, x: Tensor) -> object:
         return _Straight.apply(x), dims[0]
 
 
@@ -163,7 +163,9 @@ def adversarial(device: str) -> object:
 
 
 def generator_and_critic(device: str) -> object:
-    make = nn.Sequential(nn.ConvTranspose2d(8, 4, 4, 1, 0, bias=False), nn.BatchNorm2d(4), nn.ReLU(True), nn.ConvTranspose2d(4, 1, 4, 2, 1))
+    make = nn.Sequential(
+        nn.ConvTranspose2d(8, 4, 4, 1, 0, bias=False), nn.BatchNorm2d(4), nn.ReLU(True), nn.ConvTranspose2d(4, 1, 4, 2, 1)
+    )
     judge = nn.Sequential(nn.Conv2d(1, 4, 4, 2, 1), nn.LeakyReLU(0.2, inplace=True), nn.Conv2d(4, 1, 4), nn.Flatten(0))
     make.to(device), judge.to(device)
     real, noise = torch.randn(6, 1, 8, 8).to(device), torch.randn(6, 8, 1, 1).to(device)
@@ -226,7 +228,11 @@ def jacobians_and_hessians(device: str) -> object:
         return F.linear(x, weight, bias).tanh()
 
     hessian = torch.func.hessian(predict, argnums=2)(weight, bias, x)
-    return torch.func.jacfwd(predict, argnums=2)(weight, bias, x), hessian, torch.autograd.functional.hessian(lambda y: predict(weight, bias, y).sum(), x)
+    return (
+        torch.func.jacfwd(predict, argnums=2)(weight, bias, x),
+        hessian,
+        torch.autograd.functional.hessian(lambda y: predict(weight, bias, y).sum(), x),
+    )
 
 
 def samples_gradients(device: str) -> object:
@@ -251,7 +257,9 @@ def tangent_kernels(device: str) -> object:
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)).to(device)
     parameters = {name: one.detach() for name, one in model.named_parameters()}
     x = torch.randn(3, 1, 6, 6).to(device)
-    jacobian = torch.func.vmap(torch.func.jacrev(lambda p, one: torch.func.functional_call(model, p, (one[None],))[0]), (None, 0))(parameters, x)
+    jacobian = torch.func.vmap(torch.func.jacrev(lambda p, one: torch.func.functional_call(model, p, (one[None],))[0]), (None, 0))(
+        parameters, x
+    )
     flat = [one.flatten(2) for one in jacobian.values()]
     return sum(torch.einsum("naf,mbf->nmab", one, one) for one in flat)
 
@@ -268,8 +276,11 @@ def own_operator(device: str) -> object:
         return torch.empty_like(x)
 
     scaled.register_autograd(
-        lambda context, grad: (grad * torch.cos(context.saved_tensors[0]) * context.factor, None),
-        setup_context=lambda context, inputs, output: (context.save_for_backward(inputs[0]), setattr(context, "factor", inputs[1]))[0],
+        lambda ctx, grad: (grad * torch.cos(ctx.saved_tensors[0]) * ctx.factor, None),
+        setup_context=lambda ctx, inputs, output: (  # noqa: ARG005
+            ctx.save_for_backward(inputs[0]),
+            setattr(ctx, "factor", inputs[1]),
+        )[0],
     )
     x = torch.randn(7).to(device).requires_grad_()
     out = scaled(x, 2.0)
@@ -315,7 +326,9 @@ def parametrized(device: str) -> object:
 
 
 def channels_last(device: str) -> object:
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2)).to(device, memory_format=torch.channels_last)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AvgPool2d(2)).to(
+        device, memory_format=torch.channels_last
+    )
     x = torch.randn(2, 3, 10, 10).to(device, memory_format=torch.channels_last)
     out = model(x)
     out.sum().backward()
@@ -401,7 +414,11 @@ def distillation(device: str) -> object:
             soft = F.softmax(teacher(x) / 2, -1)
         logits = student(x)
         kl = F.kl_div(F.log_softmax(logits / 2, -1), soft, reduction="batchmean")
-        return kl + F.cross_entropy(logits, labels, label_smoothing=0.1) + F.cosine_embedding_loss(logits, soft, torch.ones(6, device=device))
+        return (
+            kl
+            + F.cross_entropy(logits, labels, label_smoothing=0.1)
+            + F.cosine_embedding_loss(logits, soft, torch.ones(6, device=device))
+        )
 
     return fit(student, loss)
 
@@ -434,7 +451,12 @@ def policy_gradients(device: str) -> object:
 
 
 def variational(device: str) -> object:
-    encode, decode, x, noise = nn.Linear(8, 6).to(device), nn.Linear(3, 8).to(device), torch.rand(5, 8).to(device), torch.randn(5, 3).to(device)
+    encode, decode, x, noise = (
+        nn.Linear(8, 6).to(device),
+        nn.Linear(3, 8).to(device),
+        torch.rand(5, 8).to(device),
+        torch.randn(5, 3).to(device),
+    )
 
     def loss() -> Tensor:
         mean, log = encode(x).chunk(2, 1)
@@ -449,7 +471,11 @@ def variational(device: str) -> object:
 def diffusion(device: str) -> object:
     betas = torch.linspace(1e-4, 0.02, 50, device=device)
     kept = torch.cumprod(1 - betas, 0)
-    model, x, noise = nn.Conv2d(1, 1, 3, padding=1).to(device), torch.randn(4, 1, 6, 6).to(device), torch.randn(4, 1, 6, 6).to(device)
+    model, x, noise = (
+        nn.Conv2d(1, 1, 3, padding=1).to(device),
+        torch.randn(4, 1, 6, 6).to(device),
+        torch.randn(4, 1, 6, 6).to(device),
+    )
     times = torch.randint(0, 50, (4,)).to(device)
 
     def loss() -> Tensor:
@@ -611,7 +637,11 @@ def results_into(device: str) -> object:
     whole = torch.empty(2, 4, 5, device=device)
     torch.stack([a, a * 2], out=whole)
     torch.cat([a, a], out=(joined := torch.empty(0, device=device)))
-    torch.linalg.svd(a, full_matrices=False, out=(u := torch.empty(0, device=device), s := torch.empty(0, device=device), v := torch.empty(0, device=device)))
+    torch.linalg.svd(
+        a,
+        full_matrices=False,
+        out=(u := torch.empty(0, device=device), s := torch.empty(0, device=device), v := torch.empty(0, device=device)),
+    )
     torch.arange(7, out=(counted := torch.empty(0, device=device)))
     torch.cumsum(a, 0, out=a)
     return out, wrong, strided, values, indices, kept, chosen, whole, joined, u @ torch.diag(s) @ v, counted, a
@@ -759,11 +789,39 @@ def graphs(device: str) -> object:
     return losses, model.weight
 
 
+def captured_without_a_kernel(device: str) -> object:
+    """Operations that the CPU computes without PyTorch's kernels, some into given tensors, and one that waits for a value."""
+    x, best = torch.tensor([1.0, 5.0, 2.0], device=device), torch.zeros((), device=device)
+    data = [torch.tensor(row) for row in ([3.0, 4.0, 9.0], [7.0, 0.5, 8.0])]
+    if device == "cpu":
+        return [(one.median(), torch.pow(2, one), one.median() * 2, one.histc(2, 0, 9), True) for one in data]
+    graph, refused = torch.cuda.CUDAGraph(), False
+    with torch.cuda.graph(graph):
+        middle, powers, counts = x.median(), torch.pow(2, x), x.histc(2, 0, 9)
+        torch.mul(x.median(), 2, out=best)
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            x.sum().item()
+    except RuntimeError as error:
+        refused = "capturing" in str(error)
+    found = []
+    for one in data:
+        x.copy_(one)
+        graph.replay()
+        found.append((middle.clone(), powers.clone(), best.clone(), counts.clone(), refused))
+    return found
+
+
 def graphed_callables(device: str) -> object:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()).to(device), torch.randn(3, 5, 4).to(device)
     if device != "cpu":
         model = torch.cuda.make_graphed_callables(model, (torch.randn(5, 4, device=device),))
-    return [(model(one).sum().backward(), model[0].weight.grad.clone())[1] for one in x]
+    found = []
+    for one in x:
+        model.zero_grad()  # gradients lie in the graph's memory, which the next replay overwrites
+        model(one).sum().backward()
+        found.append(model[0].weight.grad.clone())
+    return found
 
 
 def reused_blocks(device: str) -> object:
@@ -834,11 +892,25 @@ def linear_algebra(device: str) -> object:
     x = square.clone().requires_grad_()
     torch.linalg.slogdet(x).logabsdet.backward()
     return (
-        torch.linalg.lstsq(a, b).solution, torch.cholesky_solve(b[:4], root), q @ r, values, vectors.abs(), torch.linalg.inv(square),
-        torch.linalg.solve(square, b[:4]), torch.linalg.pinv(a), torch.linalg.matrix_rank(a), torch.linalg.det(square), x.grad,
-        torch.linalg.matrix_exp(square / 10), torch.linalg.eigvals(square).real.sort().values, torch.linalg.cond(square), torch.linalg.lu(square),
-        torch.linalg.solve_triangular(root, b[:4], upper=False), torch.linalg.norm(a, "nuc"), torch.linalg.svdvals(a),
-    )  # fmt: skip
+        torch.linalg.lstsq(a, b).solution,
+        torch.cholesky_solve(b[:4], root),
+        q @ r,
+        values,
+        vectors.abs(),
+        torch.linalg.inv(square),
+        torch.linalg.solve(square, b[:4]),
+        torch.linalg.pinv(a),
+        torch.linalg.matrix_rank(a),
+        torch.linalg.det(square),
+        x.grad,
+        torch.linalg.matrix_exp(square / 10),
+        torch.linalg.eigvals(square).real.sort().values,
+        torch.linalg.cond(square),
+        torch.linalg.lu(square),
+        torch.linalg.solve_triangular(root, b[:4], upper=False),
+        torch.linalg.norm(a, "nuc"),
+        torch.linalg.svdvals(a),
+    )
 
 
 def principal_components(device: str) -> object:
@@ -864,7 +936,9 @@ def graph_network(device: str) -> object:
     def loss() -> Tensor:
         degree = torch.zeros(6, device=device).scatter_add_(0, edges[1], torch.ones(15, device=device)).clamp(min=1)
         gathered = torch.zeros(6, 3, device=device).index_add(0, edges[1], weight(x)[edges[0]])
-        best = torch.full((6, 3), -9.0, device=device).scatter_reduce(0, edges[1].unsqueeze(1).expand(-1, 3), weight(x)[edges[0]], "amax")
+        best = torch.full((6, 3), -9.0, device=device).scatter_reduce(
+            0, edges[1].unsqueeze(1).expand(-1, 3), weight(x)[edges[0]], "amax"
+        )
         return (gathered / degree.unsqueeze(1)).pow(2).sum() + best.sum()
 
     return fit(weight, loss)
@@ -953,7 +1027,10 @@ def contrastive(device: str) -> object:
 
 def physics(device: str) -> object:
     """Second derivatives by x in the loss."""
-    model, x = nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)).to(device), torch.linspace(0, 1, 10).unsqueeze(1).to(device).requires_grad_()
+    model, x = (
+        nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)).to(device),
+        torch.linspace(0, 1, 10).unsqueeze(1).to(device).requires_grad_(),
+    )
 
     def loss() -> Tensor:
         u = model(x)
@@ -969,7 +1046,9 @@ def meta_learning(device: str) -> object:
 
     def loss() -> Tensor:
         fast = dict(model.named_parameters())
-        grads = torch.autograd.grad(F.mse_loss(torch.func.functional_call(model, fast, (x[0],)), y[0]), fast.values(), create_graph=True)
+        grads = torch.autograd.grad(
+            F.mse_loss(torch.func.functional_call(model, fast, (x[0],)), y[0]), fast.values(), create_graph=True
+        )
         fast = {name: one - 0.1 * grad for (name, one), grad in zip(fast.items(), grads, strict=True)}
         return F.mse_loss(torch.func.functional_call(model, fast, (x[1],)), y[1])
 
@@ -998,11 +1077,19 @@ def low_rank(device: str) -> object:
 def images(device: str) -> object:
     x = torch.rand(2, 3, 9, 9).to(device).requires_grad_()
     parts = [
-        F.interpolate(x, scale_factor=2, mode="bicubic", align_corners=False), F.interpolate(x, (5, 4), mode="area"),
-        F.interpolate(x, (5, 4), mode="bilinear", antialias=True), F.pad(x, (1, 2, 3, 0), mode="reflect"), F.unfold(x, 3, stride=2),
-        F.fold(F.unfold(x, 3, stride=3), (9, 9), 3, stride=3), F.pixel_shuffle(x.repeat(1, 4, 1, 1)[:, :4], 2), x.flip(3).roll((1, 2), (2, 3)),
-        F.max_pool2d(x, 3, return_indices=True)[0], F.adaptive_max_pool2d(x, 2), F.lp_pool2d(x, 2, 3), F.local_response_norm(x, 2),
-    ]  # fmt: skip
+        F.interpolate(x, scale_factor=2, mode="bicubic", align_corners=False),
+        F.interpolate(x, (5, 4), mode="area"),
+        F.interpolate(x, (5, 4), mode="bilinear", antialias=True),
+        F.pad(x, (1, 2, 3, 0), mode="reflect"),
+        F.unfold(x, 3, stride=2),
+        F.fold(F.unfold(x, 3, stride=3), (9, 9), 3, stride=3),
+        F.pixel_shuffle(x.repeat(1, 4, 1, 1)[:, :4], 2),
+        x.flip(3).roll((1, 2), (2, 3)),
+        F.max_pool2d(x, 3, return_indices=True)[0],
+        F.adaptive_max_pool2d(x, 2),
+        F.lp_pool2d(x, 2, 3),
+        F.local_response_norm(x, 2),
+    ]
     sum(one.pow(2).sum() for one in parts).backward()
     pooled, where = F.max_pool2d(x, 3, return_indices=True)
     return parts, x.grad, F.max_unpool2d(pooled, where, 3)
@@ -1011,11 +1098,29 @@ def images(device: str) -> object:
 def statistics(device: str) -> object:
     x = torch.randn(6, 7).to(device)
     return (
-        x.median(1), x.mode(1).values, torch.quantile(x, 0.3, dim=0), x.kthvalue(2, 1), torch.histc(x, 5), x.std(0), torch.var_mean(x, 1),
-        torch.bucketize(x, torch.linspace(-1, 1, 4, device=device)), torch.searchsorted(x.sort(1).values, x), x.logcumsumexp(1), x.aminmax(),
-        x.nanmean(), x.cummax(1), torch.unique(x.round(), return_counts=True), x.msort(), torch.diff(x), torch.trapezoid(x), x.argsort(1),
-        torch.histogramdd(x.cpu(), 3).hist.to(device), x.count_nonzero(0), torch.unique_consecutive(x.sign().flatten()), x.renorm(2, 0, 1),
-    )  # fmt: skip
+        x.median(1),
+        x.mode(1).values,
+        torch.quantile(x, 0.3, dim=0),
+        x.kthvalue(2, 1),
+        torch.histc(x, 5),
+        x.std(0),
+        torch.var_mean(x, 1),
+        torch.bucketize(x, torch.linspace(-1, 1, 4, device=device)),
+        torch.searchsorted(x.sort(1).values, x),
+        x.logcumsumexp(1),
+        x.aminmax(),
+        x.nanmean(),
+        x.cummax(1),
+        torch.unique(x.round(), return_counts=True),
+        x.msort(),
+        torch.diff(x),
+        torch.trapezoid(x),
+        x.argsort(1),
+        torch.histogramdd(x.cpu(), 3).hist.to(device),
+        x.count_nonzero(0),
+        torch.unique_consecutive(x.sign().flatten()),
+        x.renorm(2, 0, 1),
+    )
 
 
 def sparse_matrices(device: str) -> object:
@@ -1035,7 +1140,7 @@ def nested(device: str) -> object:
     parts = [torch.randn(2, 4).to(device), torch.randn(3, 4).to(device)]
     x = torch.nested.nested_tensor(parts, layout=torch.jagged, device=device)
     layer = nn.Linear(4, 4).to(device)
-    return [one for one in layer(x).relu().unbind()], torch.nested.to_padded_tensor(x, 0.0)
+    return list(layer(x).relu().unbind()), torch.nested.to_padded_tensor(x, 0.0)
 
 
 def to_numpy_and_back(device: str) -> object:
@@ -1044,12 +1149,22 @@ def to_numpy_and_back(device: str) -> object:
     x = torch.arange(6.0).to(device)
     array = numpy.asarray(x.cpu()) * 2
     y = torch.from_numpy(array).to(device)
-    return y, torch.tensor(array.tolist(), device=device), torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(y)) + 1, x.tolist()
+    return (
+        y,
+        torch.tensor(array.tolist(), device=device),
+        torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(y)) + 1,
+        x.tolist(),
+    )
 
 
 def printed(device: str) -> object:
     x = torch.tensor([[1.5, -2.0], [math.nan, 1e-8]], device=device)
-    return repr(x).replace(", device='cuda:0'", ""), f"{x[0, 0]:.2f}", str(torch.arange(2000, device=device).float().sum().int().item()), bool(x[0, 0] > 1)
+    return (
+        repr(x).replace(", device='cuda:0'", ""),
+        f"{x[0, 0]:.2f}",
+        str(torch.arange(2000, device=device).float().sum().int().item()),
+        bool(x[0, 0] > 1),
+    )
 
 
 def assertions(device: str) -> object:
@@ -1111,10 +1226,16 @@ def drawn(device: str) -> object:
     shuffled = torch.randperm(100, device=device)
     normal = torch.empty(10000, device=device).normal_(2, 0.5)
     return (
-        0.48 < x.mean().item() < 0.52, chosen.min().item(), 0.7 < (chosen == 2).float().mean().item() < 0.8, soft.sum(1),
-        0.72 < (masked > 0).float().mean().item() < 0.78, shuffled.sort().values, 1.95 < normal.mean().item() < 2.05,
-        torch.bernoulli(torch.tensor([0.0, 1.0], device=device)), nn.init.orthogonal_(torch.empty(3, 3, device=device)).det().abs(),
-    )  # fmt: skip
+        0.48 < x.mean().item() < 0.52,
+        chosen.min().item(),
+        0.7 < (chosen == 2).float().mean().item() < 0.8,
+        soft.sum(1),
+        0.72 < (masked > 0).float().mean().item() < 0.78,
+        shuffled.sort().values,
+        1.95 < normal.mean().item() < 2.05,
+        torch.bernoulli(torch.tensor([0.0, 1.0], device=device)),
+        nn.init.orthogonal_(torch.empty(3, 3, device=device)).det().abs(),
+    )
 
 
 def numbers(values: object) -> Iterator[object]:

@@ -14,7 +14,7 @@ from .._core.made import Made, make
 from .._typing import Any
 from ..machine.simulate import simulate
 from .answer import Rehearsal
-from .cards import Card, alike, parse
+from .cards import Card, alike, group_of, parse
 
 
 class RehearsedBlock(metaclass=Made):
@@ -38,6 +38,11 @@ class RehearsedBlock(metaclass=Made):
 
         if not torch.cuda.is_available():
             raise errors.FailedPreconditionError("PyTorch sees no simulated GPU: install the PyTorch that is built for CUDA")
+        if group_of(torch.cuda.get_device_capability()) != group_of(self._cards[0].capability):
+            started = torch.cuda.get_device_name()
+            raise errors.FailedPreconditionError(
+                f"PyTorch has started on {started}, and chooses other kernels on {self._cards[0].name}: restart the process for it"
+            )
         self._recording = Recording({"steps": None, "stacks": True})
         self._recording.watch()
         return self

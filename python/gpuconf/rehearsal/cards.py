@@ -96,6 +96,10 @@ def alike(cards: list[Card]) -> list[list[Card]]:
     """
     groups: dict[tuple[int, int], list[Card]] = {}
     for card in cards:
-        key = (8, 6) if card.capability in ((8, 6), (8, 7), (8, 9)) else card.capability
-        groups.setdefault(key, []).append(card)
+        groups.setdefault(group_of(card.capability), []).append(card)
     return list(groups.values())
+
+
+def group_of(capability: tuple[int, int]) -> tuple[int, int]:
+    """Return the first compute capability for which PyTorch does the same."""
+    return (8, 6) if capability in ((8, 6), (8, 7), (8, 9)) else capability

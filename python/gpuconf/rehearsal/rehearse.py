@@ -13,7 +13,7 @@ from .._core.made import make
 from .._typing import Any
 from ..machine.simulate import simulate_buffers
 from ..memory import load_trace
-from ..planning import sites
+from ..planning import report, sites
 from ..planning.plan import find
 from ..sharing._environment import of_simulation, python_path
 from ..sharing._simulated_cards import of_program
@@ -39,6 +39,7 @@ class Asked:
     cpu_values: bool = False
     values: str = "none"
     record: str | None = None
+    html: str | None = None
     progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -74,6 +75,9 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
         if asked.record is not None:
             _keep_recording(runs[0][1], asked.record)
+        if asked.html is not None and runs[0][1]["processes"]:
+            asked.progress("writing the report")
+            _write_page(runs[0][1], asked.html)
         return make(Rehearsal, answer)
     finally:
         _clean(folder, keep)
@@ -288,6 +292,13 @@ def _keep_recording(found: Mapping[str, Any], path: str) -> None:
     os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(snapshots, files, strict=True):
         shutil.copyfile(file, os.path.join(path, f"rank{rank}.pickle" if rank is not None else f"{pid}.pickle"))
+
+
+def _write_page(found: Mapping[str, Any], path: str) -> None:
+    """Write the report of the process that needs most."""
+    most = max(found["processes"], key=lambda one: one["allocated"])
+    trace = load_trace(found["run"].processes[most["pid"]].snapshot)
+    report.write(trace, find(trace, None, None, None), path)
 
 
 def _has_output(folder: str) -> bool:

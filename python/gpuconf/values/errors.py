@@ -17,7 +17,7 @@ _NO_KERNEL = re.compile(r"not implemented for|not support(ed)?.*(Half|BFloat16|h
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
-class ReadInside(Exception):
+class ReadInsideError(Exception):
     """One of PyTorch's kernels for CUDA reads a value on the host that its own launches should have written."""
 
 

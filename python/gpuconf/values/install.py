@@ -64,7 +64,7 @@ _PLAIN = {
 # before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
 _AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
-# An argument that a result may lie in and that is not written to, such as self of "view(Tensor(a) self, SymInt[] size) -> Tensor(a)"
+# An argument that a result may lie in and that is not written to, as self in "view(Tensor(a) self, SymInt[] size) -> Tensor(a)"
 _VIEWED = re.compile(r"\([a-z](?: -> [^)!]*)?\)(?:\[\]|\?)? \w+[,)=]")
 _SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
 

@@ -163,11 +163,11 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 return args[0]
             try:
                 results = original(keys, *args, **named)
-            except (RuntimeError, errors.ReadInside) as error:
+            except (RuntimeError, errors.ReadInsideError) as error:
                 if isinstance(error, RuntimeError) and not errors.is_library(error):
                     raise
                 seed = None if source is None else source.seed
-                waits = isinstance(error, errors.ReadInside)
+                waits = isinstance(error, errors.ReadInsideError)
                 results = by_cpu(operator, args, named, seed, waits=waits)
                 if source is not None and operator.advances:
                     source.done()
@@ -223,9 +223,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     """Let the CPU compute an operator, and move its results to the simulated GPU."""
     captured = graphs.capturing()
     if captured and waits:
-        raise RuntimeError(
-            f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for values, and a capture has none"
-        )
+        raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
     again = cpu_named
     outs = [named[name] for name in operator.out_names]
@@ -262,12 +260,12 @@ def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
 
 
 def reading(operator: Operator) -> Kernel:
-    """Make the kernel that reads one value. Within an operation it is one that no kernel has written: the CPU has to compute all of it."""
+    """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
     outside = alone(operator, waits=True)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside:
-            raise errors.ReadInside
+            raise errors.ReadInsideError
         return outside(keys, *args, **named)
 
     return kernel
