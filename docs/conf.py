@@ -39,7 +39,7 @@ html_show_sourcelink = False
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, found: Any, _options: Any, signature: str | None, returned: str | None
 ) -> Any:
-    """Leave out the signature of a class that only gpuconf makes, whose constructor raises TypeError, and what takes wrong names."""
+    """Leave out the signature of a class that only gpuconf makes, and the parameter that takes wrong names."""
     if type(found).__name__ == "Made":
         return "", returned
     return signature and signature.replace(", **unknown: object", ""), returned
