@@ -59,7 +59,7 @@ def test_a_program_that_fails_at_its_limit_is_told_of_it(program: Path, tmp_path
     words = ("--simulate", "T4", "--memory", "300MiB", "--", "sh", "-c", f"{program}; exit 1")
     done = run(tmp_path, *words)
     assert done.returncode == 1
-    assert done.stderr == "gpuconf run: the program was refused memory once, at its limit of 300.00MiB. --memory sets it\n"
+    assert done.stderr == "gpuconf run: the program ran out of memory, at its limit of 300.00MiB. --memory sets it\n"
 
 
 def test_the_machine_may_come_from_the_environment(program: Path, tmp_path: Path) -> None:

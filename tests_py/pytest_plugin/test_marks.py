@@ -131,7 +131,7 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
     [
         (
             "--gpuconf=maybe",
-            "--gpuconf must be one of auto, sim, required, off, but got 'maybe'; --gpuconf-simulate=2xT4 simulates GPUs",
+            "--gpuconf must be one of auto, simulate, required, off, but got 'maybe'; --gpuconf-simulate=2xT4 simulates GPUs",
         ),
         ("--gpuconf-simulate=Voodoo2", '--gpuconf-simulate: cannot simulate "Voodoo2": unknown GPU model'),
         (
@@ -143,7 +143,7 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
         ("--gpuconf-memory=1.5", "--gpuconf-memory '1.5' must be more than 0 and at most all of a GPU's memory"),
         ("--gpuconf-memory=200%", "--gpuconf-memory '200%' must be more than 0"),
         ("--gpuconf-memory=nan", "--gpuconf-memory 'nan' must be a size"),
-        ("-o gpuconf=perhaps", "--gpuconf must be one of auto, sim, required, off, but got 'perhaps'"),
+        ("-o gpuconf=perhaps", "--gpuconf must be one of auto, simulate, required, off, but got 'perhaps'"),
         ("-o gpuconf_report=perhaps", "gpuconf_report: invalid truth value 'perhaps'"),
         ("-o gpuconf_fail_on_cuda_at_collection=2", "gpuconf_fail_on_cuda_at_collection: invalid truth value '2'"),
     ],
