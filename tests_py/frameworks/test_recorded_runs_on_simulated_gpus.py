@@ -83,9 +83,8 @@ def said(message: str, before: str, after: str) -> float:
 
 @pytest.mark.parametrize(("name", "share"), [("1024_inference", 0.9), ("1024_inference", 0.97), ("1024_training", 0.8)])
 def test_memory_is_out_at_the_same_allocation(name: str, share: float) -> None:
-    """In training it is late in the forward pass: the formulas of the recorded backward pass are not known, and before, the
-    allocation depends on what earlier steps leave unused of their segments.
-    """
+    # In training, late in the forward pass: the formulas of the recorded backward pass are not known, and earlier the allocation
+    # depends on what the steps before leave unused of their segments.
     (path,) = (path for path in RUNS if name in path.name)
     recorded = Recorded(path)
     expected, needed, size = recorded.large_at(share)
