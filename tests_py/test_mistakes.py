@@ -10,7 +10,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf.cli.main import main
-from script import environment
+from script import environment, run
 
 # A call, on a simulated T4: what its error says.
 CALLS = {
@@ -189,19 +189,30 @@ def test_option(option: str, tmp_path: Path) -> None:
     assert OPTIONS[option] in in_pytest(tmp_path, "def test(): pass\n", option)
 
 
-def test_magic(monkeypatch: pytest.MonkeyPatch) -> None:
-    interactive = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
-    from IPython.core.error import UsageError
+MAGIC = """
+import sys
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+shell.run_line_magic("load_ext", "gpuconf")
+for line in sys.stdin.read().splitlines():
+    try:
+        shell.run_line_magic("gpu", line)
+    except UsageError as error:
+        print(error)
+"""
 
-    monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
-    shell = interactive.InteractiveShell()
-    shell.run_line_magic("load_ext", "gpuconf")
-    for line, text in {
+
+def test_magic() -> None:
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    complaints = {
         "limt 6GiB": "unknown command 'limt'. Did you mean limit?",
         "limit 6gigs": "did you mean '6GiB'?",
         "limit 1GiB 2GiB": "limit '1GiB 2GiB' is not a size: write bytes, '500MB', '6GiB' or '50%'",
         "simulate 2": "did you mean 2xT4?",
-    }.items():
-        with pytest.raises(UsageError) as raised:
-            shell.run_line_magic("gpu", line)
-        assert text in str(raised.value)
+    }
+    done = run(MAGIC, env={"GPUCONF_SIMULATE": "T4"}, stdin="\n".join(complaints))
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(complaints), done.stderr
+    assert [text for line, text in zip(lines, complaints.values(), strict=True) if text not in line] == []

@@ -84,9 +84,9 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
         found.setdefault(name, origin.value)
     _check_switch(found.get(_GROWTH, ""))
     if found.get("GPUCONF_SIMULATE_VALUES"):
-        from . import simulated_torch
+        from . import simulated_values
 
-        simulated_torch.requested()
+        simulated_values.requested()
     limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
     if limit.value:
         found[_LIMIT] = limit.value

@@ -15,6 +15,7 @@ import sys
 from .. import errors
 from .._typing import Any
 from . import import_hook, runtime
+from .simulated_values import check, requested
 
 _CUDA = re.compile(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
@@ -22,10 +23,8 @@ _CUDA = re.compile(
 IMPORTED = re.compile(
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
-VARIABLE = "GPUCONF_SIMULATE_VALUES"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
-CHOICES = ("cpu", "none")
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
@@ -97,23 +96,8 @@ def _too_late(caller: str) -> str:
     return f"{where}, so it uses the real driver or none. Simulate GPUs before the first import of torch"
 
 
-def requested() -> str:
-    """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
-    return check(os.environ.get(VARIABLE) or "cpu", VARIABLE)
-
-
 def _refuse() -> None:
     requested()
-
-
-def check(values: str, name: str) -> str:
-    """Return a choice of values. Raises InvalidArgumentError for another text."""
-    if values not in CHOICES:
-        raise errors.InvalidArgumentError(
-            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or "none", with '
-            "which PyTorch only allocates"
-        )
-    return values
 
 
 def refuse_another_machine(spec: str) -> None:
