@@ -14,7 +14,7 @@ import sys
 
 from .. import errors
 from .._typing import Any
-from . import import_hook, runtime
+from . import import_hook, runtime, simulated_others
 
 _CUDA = re.compile(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
@@ -44,6 +44,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     already, or has started with another choice.
     """
     global _values, _strict
+    simulated_others.watch()
     wanted = check(values, "values") if values is not None else ""
     if _started_on:
         if wanted and wanted != _values:
