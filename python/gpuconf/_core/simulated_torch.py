@@ -14,7 +14,7 @@ import sys
 
 from .. import errors
 from .._typing import Any
-from . import import_hook, runtime
+from . import import_hook, runtime, simulated_others
 from .simulated_values import check, requested
 
 _CUDA = re.compile(
@@ -43,6 +43,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     already, or has started with another choice.
     """
     global _values, _strict
+    simulated_others.watch()
     wanted = check(values, "values") if values is not None else ""
     if _started_on:
         if wanted and wanted != _values:
