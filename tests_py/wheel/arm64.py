@@ -43,7 +43,9 @@ RUN = """
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
-        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_logger.py test_tensorflow_root.py
+        test_clusters_of_tensorflow.py
+        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
+        test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
         test_verify.py """
 LEFT_OUT = {
@@ -78,7 +80,7 @@ LEFT_OUT = {
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
         test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
-        test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
+        test_name_scopes.py test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
     """,
 }
 DESELECTED = {
