@@ -231,6 +231,10 @@ profile: $(VENV)/dev ## measure the allocator, and write the profile that the co
 	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/bfc
 	go tool pprof -proto -output pybind/_gpuconf/default.pgo build/profile/cpu
 
+.PHONY: accuracy
+accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
+	$(BIN)/python benchmarks/accuracy/run.py $(ACCURACY_ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables of docs/fleet.md (20 minutes on an idle machine)
 	$(BIN)/python benchmarks/fleet.py $(BENCH_ARGS)

@@ -1,6 +1,6 @@
 """Rehearses the programs of runs.json, compares the peaks with the recorded ones, and writes docs/accuracy.md.
 
-    TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again NAME]
+    TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again NAME...|--page]
 
 Each PYTHON has gpuconf, that version of PyTorch, transformers, timm, accelerate, triton and liger-kernel. FOLDER is a clone of
 https://github.com/linkedin/Liger-Kernel with its history. What is measured is kept in build/accuracy, and not measured again.
@@ -38,14 +38,16 @@ def main() -> None:
     asked = json.loads((HERE / "runs.json").read_text())
     KEPT.mkdir(parents=True, exist_ok=True)
     again = sys.argv[2:] if sys.argv[1:2] == ["--again"] else []
+    only_page = sys.argv[1:] == ["--page"]  # of what was measured
     for tool in TOOLS:
         for run in asked["runs"]:
             kept = KEPT / f"{run['name'].replace(' ', '_')}.{tool}.json"
-            if run["name"] in again or not kept.exists():
+            if run["name"] in again or (not kept.exists() and not only_page):
                 print(run["name"], tool, flush=True)
                 kept.write_text(json.dumps(measured(run, tool)))
-            run[tool] = json.loads(kept.read_text())
-    found = [{**run, **recorded(run)} for run in asked["runs"]]
+            if kept.exists():
+                run[tool] = json.loads(kept.read_text())
+    found = [{**run, **recorded(run)} for run in asked["runs"] if "rehearsed" in run]
     machine = f"{cpu()}, {os.cpu_count()} cores, {platform.system()}"
     (ROOT / "docs" / "accuracy.md").write_text(page.text(asked["rule"], found, machine), encoding="utf-8")
 
@@ -93,7 +95,9 @@ def program(run: dict[str, Any], folder: Path) -> list[str]:
 def check_out(repository: Path, commit: str, folder: Path) -> None:
     """Write the Python files of a commit into a folder. Scripts use some of its tests."""
     git = ["git", "-C", str(repository)]
-    listed = subprocess.run([*git, "ls-tree", "-r", "--name-only", commit, "src", "benchmark", "test"], capture_output=True, check=True)
+    listed = subprocess.run(
+        [*git, "ls-tree", "-r", "--name-only", commit, "src", "benchmark", "test"], capture_output=True, check=True
+    )
     for name in listed.stdout.decode().splitlines():
         if name.endswith(".py"):
             path = folder / name
@@ -126,7 +130,7 @@ def rehearsed(python: str, words: list[str], card: str, folder: str) -> dict[str
     most = max(answer["processes"], key=lambda one: one["allocated"])
     own = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("MEMORY ")]
     found |= {"allocated": most["allocated"] / MIB, "reserved": most["reserved"] / MIB}
-    found |= {"least": most["least"]["default"] / MIB, "peak_of_all": most["allocated"] / MIB}
+    found |= {"least": most["least"]["default"] / MIB, "workspaces": most["largest"] / MIB if most["convolutions"] else 0.0}
     return found | ({"allocated": float(own[0])} if own else {})
 
 

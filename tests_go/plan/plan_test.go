@@ -3,6 +3,9 @@ package plan_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -360,4 +363,17 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(len(events)), "events")
 		})
 	}
+}
+
+// Python has the policies' names, too, because it checks them before the core is loaded.
+func TestPythonHasTheSamePolicies(t *testing.T) {
+	source, err := os.ReadFile("../../python/gpuconf/planning/plan.py")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?m)^POLICIES = \((.*)\)$`).FindSubmatch(source)
+	require.NotNil(t, list)
+	var names []plan.Policy
+	for _, name := range strings.Split(string(list[1]), ", ") {
+		names = append(names, plan.Policy(strings.Trim(name, `"`)))
+	}
+	require.Equal(t, plan.Policies(), names)
 }
