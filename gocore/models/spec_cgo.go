@@ -300,7 +300,8 @@ func (b Batch) Name() string { return b.Card.text() }
 // MaxFleet, and so is the sum of all N.
 func ParseFleet(text string) (fleet []Batch, err error) {
 	fail := func(format string, args ...any) ([]Batch, error) {
-		return nil, status.Errorf(status.InvalidArgument, "invalid list of GPUs %q: %s", text, fmt.Sprintf(format, args...))
+		return nil, status.Errorf(status.InvalidArgument, "invalid list of GPUs %q: %s", text,
+			fmt.Sprintf(format, args...))
 	}
 	if strings.TrimSpace(text) == "" {
 		return fail("it is empty; an example is 64xA100-80GB,128xH100-80GB")
