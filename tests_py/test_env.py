@@ -73,7 +73,7 @@ def test_formats() -> None:
     [
         ("much", "gpuconf env: --memory 'much' is not a size"),
         ("25%", "--memory '25%' is a percentage, which needs a GPU"),
-        ("1000", "--memory must be at least 1 MiB, but got 1000"),
+        ("1000", "--memory must be at least 1 MiB, but got '1000'; did you mean '1000MiB'?"),
     ],
 )
 def test_invalid_sizes(memory: str, message: str) -> None:

@@ -118,7 +118,8 @@ def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
     ("text", "complaint"),
     [
         ("simulate = ", "is not valid TOML: "),
-        ('memory = "6GiB"', "unknown setting 'memory'; the settings are simulate, limit, growth, ledger"),
+        ('memory = "6GiB"', "unknown setting 'memory'. Did you mean limit?"),
+        ("color = 1", "unknown setting 'color'; the settings are simulate, limit, growth, ledger"),
         ('limit = "much"', "limit in {path} 'much' is not a size"),
         ("limit = 0", "must be at least 1 MiB"),
         ("limit = true", "must be at least 1 MiB"),
