@@ -112,9 +112,9 @@ to 64 MiB with 16 GB live, after RMM's random benchmark.
 ## PyTorch on simulated GPUs
 
 Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
-that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. A step over the
-replacement libraries alone may take longer than one with `values="none"`: it does work that the latter leaves out. Which work
-that is was not measured.
+that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what PyTorch itself
+needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`, large tensors are not
+filled and copied either.
 
 {simulated}
 

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, simulated_torch, simulation_notice, texts
+from .._core import runtime, simulated_torch, simulated_values, simulation_notice, texts
 from .._core.made import Made, make
 from .._core.native import core, loaded, refuse_in_child
 from ..memory import _buffer
@@ -165,7 +165,7 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     if spec is not None:
         simulated_torch.choose(values, strict, caller=caller)
     elif values is not None:
-        simulated_torch.check(values, "values")
+        simulated_values.check(values, "values")
     return _simulated(spec, caller)
 
 
@@ -177,6 +177,8 @@ def simulate_buffers(spec: str | None) -> Simulation:
 
 def _check(spec: str | None) -> None:
     refuse_in_child()
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        raise errors.InvalidTypeError(f"spec must be a string with a model, such as '{max(spec, 1)}xT4', but got int: {spec}")
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
 

@@ -67,9 +67,13 @@ class Commands:
         ``%%gpumem`` in the first line of a cell shows what that cell used.
         """
         name, _, rest = line.strip().partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get("help" if name in ("-h", "--help") else name)
         if command is None:
-            _refuse(f"unknown command {name!r}: use {', '.join(filter(None, self._commands))}")
+            import difflib
+
+            close = difflib.get_close_matches(name, filter(None, self._commands), 1)
+            guess = f". Did you mean {close[0]}?" if close else f": use {', '.join(filter(None, self._commands))}"
+            _refuse(f"unknown command {name!r}{guess}")
         try:
             command(rest.strip())
         except errors.GpuconfError as error:

@@ -9,7 +9,7 @@ import tempfile
 from types import TracebackType
 
 from .. import errors
-from .._core import simulated_torch, texts
+from .._core import simulated_torch, simulated_values, texts
 from .._core.made import Made, make
 from .._typing import Any
 from ..machine.simulate import simulate
@@ -85,6 +85,6 @@ def rehearse(gpu: str) -> RehearsedBlock:
         raise errors.InvalidArgumentError(
             f"PyTorch chooses other kernels on some of {gpu}: rehearse each in a process of its own, with gpuconf.plan(command=...)"
         )
-    if not simulated_torch.runs() or os.environ.get(simulated_torch.VARIABLE):
+    if not simulated_torch.runs() or os.environ.get(simulated_values.VARIABLE):
         simulate(cards[0].simulated(cards[0].count), values="none")
     return make(RehearsedBlock, cards)
