@@ -19,7 +19,7 @@ _move = torch.nn.Module.to
 
 
 class Tracker(MemTracker):
-    """A tracker that begins anew with each step, which PyTorch's requests."""
+    """A tracker that begins anew with each step, as PyTorch's requires."""
 
     def _pre_fw_hook(self, module: torch.nn.Module, inputs: Any) -> None:
         try:

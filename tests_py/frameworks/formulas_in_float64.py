@@ -117,6 +117,39 @@ def attention_with_dropout() -> None:
             near(one.grad, other.grad, dtype)
 
 
+def attention_of_sequences() -> None:
+    """Sequences of several lengths one after the other, by the operators and as nested tensors."""
+    aten, ends = torch.ops.aten, [0, 2, 7, 8]
+    lengths = torch.tensor(ends, dtype=torch.int32, device="cuda")
+
+    def parted(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+        rows = [[one[begin:end].transpose(0, 1).unsqueeze(0) for one in (q, k, v)] for begin, end in itertools.pairwise(ends)]
+        return torch.cat([_attend(*three, causal=causal).squeeze(0).transpose(0, 1) for three in rows])
+
+    tensors = [torch.randn(8, 2, 8) for _ in range(3)]
+    for causal in (False, True):
+        out, sums, *_ = flash = aten._flash_attention_forward(
+            *(one.half().cuda() for one in tensors), lengths, lengths, 5, 5, 0.0, causal, False
+        )
+        there = [one.half().double().requires_grad_() for one in tensors]
+        expected, grad = parted(*there, causal), torch.randn(8, 2, 8).half()
+        near(out, expected, torch.float16)
+        expected.backward(grad.double())
+        here = [one.half().cuda() for one in tensors]
+        found = aten._flash_attention_backward(
+            grad.cuda(), *here, out, sums, lengths, lengths, 5, 5, 0.0, causal, flash[2], flash[3]
+        )
+        for one, other in zip(found, there, strict=True):
+            near(one, other.grad, torch.float16)
+
+    def nested(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        three = [torch.nested.nested_tensor_from_jagged(one, lengths.long()).transpose(1, 2) for one in (q, k, v)]
+        return F.scaled_dot_product_attention(*three).transpose(1, 2).values()
+
+    compare(nested, parted, tensors)
+    compare(nested, parted, tensors, torch.float16)
+
+
 def _convolve(x: Tensor, weight: Tensor, stride: int, padding: int, dilation: int, groups: int) -> Tensor:
     """A convolution as a product of unfolded patches."""
     n, _, high, wide = x.shape
@@ -391,7 +424,8 @@ def products() -> None:
 
 
 ALL = (
-    flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, convolutions, transposed_convolutions,
+    flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences, convolutions,
+    transposed_convolutions,
     depthwise_convolutions, normalizations, normalization_of_several_processes, cells, recurrent_networks, bags, dropouts, samplers,
     losses_of_sequences, products,
 )  # fmt: skip

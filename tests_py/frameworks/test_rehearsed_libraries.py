@@ -30,7 +30,7 @@ def needs(*names: str) -> pytest.MarkDecorator:
 
 @contextlib.contextmanager
 def network() -> Iterator[tuple[str, list[str]]]:
-    """A server whose address stands for every other one. Yields it, and what it was asked for."""
+    """A server whose address stands for every other one. Yields it, and the requests that it got."""
     asked: list[str] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

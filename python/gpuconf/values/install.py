@@ -80,6 +80,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     graphs.install()
     # TorchScript would compile kernels of its own, which have no value.
     torch._C._jit_override_can_fuse_on_gpu(False)
+    # That of nn.TransformerEncoder has kernels for nested tensors, whose sizes are values.
+    torch.backends.mha.set_fastpath_enabled(False)
     compiled.install()
     if values == "none":
         global _only_small

@@ -155,12 +155,14 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
         try:
             if queues.left.value:
                 queues.wait(args, named)
-            source = draw(args, named) if is_random else None
-            if fills and graphs.capturing():
+            captured = graphs.capturing()
+            source = draw(args, named) if is_random and not captured else None
+            if fills and captured:
                 # As a node of the graph it would run before the replay computes what reads the tensor.
                 targets = arguments_on_cpu(args)
                 graphs.record(lambda seed: replay(operator, None, targets, named, seed))
                 return args[0]
+            graphs.draws(captured and is_random)
             try:
                 results = original(keys, *args, **named)
             except (RuntimeError, errors.ReadInsideError) as error:
@@ -178,7 +180,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 small.leave(operator, results, args)
                 return results
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
-            if graphs.capturing():
+            if captured:
                 targets = arguments_on_cpu(results)
                 graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
@@ -205,7 +207,9 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
         try:
             if queues.left.value:
                 queues.wait(args, named)
-            source = draw(args, named) if operator.random else None
+            captured = graphs.capturing()
+            source = draw(args, named) if operator.random and not captured else None
+            graphs.draws(captured and operator.random)
             if moves.only_small and any(map(small.has_no_value, args)):
                 seen.sized_by_values[operator.name] += 1
             results = by_cpu(operator, args, named, None if source is None else source.seed, waits=waits)
@@ -264,7 +268,7 @@ def reading(operator: Operator) -> Kernel:
     outside = alone(operator, waits=True)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
-        if state.inside:
+        if state.inside and not moves.only_small:
             raise errors.ReadInsideError
         return outside(keys, *args, **named)
 
@@ -282,6 +286,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
         if only_small and to.is_cuda and small.is_large(to):
             return to
         if state.inside:
+            if source.is_cuda and to.is_cpu and source.numel() and not only_small:
+                raise errors.ReadInsideError
             return original(keys, to, source, non_blocking)
         state.inside = True
         state.mark.value += 1
