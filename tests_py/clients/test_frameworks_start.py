@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the frameworks start under ``gpuconf run --simulate`` when the program does not know gpuconf.
 
-PyTorch runs on gpuconf's own runtime. NVIDIA's, which the others contain or load, asks the driver for tables without a name and does
-not start. So they have no GPU, say why, and the program goes on.
+PyTorch runs on gpuconf's own runtime. NVIDIA's, which the others contain or load, asks the driver for tables without a name and
+does not start. So they have no GPU, say why, and the program goes on.
 """
 
 from __future__ import annotations
