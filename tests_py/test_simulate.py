@@ -136,7 +136,7 @@ def test_a_bad_spec_is_refused_and_changes_nothing(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", [5, b"T4", ["T4"], True, 1.5], ids=repr)
 def test_a_spec_of_another_type_is_refused(spec: Any) -> None:
-    with pytest.raises(TypeError, match="spec must be a string, but got"):
+    with pytest.raises(TypeError, match=r"spec must be a string( with a model, such as '\dxT4')?, but got"):
         gpuconf.simulate(spec)
 
 
@@ -432,6 +432,9 @@ def test_values_are_cpu_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCONF_SIMULATE_VALUES", "all")
     with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
         gpuconf.simulate("T4")
+    with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
+        gpuconf.visible_devices()  # as for each other malformed variable
+    monkeypatch.delenv("GPUCONF_SIMULATE_VALUES")
     assert gpuconf.simulated() == ""
 
 

@@ -71,20 +71,72 @@ def test_without_gpus_the_cpus_count() -> None:
     assert names(tf.distribute.MirroredStrategy()) == ["CPU:0", "CPU:1"]
 
 
+# The values are those of TensorFlow 2.21 with two logical CPUs.
+def test_each_replica_runs_on_its_device(two_gpus: None) -> None:
+    strategy = tf.distribute.MirroredStrategy()
+    seen = []
+
+    def work(scale: float) -> Any:
+        replica = tf.distribute.get_replica_context()
+        assert replica is not None
+        seen.append((replica.replica_id_in_sync_group.numpy(), replica.num_replicas_in_sync, replica.devices))
+        assert tf.distribute.get_strategy() is strategy
+        assert not tf.distribute.in_cross_replica_context()
+        return tf.constant([1.0, 2.0]) * scale
+
+    found = strategy.run(work, args=(3.0,))
+    assert seen == [(0, 2, (f"{JOB}GPU:0",)), (1, 2, (f"{JOB}GPU:1",))]
+    results = strategy.experimental_local_results(found)
+    assert [(each.numpy().tolist(), each.device) for each in results] == [
+        ([3.0, 6.0], f"{JOB}GPU:0"),
+        ([3.0, 6.0], f"{JOB}GPU:1"),
+    ]
+    assert str(strategy.run(lambda: tf.constant(1.0))) == (
+        "PerReplica:{\n  0: tf.Tensor(1.0, shape=(), dtype=float32),\n  1: tf.Tensor(1.0, shape=(), dtype=float32)\n}"
+    )
+    assert strategy.reduce("SUM", found, axis=None).numpy().tolist() == [6.0, 12.0]
+    assert strategy.reduce(tf.distribute.ReduceOp.MEAN, found, axis=None).numpy().tolist() == [3.0, 6.0]
+    assert strategy.reduce("SUM", found, axis=0).numpy() == 18.0
+    assert strategy.run(lambda: 5) == 5
+    assert strategy.run(lambda: (1, None)) == (1, None)
+    chosen = strategy.experimental_distribute_values_from_function(lambda context: context.replica_id_in_sync_group * 10)
+    assert strategy.experimental_local_results(strategy.run(lambda x: x + 1, args=(chosen,))) == (1, 11)
+
+
 @pytest.mark.parametrize(
-    ("call", "needs"),
+    ("call", "kind", "text"),
     [
-        (lambda s: s.run(lambda: 1), "Strategy.run needs TensorFlow to run a function on each device"),
-        (lambda s: s.reduce("SUM", 1, axis=None), "Strategy.reduce needs TensorFlow's operations between devices"),
+        (lambda s: s.reduce("SUM", 1, axis=None), ValueError, "A non-DistributedValues value 1 cannot be reduced"),
+        (lambda s: s.reduce("x", 1, axis=None), ValueError, "'X' is not a valid ReduceOp"),
+        (lambda s: s.reduce("SUM", s.run(lambda: tf.constant(1.0)), axis=0), ValueError, "Invalid reduction dimension 0"),
+        (lambda s: s.run(3), TypeError, "'int' object is not callable"),
+        (lambda s: s.run(lambda: {}["key"]), KeyError, "'key'"),
+        (
+            lambda s: s.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", 1)),
+            NotImplementedError,
+            "all_reduce of several replicas needs TensorFlow",
+        ),
     ],
-    ids=["run", "reduce"],
+    ids=["a number", "an unknown reduction", "no such axis", "no function", "the function's error", "all_reduce"],
 )
-def test_what_needs_tensorflow(two_gpus: None, call: Any, needs: str) -> None:
-    with pytest.raises(NotImplementedError) as caught:
+def test_errors_of_run_and_reduce(two_gpus: None, call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
         call(tf.distribute.MirroredStrategy())
-    assert isinstance(caught.value, gpuconf.errors.UnimplementedError)
-    assert str(caught.value).startswith(needs)
-    assert "num_replicas_in_sync" in str(caught.value)
+    assert str(caught.value).startswith(text)
+    assert tf.distribute.get_replica_context() is not None, "the replica and the scope are left"
+    assert not tf.distribute.has_strategy()
+
+
+def test_a_strategy_can_be_set(two_gpus: None) -> None:
+    strategy = tf.distribute.MirroredStrategy()
+    tf.distribute.experimental_set_strategy(strategy)
+    try:
+        assert tf.distribute.get_strategy() is strategy
+        with strategy.scope(), pytest.raises(RuntimeError, match="Must not be called inside"):
+            tf.distribute.experimental_set_strategy(None)
+    finally:
+        tf.distribute.experimental_set_strategy(None)
+    assert not tf.distribute.has_strategy()
 
 
 def test_a_scope_makes_its_strategy_the_current_one(two_gpus: None) -> None:
@@ -107,7 +159,9 @@ def test_the_default_strategy_is_one_replica() -> None:
     assert not tf.distribute.has_strategy()
     with strategy.scope():
         assert strategy.run(lambda x, y: x + y, args=(1,), kwargs={"y": 2}) == 3
-    with pytest.raises(NotImplementedError, match="with an axis"):
-        strategy.reduce("SUM", [1, 2], axis=0)
+    assert strategy.reduce("SUM", [1.0, 2.0], axis=0).numpy() == 3.0
+    replica = tf.distribute.get_replica_context()
+    assert replica is not None
+    assert (replica.replica_id_in_sync_group, replica.devices, replica.all_reduce("SUM", 3)) == (0, ("",), 3)
     with pytest.raises(RuntimeError, match=r"^worker_devices\(\) method unsupported by default tf\.distribute\.Strategy\.$"):
         strategy.extended.worker_devices  # noqa: B018

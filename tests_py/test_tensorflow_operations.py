@@ -122,14 +122,16 @@ def test_random_numbers_are_drawn_in_each_run(one_gpu: None) -> None:
 
 def test_variables_belong_to_a_session(one_gpu: None) -> None:
     with tf1.Graph().as_default():
-        v = tf1.get_variable("v", [2], initializer=lambda shape: tf1.zeros(shape))
-        more = v.assign_add([1.0, 2.0])
+        v = tf1.get_variable("v", [2], initializer=lambda shape, dtype: tf1.zeros(shape, dtype))
+        more = tf1.assign_add(v, [1.0, 2.0])
         with tf1.Session() as session:
             with pytest.raises(tf1.errors.FailedPreconditionError, match="uninitialized value v"):
                 session.run(v)
             session.run(tf1.initialize_all_variables())
             assert session.run(more).tolist() == [1.0, 2.0]
             assert session.run([v * 2.0, v])[0].tolist() == [2.0, 4.0]
+            assert session.run(tf1.assign_sub(v, [1.0, 1.0])).tolist() == [0.0, 1.0]
+            assert session.run(tf1.assign(v, [5.0, 6.0], name="set")).tolist() == [5.0, 6.0]
         with tf1.Session() as another, pytest.raises(tf1.errors.FailedPreconditionError):
             another.run(v)
         assert tf1.global_variables() == tf1.trainable_variables() == [v]
@@ -342,3 +344,40 @@ def test_what_others_ask_of_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert finder.find_spec("tensorboard.compat.notf") is not None
     with pytest.raises(importlib.metadata.PackageNotFoundError):
         importlib.metadata.version("no-such-package")
+
+
+def test_the_context_has_the_settings_as_a_message(two_gpus: None) -> None:
+    from gpuconf.compat.v2.python.eager import context
+    from gpuconf.compat.v2.python.framework import config as private
+
+    gpus = tf.config.list_physical_devices("GPU")
+    tf.config.experimental.set_memory_growth(gpus[0], True)
+    with pytest.raises(ValueError, match="cannot differ"):
+        _ = context.context().config
+    tf.config.set_visible_devices(gpus[0], "GPU")
+    tf.config.threading.set_intra_op_parallelism_threads(3)
+    message = context.context().config
+    assert isinstance(message, tf1.ConfigProto)
+    assert (message.gpu_options.allow_growth, message.gpu_options.visible_device_list) == (True, "0")
+    assert (message.intra_op_parallelism_threads, dict(message.device_count)) == (3, {"CPU": 1, "GPU": 1})
+    tf.config.set_visible_devices(gpus[1], "GPU")
+    tf.config.set_logical_device_configuration(gpus[1], [tf.config.LogicalDeviceConfiguration(memory_limit=1024)] * 2)
+    message = context.context().config
+    assert list(message.gpu_options.experimental.virtual_devices[0].memory_limit_mb) == [1024, 1024]
+    assert message.device_count["GPU"] == 2
+    private.enable_op_determinism()
+    assert private.is_op_determinism_enabled()
+    private.disable_op_determinism()
+    assert not private.is_op_determinism_enabled()
+
+
+def test_a_tensor_is_copied_to_a_device(two_gpus: None) -> None:
+    with tf.device("CPU:0"):
+        tensor = tf.constant([1.0])
+    assert [each.device.rpartition("device:")[2] for each in (tensor.gpu(), tensor.gpu(1), tensor.gpu(1).cpu())] == [
+        "GPU:0",
+        "GPU:1",
+        "CPU:0",
+    ]
+    whole = tf.constant(1).gpu()
+    assert [each.rpartition("device:")[2] for each in (whole.device, whole.backing_device)] == ["GPU:0", "CPU:0"]

@@ -176,9 +176,7 @@ def test_determinism_can_be_asked_for_at_any_time(one_gpu: None) -> None:
     [
         pytest.param(experimental.enable_mlir_bridge, id="enable_mlir_bridge"),
         pytest.param(experimental.disable_mlir_bridge, id="disable_mlir_bridge"),
-        pytest.param(experimental.ClusterDeviceFilters, id="ClusterDeviceFilters"),
         pytest.param(lambda: tf.config.experimental_connect_to_host("localhost:1"), id="experimental_connect_to_host"),
-        pytest.param(lambda: tf.config.experimental_connect_to_cluster({}), id="experimental_connect_to_cluster"),
     ],
 )
 def test_what_has_no_meaning_without_tensorflow_says_so(call: Callable[[], Any]) -> None:

@@ -8,15 +8,17 @@ second step: the recorded one had its optimizer's state from steps before.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
 import gpuconf
 
-gpuconf.simulate("A100-40GB", values="none")
+if "GPUCONF_SIMULATE" not in os.environ:  # else `gpuconf plan` runs it
+    gpuconf.simulate("A100-40GB", values="none")
 
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
+import torch
+from torch import Tensor, nn
 
 VOCABULARY, WIDTH, HEADS, LAYERS, INNER, BATCH, STEPS = 10_000, 1024, 16, 24, 4096, 4, 3
 

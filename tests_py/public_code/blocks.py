@@ -13,7 +13,6 @@ import json
 import re
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,8 @@ _LARGEST = 500_000
 # Names of repositories that hold no Python programs for TensorFlow.
 NOT_PYTHON = re.compile(
     r"java|scala|swift|\.net|dotnet|ocaml|nim$|\.jl|js\b|lite|android|unity|docs?\b|runtime|mlir|serving|website|typescript|kotlin"
-    r"|KTensorFlow|directml|musa|ofx|accelerate|[-_](fe|be|hud)$|Mern|2048|pytorch$|/tensorflow$|weapon|steam|source-engine|sourcemod",
+    r"|KTensorFlow|directml|musa|ofx|accelerate|[-_](fe|be|hud)$|Mern|2048|pytorch$|/tensorflow$|weapon|steam|source-engine|sourcemod"
+    r"|ruby|nodejs|-node$|perl|-ios|chef|micropython|sharp$|-rs$|ondevice|-web$|deploy$|-shop",
     re.IGNORECASE,
 )
 
@@ -318,30 +318,21 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
     return {name: found[name] for name in taken}, len(found)
 
 
-def seen(repository: str) -> bool:
-    """Whether blocks of a repository are looked at while gpuconf is fixed."""
-    return zlib.crc32(repository.encode()) % 3 == 0
-
-
 def main(out: str, *repositories: str) -> None:
     """Write the blocks."""
     taken: dict[str, int] = {}
     everything: set[str] = set()
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
     for each in repositories:
         repository, _, directory = each.partition("=")
         found, _ = blocks_of(directory)
-        part = Path(out) / ("seen" if seen(repository) else "unseen")
-        part.mkdir(parents=True, exist_ok=True)
         for number, text in enumerate(found.values()):
             if text not in everything:
                 everything.add(text)
                 taken[repository] = taken.get(repository, 0) + 1
-                (part / f"{re.sub(r'[^A-Za-z0-9]', '_', repository)}__{number}.py").write_text(text + "\n")
-    print(
-        json.dumps(
-            {"blocks": sum(taken.values()), "seen": sum(n for name, n in taken.items() if seen(name)), "repositories": taken}
-        )
-    )
+                (folder / f"{re.sub(r'[^A-Za-z0-9]', '_', repository)}__{number}.py").write_text(text + "\n")
+    print(json.dumps({"blocks": sum(taken.values()), "repositories": taken}))
 
 
 if __name__ == "__main__":

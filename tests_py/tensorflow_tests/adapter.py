@@ -22,9 +22,12 @@ import gpuconf.compat.v1 as tf1
 import gpuconf.compat.v2 as tf2
 import numpy as np
 from gpuconf.compat.v1 import _config_proto, _device_attributes, _graph
+from gpuconf.compat.v2.python.client import device_lib
+from gpuconf.compat.v2.python.eager import context as eager_context
+from gpuconf.compat.v2.python.framework import config as framework_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 class NeedsTensorFlow(BaseException):
@@ -70,7 +73,7 @@ class Finder(Loader):
     """Finds TensorFlow's modules, and those of Abseil and six that its tests need."""
 
     def find_spec(self, name: str, _path: Sequence[str] | None = None, _target: Any = None) -> ModuleSpec | None:
-        if name.partition(".")[0] in ("tensorflow", "absl", "six"):
+        if name.partition(".")[0] in ("tensorflow", "absl", "six", "google"):
             return ModuleSpec(name, self, is_package=True)
         return None
 
@@ -119,7 +122,14 @@ class Context:
 
     @property
     def config(self) -> Any:
-        raise NeedsTensorFlow("the ConfigProto of TensorFlow's context, which is private")
+        return eager_context.context().config
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_config":  # its public form
+            reset_context()
+            tf1.enable_eager_execution(config=value)
+        elif name != "_physical_devices":  # which the line above lists anew
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         known = {**_public(gpuconf.config), **_public(gpuconf.config.experimental), **_optimizer}
@@ -196,20 +206,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
     return tf1.placeholder(_typed(dtype), shape, name)
 
 
-def filled(number: float) -> Callable[..., Any]:
-    """Return ``zeros`` or ``ones``."""
-
-    def fill(shape: Any, dtype: Any = np.float32, name: str = "Fill") -> Any:
-        return constant(np.full(tuple(shape), number, _typed(dtype)), name=name)
-
-    return fill
-
-
-def fill(dims: Any, value: float, name: str = "Fill") -> Any:
-    """Return a tensor that holds one number."""
-    return constant(np.full(tuple(dims), value, np.float32), name=name)
-
-
 # Test cases.
 
 
@@ -219,7 +215,7 @@ class TestCase(unittest.TestCase):
     def evaluate(self, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(self.evaluate, value))
-        if isinstance(value, (tf1.Tensor, tf1.Operation)):
+        if isinstance(value, (tf1.Tensor, tf1.Operation, tf1.Variable)):
             session = tf1.get_default_session()
             if session is None:
                 raise NeedsTensorFlow("a session of the test case")
@@ -304,19 +300,12 @@ class CheckedThread(threading.Thread):
             raise self._caught
 
 
-def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
-    """Return whether there is such a GPU, without initializing the runtime as ``tf.test.is_gpu_available`` does."""
-    del cuda_only
-    found = [gpuconf.config.experimental.get_device_details(gpu) for gpu in gpuconf.config.list_physical_devices("GPU")]
-    return any(details["compute_capability"] >= (min_cuda_compute_capability or (0, 0)) for details in found)
-
-
 def gpu_only(function: Any) -> Any:
     """Skip a test on a machine without GPUs."""
 
     @functools.wraps(function)
     def wrapped(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        if not is_gpu_available():
+        if not tf2.test.is_gpu_available():
             self.skipTest("Test requires GPU")
         return function(self, *arguments, **keywords)
 
@@ -326,6 +315,22 @@ def gpu_only(function: Any) -> Any:
 def gpu_or_tpu(function: Any) -> Any:
     """Run a test for GPUs, if there is one."""
     return gpu_only(lambda self: function(self, "GPU"))
+
+
+def graph_mode_only(function: Any) -> Any:
+    """Run a test where operations build a graph."""
+
+    @functools.wraps(function)
+    def wrapped(self: Any) -> Any:
+        with tf1.Graph().as_default():
+            return function(self)
+
+    return wrapped
+
+
+def without_gpu_kernel(name: str, **_: Any) -> Any:
+    """Run an operation that has no kernel for GPUs, as the one of this name in TensorFlow's tests."""
+    return tf2.matmul(tf2.constant([[1]]), tf2.constant([[1]]), name=name)
 
 
 def named_parameters(*cases: Any) -> Any:
@@ -380,7 +385,8 @@ def check_valid(device: Any) -> None:
 
 def _framework_config() -> dict[str, Any]:
     threads = _public(gpuconf.config.threading)
-    return {**_public(gpuconf.config), **_public(gpuconf.config.experimental), **threads, **_optimizer}
+    public = {**_public(gpuconf.config), **_public(gpuconf.config.experimental), **threads, **_optimizer}
+    return {**public, **_public(framework_config)}
 
 
 def _messages(*names: str) -> dict[str, Any]:
@@ -392,7 +398,7 @@ _TEST = {
     "TestCase": TestCase,
     "is_built_with_cuda": tf2.test.is_built_with_cuda,
     "is_built_with_rocm": tf2.test.is_built_with_rocm,
-    "is_gpu_available": is_gpu_available,
+    "is_gpu_available": tf2.test.is_gpu_available,
 }
 
 MODULES: dict[str, dict[str, Any]] = {
@@ -402,6 +408,11 @@ MODULES: dict[str, dict[str, Any]] = {
     "tensorflow.core.protobuf.config_pb2": _messages("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions"),
     "tensorflow.core.protobuf.rewriter_config_pb2": _messages("RewriterConfig"),
     "tensorflow.core.lib.core.error_codes_pb2": {"INVALID_ARGUMENT": tf2.errors.INVALID_ARGUMENT},
+    "google.protobuf.text_format": {"MessageToString": str},
+    "tensorflow.python.client.device_lib": _public(device_lib),
+    "tensorflow.python.platform.tf_logging": _public(tf1.logging),
+    "tensorflow.python.eager.def_function": {"function": tf2.function},
+    "tensorflow.python.framework.test_ops": {"test_attr": without_gpu_kernel},
     "tensorflow.python.client.session": {
         "InteractiveSession": tf1.InteractiveSession,
         "Session": tf1.Session,
@@ -438,6 +449,7 @@ MODULES: dict[str, dict[str, Any]] = {
     "tensorflow.python.framework.test_util": {
         **_TEST,
         "IsMklEnabled": lambda: False,
+        "deprecated_graph_mode_only": graph_mode_only,
         "disable_eager_op_as_function": decorator,
         "disable_tfrt": decorator,
         "run_gpu_only": gpu_only,
@@ -446,14 +458,22 @@ MODULES: dict[str, dict[str, Any]] = {
         "with_eager_op_as_function": lambda cls: cls,
     },
     "tensorflow.python.ops.array_ops": {
-        "fill": fill,
+        "fill": tf2.fill,
         "identity": lambda value, name=None: tf2.identity(value, name),
-        "ones": filled(1),
+        "ones": tf2.ones,
         "placeholder": placeholder,
-        "zeros": filled(0),
+        "zeros": tf2.zeros,
     },
     "tensorflow.python.ops.control_flow_ops": {"no_op": tf1.no_op},
-    "tensorflow.python.ops.math_ops": {"add": tf2.add, "add_n": tf2.add_n, "matmul": tf2.matmul},
+    "tensorflow.python.ops.math_ops": {"add": tf2.add, "add_n": tf2.add_n, "matmul": tf2.matmul, "multiply": tf2.multiply},
+    "tensorflow.python.ops.variables": {
+        "Variable": tf1.Variable,
+        "global_variables_initializer": tf1.global_variables_initializer,
+        "variables_initializer": tf1.variables_initializer,
+    },
+    "tensorflow.python.ops.state_ops": {"assign": tf1.assign, "assign_add": tf1.assign_add},
+    "tensorflow.python.ops.variable_v1": {"VariableV1": tf1.Variable},
+    "tensorflow.python.ops.random_ops": {"random_uniform": tf2.random.uniform},
     "tensorflow.python.platform.googletest": _TEST,
     "tensorflow.python.platform.test": _TEST,
     "tensorflow.python.util.compat": {"as_bytes": lambda text: text.encode() if isinstance(text, str) else text},

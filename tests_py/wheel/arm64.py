@@ -35,15 +35,17 @@ RUN = """
         test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py test_diff.py
         test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
         test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
-        test_foreign_memory.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
+        test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_keras_session.py test_message.py test_ledger.py test_ledger_command.py
+        test_interrupts.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
         test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
-        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_logger.py test_tensorflow_root.py
+        test_clusters_of_tensorflow.py
+        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
+        test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
         test_verify.py """
 LEFT_OUT = {
@@ -53,9 +55,10 @@ LEFT_OUT = {
         frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_rehearsed.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
+        frameworks/test_readme.py frameworks/test_rehearsed.py
+        frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
-        frameworks/test_torch_plugin.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
+        frameworks/test_torch_plugin.py frameworks/test_tutorial.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
         test_cuda_driver.py test_standalone.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
@@ -78,7 +81,7 @@ LEFT_OUT = {
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
         test_any_value.py test_bad_sizes.py test_dask.py test_lease.py test_packing.py test_programs.py
-        test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
+        test_name_scopes.py test_simulated_ipc.py test_tensorflow_operations.py test_tensors.py
     """,
 }
 DESELECTED = {

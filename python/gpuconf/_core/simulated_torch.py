@@ -15,6 +15,7 @@ import sys
 from .. import errors
 from .._typing import Any
 from . import import_hook, runtime, simulated_others
+from .simulated_values import check, requested
 
 _CUDA = re.compile(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
@@ -22,10 +23,8 @@ _CUDA = re.compile(
 IMPORTED = re.compile(
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
-VARIABLE = "GPUCONF_SIMULATE_VALUES"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
-CHOICES = ("cpu", "none")
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
@@ -63,6 +62,14 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     import_hook.before_import("torch", _before)
 
 
+def choose_by_environment() -> None:
+    """Like :func:`choose`. An invalid choice is an error of ``import torch``, and of the first call: this is an import."""
+    try:
+        choose(None, None)
+    except errors.InvalidArgumentError:
+        import_hook.before_import("torch", _refuse)
+
+
 def runs() -> bool:
     """Whether PyTorch has started on simulated GPUs."""
     return bool(_started_on)
@@ -90,19 +97,8 @@ def _too_late(caller: str) -> str:
     return f"{where}, so it uses the real driver or none. Simulate GPUs before the first import of torch"
 
 
-def requested() -> str:
-    """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
-    return check(os.environ.get(VARIABLE) or "cpu", VARIABLE)
-
-
-def check(values: str, name: str) -> str:
-    """Return a choice of values. Raises InvalidArgumentError for another text."""
-    if values not in CHOICES:
-        raise errors.InvalidArgumentError(
-            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or "none", with '
-            "which PyTorch only allocates"
-        )
-    return values
+def _refuse() -> None:
+    requested()
 
 
 def refuse_another_machine(spec: str) -> None:
@@ -128,7 +124,7 @@ def _before() -> None:
     if starts_only_on is not None and machine != starts_only_on:
         import_hook.before_import("torch", _before)
         raise errors.FailedPreconditionError(
-            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_sim, in the test's "
+            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_simulate, in the test's "
             f'module, or mark the test: @pytest.mark.gpu_process("{machine}") runs it in a process of its own'
         )
     if not machine:

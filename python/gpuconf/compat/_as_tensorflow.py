@@ -17,6 +17,7 @@ from types import ModuleType
 from .. import errors
 from .._missing import reason
 from .._typing import Any
+from ._private_paths import PYTHON, private_module
 
 _ROOTS = {1: "gpuconf.compat.v1", 2: "gpuconf.compat.v2"}
 
@@ -36,10 +37,13 @@ class _Finder:
     def find_spec(self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None) -> ModuleSpec | None:
         if name == _NO_TENSORFLOW:
             return ModuleSpec(name, _Loader(ModuleType(name)))
+        if name.startswith(PYTHON):  # what `from tensorflow.python.ops import math_ops` looks for
+            private = private_module(name)
+            return None if private is None else ModuleSpec(name, _Loader(private), is_package=hasattr(private, "__path__"))
         if not _is_tensorflow(name):
             return None
         module = _module(name, self.version)
-        return ModuleSpec(name, _Loader(module), origin=module.__file__, is_package=hasattr(module, "__path__"))
+        return ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
 
     def find_distributions(self, context: Any = None) -> list[Any]:
         """Return what ``importlib.metadata`` shall find: TensorFlow, in the version that gpuconf is compared with."""
@@ -74,10 +78,11 @@ def _module(name: str, version: int = 2) -> ModuleType:
         found = vars(parent).get(own)  # also an alias, as config is in compat.v1
         if isinstance(found, ModuleType) and found.__name__.startswith("gpuconf."):
             return found
+        full = f"{parent.__name__}.{own}"
         try:
-            return import_module(f"{parent.__name__}.{own}")
+            return import_module(full)
         except ModuleNotFoundError as error:
-            if error.name != f"{parent.__name__}.{own}":
+            if error.name != full:
                 raise
     why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
     if "keras" in sys.modules:  # Keras 3, which imports the modules of its backend

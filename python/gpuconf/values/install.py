@@ -93,7 +93,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
-    import_hook.when_imported("torchvision", _register_all)
+    import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
 def leave_unwritten() -> None:
@@ -109,10 +109,11 @@ def leave_unwritten() -> None:
             _put(name, unwritten.kernel_for(name, overload, original), "CPU")
 
 
-def _register_all() -> None:
+def _register_all(spaces: tuple[str, ...] = _SPACES) -> None:
+    """Register what is there now. Operators that PyTorch's own modules register later, such as fsdp's, call those of aten."""
     names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | _MORE
     for name in sorted(names - _registered):
-        if name.partition("::")[0] in _SPACES and name not in _PLAIN:
+        if name.partition("::")[0] in spaces and name not in _PLAIN:
             _registered.add(name)
             _register(name)
 

@@ -435,12 +435,21 @@ DEVICE_ATTRIBUTES = {
     """,
 }
 
-# Without the attributes.
-NODE_DEF = {
+# Without the attributes, functions and libraries.
+GRAPH_DEF = {
     "NodeDef": """
         string name = 1
         string op = 2
         repeated string input = 3
         string device = 4
+    """,
+    "VersionDef": """
+        int32 producer = 1
+        int32 min_consumer = 2
+        repeated int32 bad_consumers = 3
+    """,
+    "GraphDef": """
+        repeated NodeDef node = 1
+        VersionDef versions = 4
     """,
 }

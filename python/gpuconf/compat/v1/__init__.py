@@ -26,11 +26,20 @@ from .._aliases import alias
 from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
 from .._shape import TensorShape
-from ..v2 import autograph, data, distribute, sysconfig, test, tpu, version
-from . import keras, logging, random
+from ..v2 import autograph, data, distribute, io, sysconfig, test, tpu, train, version
+from . import gfile, keras, logging, random
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
-from ._graph import Graph, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
+from ._graph import Graph, GraphDef, NodeDef, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
+from ._initializers import (
+    constant_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    zeros_initializer,
+)
 from ._mode import (
     disable_eager_execution,
     disable_v2_behavior,
@@ -51,6 +60,7 @@ from ._ops import (
     local_variables_initializer,
     matmul,
     multiply,
+    name_scope,
     no_op,
     ones,
     placeholder,
@@ -63,6 +73,7 @@ from ._ops import (
     truncated_normal,
     zeros,
 )
+from ._scoped_variables import get_variable_scope, variable_scope
 from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
 from ._switches import (
@@ -75,8 +86,12 @@ from ._switches import (
     enable_tensor_equality,
     enable_v2_tensorshape,
 )
+from ._variable_scopes import AUTO_REUSE, VariableScope
 from ._variables import (
     Variable,
+    assign,
+    assign_add,
+    assign_sub,
     get_variable,
     global_variables,
     global_variables_initializer,
@@ -97,6 +112,7 @@ __git_version__ = GIT_VERSION = version.GIT_VERSION
 __compiler_version__ = COMPILER_VERSION = version.COMPILER_VERSION
 
 __all__ = [
+    "AUTO_REUSE",
     "COMPILER_VERSION",
     "GIT_VERSION",
     "VERSION",
@@ -105,8 +121,10 @@ __all__ = [
     "DeviceSpec",
     "GPUOptions",
     "Graph",
+    "GraphDef",
     "GraphOptions",
     "InteractiveSession",
+    "NodeDef",
     "OpError",
     "Operation",
     "OptimizerOptions",
@@ -114,17 +132,22 @@ __all__ = [
     "Tensor",
     "TensorShape",
     "Variable",
+    "VariableScope",
     "__compiler_version__",
     "__git_version__",
     "__version__",
     "add",
     "add_n",
     "as_dtype",
+    "assign",
+    "assign_add",
+    "assign_sub",
     "autograph",
     "cast",
     "compat",
     "config",
     "constant",
+    "constant_initializer",
     "control_dependencies",
     "data",
     "debugging",
@@ -151,23 +174,31 @@ __all__ = [
     "get_default_session",
     "get_logger",
     "get_variable",
+    "get_variable_scope",
+    "gfile",
     "global_variables",
     "global_variables_initializer",
+    "glorot_uniform_initializer",
     "group",
     "identity",
     "initialize_all_variables",
     "initialize_variables",
+    "io",
     "keras",
     "local_variables_initializer",
     "logging",
     "matmul",
     "multiply",
+    "name_scope",
     "no_op",
     "ones",
+    "ones_initializer",
     "placeholder",
     "random",
     "random_normal",
+    "random_normal_initializer",
     "random_uniform",
+    "random_uniform_initializer",
     "reduce_mean",
     "reduce_sum",
     "reset_default_graph",
@@ -177,11 +208,15 @@ __all__ = [
     "tables_initializer",
     "test",
     "tpu",
+    "train",
     "trainable_variables",
     "truncated_normal",
+    "truncated_normal_initializer",
+    "variable_scope",
     "variables_initializer",
     "version",
     "zeros",
+    "zeros_initializer",
 ]
 
 # Makes "import gpuconf.compat.v1.config" work.
@@ -192,9 +227,11 @@ alias(
     debugging=debugging,
     distribute=distribute,
     errors=errors,
+    io=io,
     sysconfig=sysconfig,
     test=test,
     tpu=tpu,
+    train=train,
     version=version,
 )
 

@@ -18,10 +18,12 @@ from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
-from .._proto.table import NODE_DEF
+from .._proto.table import GRAPH_DEF
 from .._shape import TensorShape
 from ._control import ControlDependencies, Controller
+from ._name_scopes import NameScopes
 from ._scopes import Scopes
+from ._variable_scopes import VariableScopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
@@ -33,7 +35,20 @@ class NodeDef(Message):
     __slots__ = ()
 
 
-define(NODE_DEF, {}, {"NodeDef": NodeDef})
+class GraphDef(Message):
+    """A graph as a message: its operations, in the order in which they were added, and no more."""
+
+    __slots__ = ()
+
+
+class VersionDef(Message):
+    """Which releases of TensorFlow can read a graph."""
+
+    __slots__ = ()
+
+
+define(GRAPH_DEF, {}, {"NodeDef": NodeDef, "VersionDef": VersionDef, "GraphDef": GraphDef})
+_PRODUCER = 2474  # TensorFlow 2.21's GRAPH_DEF_VERSION
 
 
 class Operation(metaclass=Made):
@@ -178,10 +193,12 @@ class Graph:
         self._operations: list[Operation] = []  # indexed by their number in the core
         self._named: dict[str, Operation] = {}
         self._scopes = Scopes()
+        self._name_scopes = NameScopes()
         self._control = ControlDependencies()
         self.seed: Any = None  # see set_random_seed
         self.computed: dict[Operation, Any] = {}  # what sessions compute in Python: see _python_ops
         self.variables: list[Any] = []  # see _variables
+        self.variable_scopes = VariableScopes()
         self._finalized = False
         self._number = core.pybind_NewGraph()
 
@@ -222,6 +239,33 @@ class Graph:
                 seen.append(operation)
                 operations.append(operation)
         return self._control.block(operations)
+
+    def name_scope(self, name: str | None) -> Any:
+        """Put a name before the names of the operations that a ``with`` block adds, and return it with a slash: ``"outer/name/"``.
+
+        A name that is in use gets a number, and one that ends in a slash is used as it is. None and ``""`` leave all outer scopes.
+        Raises ValueError for a name that cannot begin the name of an operation.
+
+        >>> import gpuconf.compat.v1 as tf
+        >>> graph = tf.Graph()
+        >>> with graph.as_default(), graph.name_scope("layer"):
+        ...     tf.constant(1.0, name="weight")
+        <tf.Tensor 'layer/weight:0' shape=() dtype=float32>
+        """
+        return self._name_scopes.scope(name)
+
+    def get_name_scope(self) -> str:
+        """Return the name scope of this thread, without the slash."""
+        return self._name_scopes.current
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """Return a name in the current name scope that no operation and no scope has yet."""
+        return self._name_scopes.unique(name, mark_as_used)
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False, **_: Any) -> GraphDef:
+        """Return the operations as a message, without their attributes."""
+        del from_version, add_shapes
+        return GraphDef(node=[each.node_def for each in self.get_operations()], versions=VersionDef(producer=_PRODUCER))
 
     @property
     def finalized(self) -> bool:
@@ -317,6 +361,7 @@ class Graph:
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant. Internal: called by the operations of this package."""
         self._check_that_it_may_grow()  # before the lock, which another thread may have held
+        name = self._name_scopes.full(name or "Const")
         device = self._scopes.request("Const", name, self, ())
         controls = self._control.of(())
         with self._lock:
@@ -335,6 +380,7 @@ class Graph:
     def placeholder(self, dtype: str, shape: tuple[int | None, ...] | None, name: str) -> Tensor:
         """Add a placeholder. Internal: called by the operations of this package."""
         self._check_that_it_may_grow()
+        name = self._name_scopes.full(name or "Placeholder")
         device = self._scopes.request("Placeholder", name, self, ())
         controls = self._control.of(())
         sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
@@ -345,6 +391,7 @@ class Graph:
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
         self._check_that_it_may_grow()
+        name = self._name_scopes.full(name or kind)
         device = self._scopes.request(kind, name, self, inputs)
         read = [each.op for each in inputs]
         controls = self._control.of(read)
@@ -367,6 +414,7 @@ class Graph:
             operation.outputs.append(tensor)
         self._operations.append(operation)
         self._named[operation.name] = operation
+        self._name_scopes.note(operation.name)
         self._control.note(operation)
         return operation
 

@@ -190,6 +190,44 @@ def group(*inputs: Any, name: str | None = None) -> Operation:
         return graph.operation("NoOp", (), 0, name or "group_deps")
 
 
+class name_scope:  # noqa: N801 - TensorFlow's name
+    """Put a name before those of the operations that a ``with`` block adds; see ``Graph.name_scope``.
+
+    Without ``name``, ``default_name`` counts. Entering it raises ValueError if both are None and there are ``values``.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> with tf.name_scope("layer") as scope:
+    ...     scope
+    'layer/'
+    """
+
+    def __init__(self, name: Any, default_name: Any = None, values: Any = None, skip_on_eager: bool = True) -> None:
+        del skip_on_eager
+        if not isinstance(default_name, (str, type(None))):
+            kind = type(default_name)
+            raise TypeError(
+                f"`default_name` type ({kind}) is not a string type. You likely meant to pass this into the `values` kwarg."
+            )
+        self._name = default_name if name is None else name
+        self._refused = self._name is None and values is not None
+        self._entered: list[Any] = []
+
+    @property
+    def name(self) -> Any:
+        """The requested name."""
+        return self._name
+
+    def __enter__(self) -> str:
+        if self._refused:
+            raise ValueError("At least one of name (None) and default_name (None) must be provided.")
+        self._entered.append(get_default_graph().name_scope(self._name))
+        entered: str = self._entered[-1].__enter__()
+        return entered
+
+    def __exit__(self, *error: Any) -> None:
+        self._entered.pop().__exit__(*error)
+
+
 def name_of(name: Any) -> str:
     """Return a name argument (a str, bytes in UTF-8, or None) as text."""
     if isinstance(name, bytes):

@@ -19,7 +19,7 @@ from . import _feeds, _graph, _python_ops
 from ._config_proto import ConfigProto, GPUOptions
 from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
-from ._graph import Graph, Operation, Tensor
+from ._graph import Graph, GraphDef, Operation, Tensor
 from ._session_options import options_of
 
 
@@ -69,6 +69,11 @@ class Session:
     def graph(self) -> Graph:
         """The graph that the session runs."""
         return self._graph
+
+    @property
+    def graph_def(self) -> GraphDef:
+        """The operations of the graph as a message, without their attributes."""
+        return self._graph.as_graph_def()
 
     def list_devices(self) -> list[DeviceAttributes]:
         """Return the name, type, memory limit in bytes and incarnation of each device of the session.

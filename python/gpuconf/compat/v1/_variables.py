@@ -9,8 +9,11 @@ from ... import errors
 from ..._typing import Any
 from ...tensors import arrays
 from .. import _numpy_ops as numpy_ops
+from .._dtypes import as_dtype
+from .._shape import TensorShape
 from . import _python_ops
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
+from ._variable_scopes import AUTO_REUSE
 
 
 class Variable:
@@ -30,7 +33,7 @@ class Variable:
         self._key = object()
         self._value = _python_ops.add_result("VariableV2", (), self._read, first._dtype, first._shape, name or "Variable")
         self.initializer: Operation = _python_ops.add_action(
-            "Assign", (first,), lambda session, a: session.variables.__setitem__(self._key, a), f"{self.op.name}/Assign"
+            "Assign", (first,), lambda session, a: session.variables.__setitem__(self._key, a), f"{self.op.name}/Assign/"
         )
         graph.variables.append(self)
 
@@ -120,25 +123,72 @@ _operators()
 
 
 def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, trainable: bool = True, **_: Any) -> Any:
-    """Return the variable of a name in the default graph, or add it.
+    """Return the variable of a name in the default graph, or add it, as the variable scope says: see :class:`variable_scope`.
 
-    ``initializer`` is a value, or a function of a shape; by default uniformly distributed numbers, as Glorot's. There are no
-    variable scopes. Raises ValueError if there is one already.
+    ``initializer`` is a value, or a function of a shape; by default the scope's, else uniformly distributed numbers, as Glorot's.
+    Raises ValueError if there is one already and the scope does not reuse it, or if there is none and the scope adds none.
     """
-    if any(each.op.name == name for each in get_default_graph().variables):
+    if not isinstance(name, str):
+        raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
+    graph = get_default_graph()
+    scope = graph.variable_scopes.current
+    full = scope.full(name)
+    found = next((each for each in graph.variables if each.op.name == full), None)
+    if found is not None and scope.reuse:
+        if shape is not None and TensorShape(arrays.shape_of(shape)) != found.shape:
+            wanted, has = TensorShape(arrays.shape_of(shape)), found.shape
+            raise ValueError(f"Trying to share variable {full}, but specified shape {wanted} and found shape {has}.")
+        return found
+    if found is not None:
         raise ValueError(
-            f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+            f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
         )
+    if scope.reuse and scope.reuse != AUTO_REUSE:
+        raise ValueError(
+            f"Variable {full} does not exist, or was not created with tf.get_variable(). "
+            "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
+        )
+    with graph.name_scope(None):
+        return _added(full, shape, dtype or scope.dtype, scope.initializer if initializer is None else initializer, trainable)
+
+
+def _added(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:
+    """Add a variable."""
     wanted = arrays.dtype_of("float32" if dtype is None else dtype).name
+    if shape is None and (initializer is None or callable(initializer)):
+        raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
     if initializer is None:
         sizes = arrays.shape_of(shape)
         bound = (6 / max(sum(sizes[-2:]), 1)) ** 0.5
         initializer = _python_ops.drawn(
-            "RandomUniform", lambda: numpy_ops.uniform(sizes, -bound, bound, wanted, None), wanted, sizes, None
+            "RandomUniform",
+            lambda: numpy_ops.uniform(sizes, -bound, bound, wanted, None),
+            wanted,
+            sizes,
+            f"{name}/Initializer/random_uniform",
         )
     elif callable(initializer):
-        initializer = initializer(shape)
+        make = initializer() if isinstance(initializer, type) else initializer
+        initializer = make(list(arrays.shape_of(shape)), dtype=as_dtype(wanted))
     return Variable(initializer, trainable, name, wanted)
+
+
+def assign(ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None) -> Any:
+    """Add an operation that replaces the value of a variable, and returns it."""
+    del validate_shape, use_locking
+    return ref.assign(value, name=name)
+
+
+def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+    """Add an operation that adds to a variable."""
+    del use_locking, name
+    return ref.assign_add(value)
+
+
+def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+    """Add an operation that subtracts from a variable."""
+    del use_locking, name
+    return ref.assign_sub(value)
 
 
 def global_variables(scope: str | None = None) -> list[Any]:

@@ -28,8 +28,25 @@ from .._logger import get_logger
 from .._shape import TensorShape
 from ..v1._graph import Graph, Operation
 from ..v1._mode import enable_v2_behavior, executing_eagerly
-from . import autograph, data, distribute, experimental, keras, linalg, math, python, random, sysconfig, test, tpu, version
+from . import (
+    autograph,
+    data,
+    distribute,
+    experimental,
+    io,
+    keras,
+    linalg,
+    math,
+    python,
+    random,
+    sysconfig,
+    test,
+    tpu,
+    train,
+    version,
+)
 from ._function import function
+from ._name_scope import name_scope
 from ._ops import (
     Tensor,
     add,
@@ -109,12 +126,14 @@ __all__ = [
     "function",
     "get_logger",
     "identity",
+    "io",
     "is_tensor",
     "keras",
     "linalg",
     "math",
     "matmul",
     "multiply",
+    "name_scope",
     "ones",
     "ones_like",
     "pow",
@@ -131,6 +150,7 @@ __all__ = [
     "sysconfig",
     "test",
     "tpu",
+    "train",
     "version",
     "zeros",
     "zeros_like",

@@ -6,6 +6,7 @@ Its arithmetic beyond ``+`` and ``@`` computes with NumPy, and puts the result o
 
 from __future__ import annotations
 
+from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays, operations
 from ...tensors.tensor import Tensor as Plain
@@ -42,6 +43,18 @@ class EagerTensor(Plain):
         """Copy the tensor into a new NumPy array; a scalar into a NumPy scalar."""
         array = super().numpy()
         return array if array.ndim else array[()]
+
+    def gpu(self, gpu_index: int = 0) -> Any:
+        """Copy the tensor to a GPU, also where the device policy forbids implicit copies."""
+        return self._copied(f"GPU:{gpu_index}")
+
+    def cpu(self) -> Any:
+        """Copy the tensor to the CPU."""
+        return self._copied("CPU:0")
+
+    def _copied(self, device: str) -> Any:
+        with scope.device(device):
+            return shown(operations.identity(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:

@@ -9,6 +9,7 @@ from ...tensors import arrays
 from ...tensors.tensor import Tensor as Plain
 from ..v1._mode import executing_eagerly
 from . import _eager_tensor
+from ._name_scope import in_scope
 
 
 class _VariableType(type):
@@ -32,7 +33,7 @@ class Variable(metaclass=_VariableType):
             )
         value = initial_value() if callable(initial_value) else initial_value
         self.trainable = trainable
-        self.name: str = f"{name or 'Variable'}:0"
+        self.name: str = f"{in_scope(name or 'Variable')}:0"
         self._scope = scope.current_scope()
         self._tensor = self._placed(_eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype))
 

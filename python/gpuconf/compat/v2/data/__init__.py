@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.data``: only its constants. There are no datasets here."""
+"""``tf.data``: its constants, and options that are stored. There are no datasets here."""
 
 from __future__ import annotations
 
+from ...._core.public import name_after
 from ...._missing import watch
 from . import experimental
+from ._options import Options, ThreadingOptions
 
-__all__ = ["AUTOTUNE", "experimental"]
+__all__ = ["AUTOTUNE", "Options", "ThreadingOptions", "experimental"]
 
 AUTOTUNE = -1
+
+name_after(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.distribute``: the devices of a strategy. gpuconf does not run programs on them."""
+"""``tf.distribute``: the devices of a strategy, and functions that run on each of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from ...._core.built_in_errors import raise_built_in
 from ...._core.public import name_after
 from ...._missing import watch
 from . import cluster_resolver, experimental
+from ._replicas import DistributedValues, ReplicaContext
 from ._strategies import (
     CrossDeviceOps,
     HierarchicalCopyAllReduce,
@@ -19,6 +20,8 @@ from ._strategies import (
     Strategy,
     StrategyExtended,
     TPUStrategy,
+    experimental_set_strategy,
+    get_replica_context,
     get_strategy,
     has_strategy,
     in_cross_replica_context,
@@ -26,6 +29,7 @@ from ._strategies import (
 
 __all__ = [
     "CrossDeviceOps",
+    "DistributedValues",
     "HierarchicalCopyAllReduce",
     "MirroredStrategy",
     "MultiWorkerMirroredStrategy",
@@ -33,11 +37,14 @@ __all__ = [
     "OneDeviceStrategy",
     "ReduceOp",
     "ReductionToOneDevice",
+    "ReplicaContext",
     "Strategy",
     "StrategyExtended",
     "TPUStrategy",
     "cluster_resolver",
     "experimental",
+    "experimental_set_strategy",
+    "get_replica_context",
     "get_strategy",
     "has_strategy",
     "in_cross_replica_context",

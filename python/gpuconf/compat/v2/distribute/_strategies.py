@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.distribute``: the devices of a strategy. gpuconf does not run programs on them."""
+"""``tf.distribute``: the devices of a strategy, and functions that run on each of them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ...._core.device_spec import name_of
 from ...._core.devices import LogicalDevice
 from ...._core.native import core
 from ...._typing import Any
+from . import _replicas
 
 __all__ = [
     "CrossDeviceOps",
@@ -30,6 +31,8 @@ __all__ = [
     "Strategy",
     "StrategyExtended",
     "TPUStrategy",
+    "experimental_set_strategy",
+    "get_replica_context",
     "get_strategy",
     "has_strategy",
     "in_cross_replica_context",
@@ -99,14 +102,34 @@ class Strategy:
         return _Scope(self)
 
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        """Not available: raises UnimplementedError."""
-        del fn, args, kwargs, options
-        raise errors.UnimplementedError(f"Strategy.run needs TensorFlow to run a function on each device. {_REST}")
+        """Run a function once for each replica, one after another, in the scope of its device.
+
+        Where the results are not the same object, the value is a PerReplica of them: see ``experimental_local_results``. In
+        ``args`` and ``kwargs``, each replica gets its own values of a PerReplica. Errors of the function pass on.
+
+        >>> strategy = MirroredStrategy()
+        >>> strategy.experimental_local_results(strategy.run(lambda: get_replica_context().replica_id_in_sync_group.numpy()))
+        (np.int32(0), np.int32(1))
+        """
+        del options
+        with _Scope(self):
+            return _replicas.run(self, self._extended.devices, fn, args, kwargs)
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Not available: raises UnimplementedError."""
-        del reduce_op, value, axis
-        raise errors.UnimplementedError(f"Strategy.reduce needs TensorFlow's operations between devices. {_REST}")
+        """Return the sum or the mean of the values of all replicas, and of the elements along ``axis`` unless that is None.
+
+        Raises ValueError for an unknown ``reduce_op``.
+        """
+        return _replicas.reduced(_reduction(reduce_op), self.num_replicas_in_sync, value, axis)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """Return the values of the replicas, as a tuple."""
+        return _replicas.local_results(value)
+
+    def experimental_distribute_values_from_function(self, value_fn: Callable[..., Any]) -> Any:
+        """Return a PerReplica of what ``value_fn`` returns for each replica's ValueContext."""
+        count = self.num_replicas_in_sync
+        return _replicas.gathered([value_fn(_replicas.ValueContext(each, count)) for each in range(count)])
 
 
 class _DefaultDistributionStrategy(Strategy):
@@ -121,18 +144,15 @@ class _DefaultDistributionStrategy(Strategy):
         del options
         return fn(*args, **(kwargs or {}))
 
-    def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Return the value of the single replica. Raises ValueError for an unknown ``reduce_op``.
 
-        Raises UnimplementedError for an ``axis`` other than None: that adds up the elements of a tensor.
-        """
-        if not isinstance(reduce_op, ReduceOp):
-            name = reduce_op.upper() if isinstance(reduce_op, str) else texts.bounded_repr(reduce_op)
-            if name not in ReduceOp.__members__:
-                raise ValueError(f"{name!r} is not a valid ReduceOp")
-        if axis is not None:
-            raise errors.UnimplementedError("Strategy.reduce with an axis needs TensorFlow's operations")
-        return value
+def _reduction(reduce_op: Any) -> str:
+    """Return "SUM" or "MEAN"."""
+    if isinstance(reduce_op, ReduceOp):
+        return reduce_op.value
+    name = reduce_op.upper() if isinstance(reduce_op, str) else texts.bounded_repr(reduce_op)
+    if name not in ReduceOp.__members__:
+        raise ValueError(f"{name!r} is not a valid ReduceOp")
+    return str(name)
 
 
 class MirroredStrategy(Strategy):
@@ -244,7 +264,8 @@ class ReductionToOneDevice(CrossDeviceOps):
 
 class _Entered(threading.local):
     def __init__(self) -> None:
-        self.strategies: list[Strategy] = []
+        self.set: list[Strategy] = []  # by experimental_set_strategy
+        self.strategies: list[Strategy] = []  # that one, and those whose scopes the thread is in
 
 
 _entered = _Entered()
@@ -301,5 +322,23 @@ def has_strategy() -> bool:
 
 
 def in_cross_replica_context() -> bool:
-    """Return whether code runs for all replicas of a strategy together: in the scope of a strategy."""
-    return bool(_entered.strategies)
+    """Return whether code runs for all replicas of a strategy together: in the scope of a strategy, outside of ``run``."""
+    return bool(_entered.strategies) and not _replicas.running.contexts
+
+
+def get_replica_context() -> _replicas.ReplicaContext | None:
+    """Return the replica that this code runs for, inside ``Strategy.run``; None in the scope of a strategy."""
+    if _replicas.running.contexts:
+        return _replicas.running.contexts[-1]
+    return None if _entered.strategies else _replicas.ReplicaContext(get_strategy(), 0)
+
+
+def experimental_set_strategy(strategy: Strategy | None) -> None:
+    """Make a strategy what :func:`get_strategy` returns outside of scopes; None for the default one.
+
+    Raises RuntimeError inside a scope.
+    """
+    if len(_entered.strategies) > len(_entered.set):
+        raise RuntimeError("Must not be called inside a `tf.distribute.Strategy` scope.")
+    _entered.set = [] if strategy is None else [strategy]
+    _entered.strategies = list(_entered.set)

@@ -1,17 +1,201 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.distribute.cluster_resolver``: finds no TPU, as on any machine with GPUs."""
+"""``tf.distribute.cluster_resolver``: describes clusters, and finds no TPU, as on any machine with GPUs."""
 
 from __future__ import annotations
 
+import abc
+
 from .... import errors
+from ...._core.public import name_after
 from ...._missing import watch
 from ...._typing import Any, NoReturn
+from ..train import ClusterSpec
 
-__all__ = ["ClusterResolver", "TPUClusterResolver"]
+__all__ = [
+    "ClusterResolver",
+    "GCEClusterResolver",
+    "KubernetesClusterResolver",
+    "SimpleClusterResolver",
+    "SlurmClusterResolver",
+    "TFConfigClusterResolver",
+    "TPUClusterResolver",
+    "UnionResolver",
+]
 
 
-class ClusterResolver:
+class ClusterResolver(abc.ABC):
     """The base of the classes that find a cluster."""
+
+    task_type: str | None = None
+    task_id: int | None = None
+    rpc_layer: str | None = None
+    environment: str | None = ""
+
+    @abc.abstractmethod
+    def cluster_spec(self) -> Any:
+        """Return the cluster, as a ClusterSpec."""
+
+    @abc.abstractmethod
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> Any:
+        """Return the address of the master; ``""`` for this process."""
+
+    def num_accelerators(
+        self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
+    ) -> dict[str, int]:
+        """Return the number of logical GPUs of this process, as ``{"GPU": 2}``; ``{}`` without one. Initializes the runtime."""
+        del task_type, task_id, config_proto
+        from .... import config
+
+        found = len(config.list_logical_devices("GPU"))
+        return {"GPU": found} if found else {}
+
+
+class SimpleClusterResolver(ClusterResolver):
+    """A cluster that is passed: a ClusterSpec. Raises TypeError for anything else."""
+
+    def __init__(
+        self,
+        cluster_spec: Any,
+        master: str = "",
+        task_type: str | None = None,
+        task_id: int | None = None,
+        environment: str = "",
+        num_accelerators: dict[str, int] | None = None,
+        rpc_layer: str | None = None,
+    ) -> None:
+        if not isinstance(cluster_spec, ClusterSpec):
+            raise TypeError("cluster_spec must be a `tf.train.ClusterSpec`.")
+        if not isinstance(master, str):
+            raise TypeError("master must be a string.")
+        self._spec, self._master, self._accelerators = cluster_spec, master, num_accelerators
+        self.task_type, self.task_id, self.environment, self.rpc_layer = task_type, task_id, environment, rpc_layer
+
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the cluster that was passed."""
+        return self._spec
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
+        """Return the address of a task, or the master that was passed."""
+        if task_type is not None and task_id is not None:
+            return _url(self._spec.task_address(task_type, task_id), rpc_layer or self.rpc_layer)
+        return _url(self._master, rpc_layer or self.rpc_layer)
+
+    def num_accelerators(
+        self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
+    ) -> dict[str, int]:
+        """Return the number that was passed, else what the base class returns."""
+        return self._accelerators or super().num_accelerators(task_type, task_id, config_proto)
+
+
+class TFConfigClusterResolver(ClusterResolver):
+    """The cluster of the environment variable ``TF_CONFIG``. The arguments replace its task and protocol."""
+
+    environment = None
+
+    def __init__(
+        self,
+        task_type: str | None = None,
+        task_id: int | None = None,
+        rpc_layer: str | None = None,
+        environment: str | None = None,
+    ) -> None:
+        task = _tf_config().get("task", {})
+        self.task_type = str(task["type"]) if task_type is None and "type" in task else task_type
+        self.task_id = int(task["index"]) if task_id is None and "index" in task else task_id
+        self.rpc_layer = _tf_config().get("rpc_layer") if rpc_layer is None else rpc_layer
+        self.environment = environment
+
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the cluster; an empty one without ``TF_CONFIG``."""
+        return ClusterSpec(_tf_config().get("cluster", {}))
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> str:
+        """Return the address of the task; ``""`` for a cluster with at most one task."""
+        set_one = _tf_config().get("session_master")
+        if set_one is not None:
+            return str(set_one)
+        spec = self.cluster_spec()
+        if sum(spec.num_tasks(job) for job in spec.jobs) < 2:
+            return ""
+        address = spec.task_address(
+            str(self.task_type if task_type is None else task_type), int((self.task_id if task_id is None else task_id) or 0)
+        )
+        return _url(address, rpc_layer or self.rpc_layer)
+
+
+class UnionResolver(ClusterResolver):
+    """The clusters of several resolvers together. The first one's task, master and protocol count."""
+
+    def __init__(self, *resolvers: Any, **options: Any) -> None:
+        given = options.pop("rpc_layer", None)
+        self.task_type, self.task_id = options.pop("task_type", None), options.pop("task_id", None)
+        if options:
+            raise ValueError(f"Unexpected kwargs provided {options!r}")
+        if not resolvers:
+            raise ValueError("At least one ClusterResolver is required.")
+        if not all(isinstance(each, ClusterResolver) for each in resolvers):
+            raise TypeError("All arguments must be a sub-class of `ClusterResolver.`")
+        self._resolvers = resolvers
+        self.rpc_layer = given or resolvers[0].rpc_layer
+        self.task_type = self.task_type or resolvers[0].task_type
+        self.task_id = resolvers[0].task_id if self.task_id is None else self.task_id
+
+    def cluster_spec(self) -> ClusterSpec:
+        """Return the clusters together. Raises KeyError if two of them have the same task."""
+        jobs: dict[str, dict[int, str]] = {}
+        for spec in (each.cluster_spec() for each in self._resolvers):
+            for job in spec.jobs:
+                known, taken = jobs.setdefault(job, {}), spec.as_dict()[job]
+                if isinstance(taken, list):  # tasks without numbers come after those that are there
+                    known.update({len(known) + number: address for number, address in enumerate(taken)})
+                    continue
+                if known.keys() & taken.keys():
+                    raise KeyError(
+                        f"Duplicate keys detected when merging two ClusterSpecs: {sorted(known.keys() & taken.keys())!r}"
+                    )
+                known.update(taken)
+        return ClusterSpec(jobs)
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> Any:
+        """Return the master of the first resolver."""
+        return self._resolvers[0].master(task_type, task_id, rpc_layer)
+
+
+class SlurmClusterResolver(ClusterResolver):
+    """The cluster of a Slurm step. Raises RuntimeError outside of one, and UnimplementedError inside: that needs TensorFlow."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        import os
+
+        if "SLURM_PROCID" not in os.environ:
+            raise RuntimeError("SLURM_PROCID not found in environment. Not running inside a SLURM step?")
+        raise errors.UnimplementedError("SlurmClusterResolver needs TensorFlow: gpuconf configures the devices of one process")
+
+    def cluster_spec(self) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
+
+class KubernetesClusterResolver(SlurmClusterResolver):
+    """The cluster of a Kubernetes job. Raises ImportError, as TensorFlow does without Kubernetes's client."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise ImportError(
+            "The Kubernetes Python client must be installed before using the Kubernetes Cluster Resolver, "
+            "and gpuconf does not use it"
+        )
+
+
+class GCEClusterResolver(SlurmClusterResolver):
+    """The cluster of an instance group of Google's. Raises ImportError, as TensorFlow does without Google's client."""
+
+    def __init__(self, project: Any, zone: Any, instance_group: Any, port: Any, *_: Any, **__: Any) -> None:
+        del project, zone, instance_group, port
+        raise ImportError("googleapiclient must be installed before using the GCE cluster resolver, and gpuconf does not use it")
 
 
 class TPUClusterResolver(ClusterResolver):
@@ -28,12 +212,35 @@ class TPUClusterResolver(ClusterResolver):
             raise ValueError("Please provide a TPU Name to connect to.")
         raise errors.UnimplementedError(f"the TPU {name!r} needs TensorFlow: gpuconf configures GPUs")
 
+    def cluster_spec(self) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
+    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
     @staticmethod
     def connect(tpu: Any = None, zone: Any = None, project: Any = None) -> NoReturn:
         """Raise the same errors."""
         del zone, project
         TPUClusterResolver(tpu)
         raise AssertionError("the constructor raises")
+
+
+def _tf_config() -> dict[str, Any]:
+    import json
+    import os
+
+    found: dict[str, Any] = json.loads(os.environ.get("TF_CONFIG", "") or "{}")
+    return found
+
+
+def _url(address: str, rpc_layer: str | None) -> str:
+    return f"{rpc_layer}://{address}" if rpc_layer and address else address
+
+
+name_after(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from ...._core.built_in_errors import raise_built_in
 from ...._core.public import name_after
 from ...._missing import watch
 from ...._typing import Any
+from ._replicas import ValueContext
 from ._strategies import MultiWorkerMirroredStrategy, Strategy, StrategyExtended, TPUStrategy, full_name
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CommunicationOptions",
     "MultiWorkerMirroredStrategy",
     "TPUStrategy",
+    "ValueContext",
 ]
 
 

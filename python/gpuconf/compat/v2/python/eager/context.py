@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..... import config
 from ....._missing import watch
 from ....._typing import Any
+from ....v1._config_proto import ConfigProto
 from ....v1._graph import Graph
 from ....v1._mode import executing_eagerly
 
@@ -32,6 +33,13 @@ class Context:
     def ensure_initialized(self) -> None:
         """Initialize the runtime."""
         config.list_logical_devices()
+
+    @property
+    def config(self) -> ConfigProto:
+        """The settings of ``tf.config`` as a message. Raises ValueError where memory growth differs between visible GPUs."""
+        from ._settings import as_message
+
+        return as_message()
 
     def list_physical_devices(self, device_type: str | None = None) -> Any:
         """Return the physical devices."""

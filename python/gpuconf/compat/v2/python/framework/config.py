@@ -17,7 +17,6 @@ from .....config import (
     set_visible_devices,
 )
 from .....config.experimental import (
-    enable_op_determinism,
     enable_tensor_float_32_execution,
     get_device_details,
     get_device_policy,
@@ -38,7 +37,28 @@ from .....config.threading import (
     set_intra_op_parallelism_threads,
 )
 
+_deterministic = False
+
+
+def enable_op_determinism() -> None:
+    """Store it. Has no effect: gpuconf's operations are always deterministic."""
+    global _deterministic
+    _deterministic = True
+
+
+def disable_op_determinism() -> None:
+    """Store it. Has no effect: gpuconf's operations are always deterministic."""
+    global _deterministic
+    _deterministic = False
+
+
+def is_op_determinism_enabled() -> bool:
+    """Return what was stored."""
+    return _deterministic
+
+
 __all__ = [
+    "disable_op_determinism",
     "enable_op_determinism",
     "enable_tensor_float_32_execution",
     "functions_run_eagerly",
@@ -53,6 +73,7 @@ __all__ = [
     "get_soft_device_placement",
     "get_synchronous_execution",
     "get_visible_devices",
+    "is_op_determinism_enabled",
     "list_logical_devices",
     "list_physical_devices",
     "reset_memory_stats",
