@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the frameworks start under ``gpuconf run --simulate`` when the program does not know gpuconf.
 
-NVIDIA's CUDA runtime, which they contain or load, asks the driver for tables without a name and does not start. So they have no
-GPU, say why, and the program goes on. tests_py/frameworks/test_torch_simulated.py has PyTorch on simulated GPUs, with gpuconf's
-own runtime.
+PyTorch runs on gpuconf's own runtime. NVIDIA's, which the others contain or load, asks the driver for tables without a name and
+does not start. So they have no GPU, say why, and the program goes on.
 """
 
 from __future__ import annotations
@@ -19,10 +18,9 @@ def needs(name: str) -> pytest.MarkDecorator:
 
 
 @needs("torch")
-def test_pytorch_has_no_gpu_and_computes_on_the_cpu() -> None:
-    assert simulation.printed("import torch; print(torch.cuda.is_available(), (torch.ones(2) + 1).tolist())") == [
-        "False [2.0, 2.0]"
-    ]
+def test_pytorch_has_the_simulated_gpu() -> None:
+    program = "import torch; print(torch.cuda.is_available(), (torch.ones(2, device='cuda') + 1).tolist())"
+    assert simulation.printed(program) == ["True [2.0, 2.0]"]
 
 
 @needs("jax")

@@ -1143,6 +1143,40 @@ def nested(device: str) -> object:
     return list(layer(x).relu().unbind()), torch.nested.to_padded_tensor(x, 0.0)
 
 
+def nested_attention(device: str) -> object:
+    three = [torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(5, 8)], layout=torch.jagged).to(device) for _ in range(3)]
+    three = [one.unflatten(-1, [2, 4]).transpose(1, 2) for one in three]
+    return list(F.scaled_dot_product_attention(*three).transpose(1, 2).unbind())
+
+
+def padded_encoder(device: str) -> object:
+    """In inference it has a fast path, with nested tensors."""
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2).to(device).eval(), torch.randn(3, 5, 16).to(device)
+    padding = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 1, 1, 1, 1]]).bool().to(device)
+    with torch.no_grad():
+        return model(x, src_key_padding_mask=padding)[~padding]
+
+
+def drawn_in_graphs(device: str) -> object:
+    """Each replay draws other numbers, and a state of the generator repeats them."""
+    if device == "cpu":
+        return True, True, True
+    graph, ones = torch.cuda.CUDAGraph(), torch.ones(1000, device=device)
+    with torch.cuda.graph(graph):
+        x = torch.rand(1000, device=device)
+        y = F.dropout(ones, 0.5)
+    torch.cuda.manual_seed(3)
+    found = []
+    for _ in range(2):
+        graph.replay()
+        found.append((x.clone(), y.clone()))
+    torch.cuda.manual_seed(3)
+    graph.replay()
+    (a, b), (c, d) = found
+    return not torch.equal(a, c) and not torch.equal(b, d), torch.equal(a, x) and torch.equal(b, y), 0.4 < x.mean().item() < 0.6
+
+
 def to_numpy_and_back(device: str) -> object:
     import numpy
 

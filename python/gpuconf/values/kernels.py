@@ -286,7 +286,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
         if only_small and to.is_cuda and small.is_large(to):
             return to
         if state.inside:
-            if source.is_cuda and to.is_cpu and source.numel() and not only_small:
+            if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError
             return original(keys, to, source, non_blocking)
         state.inside = True
@@ -298,6 +298,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
                 target, values = arguments_on_cpu(to), arguments_on_cpu(source)
                 graphs.record(lambda _seed: target.copy_(values))
                 return to
+            state.copying = True
             original(keys, to, source, non_blocking)
             if only_small and source.is_cuda and small.is_large(source):
                 small.read(operator.name)
@@ -306,6 +307,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
             return to
         finally:
             state.mark.value -= 1
+            state.copying = False
             state.inside = False
 
     return kernel
