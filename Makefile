@@ -9,6 +9,9 @@ BIN    := $(VENV)/bin
 GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
+# How many processes run the Python tests, each file in one of them; 0: this one.
+TEST_WORKERS ?= 2
+
 # The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' -o -name '*.pgo' \))
 
@@ -56,11 +59,11 @@ test: test-go test-py ## run all Go and Python tests
 .PHONY: test-go
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
-	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
+	go test -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
-	$(BIN)/python -m pytest --ignore tests_py/integrations
+	$(BIN)/python -m pytest --ignore tests_py/integrations -n $(TEST_WORKERS) --dist loadfile
 
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
@@ -79,9 +82,12 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/pytest pytest==$(OLDEST_PYTEST).0 pluggy iniconfig
 	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
 
+# Long tests with one goroutine, in which the race detector has nothing to find; and package arch reads source files.
+ONE_GOROUTINE := ^(TestAgainstNaive|TestAllSmallPrograms|TestManyRandomStreamPrograms|TestLawsFitIntoLittleMoreThanTheirPeak|TestWhatWasServedOnceIsServedAgain|TestLittleAddressSpace|TestPeakMeasurementsByTheHundredThousand|TestTransformer|TestBudget)$$
+
 .PHONY: race
 race: $(VENV)/dev ## run the Go tests under the race detector
-	go test -race -tags=$(GO_TAGS) $(GO_TESTS)
+	go test -race -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE)' $$(go list $(GO_TESTS) | grep -v /arch)
 
 .PHONY: soak
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, and the random Go tests with SOAK_RAPID (2000) new inputs each
@@ -225,6 +231,10 @@ profile: $(VENV)/dev ## measure the allocator, and write the profile that the co
 	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/bfc
 	go tool pprof -proto -output pybind/_gpuconf/default.pgo build/profile/cpu
 
+.PHONY: accuracy
+accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
+	$(BIN)/python benchmarks/accuracy/run.py $(ACCURACY_ARGS)
+
 .PHONY: bench-fleet
 bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables of docs/fleet.md (20 minutes on an idle machine)
 	$(BIN)/python benchmarks/fleet.py $(BENCH_ARGS)
@@ -334,4 +344,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -27,6 +27,7 @@ from benchmarks import (  # noqa: E402
     placement,
     pytest_plugin,
     recording,
+    rehearsals,
     simulated_torch,
 )
 from benchmarks.live_figures import ROUNDS as FIGURE_ROUNDS  # noqa: E402
@@ -111,11 +112,19 @@ to 64 MiB with 16 GB live, after RMM's random benchmark.
 ## PyTorch on simulated GPUs
 
 Processor times of steps, in turns, the least of 15, with one thread; the memory is the process's peak beyond that of a process
-that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. A step over the
-replacement libraries alone may take longer than one with `values="none"`: it does work that the latter leaves out. Which work
-that is was not measured.
+that has imported PyTorch. `SIMULATED_TORCH` names a Python that has gpuconf and PyTorch. The first row is what PyTorch itself
+needs: its kernels for CUDA run, and what they launch, fill and copy does nothing. With `values="none"`, large tensors are not
+filled and copied either.
 
 {simulated}
+
+## Programs on simulated GPUs
+
+How long `gpuconf plan --gpu H100-80GB -- python train.py` takes to answer for a Transformer (bfloat16 autocast, gradients clipped,
+AdamW), and the most host memory of one of its processes. The random numbers of a model that is built on the CPU are not drawn
+([plan.md](plan.md#a-program)).
+
+{rehearsals}
 
 ## Running out of memory
 
@@ -217,6 +226,7 @@ def main() -> None:
     print("recording and plans ...", flush=True)
     facts["recording"] = table(recording.measure())
     facts["simulated"] = table(simulated_torch.measure())
+    facts["rehearsals"] = table(rehearsals.measure())
     facts["stacks"] = table(recording.stacks())
     facts["plans"] = table(recording.plans())
     print("running out of memory ...", flush=True)

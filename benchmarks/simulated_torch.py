@@ -12,12 +12,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = os.environ.get("SIMULATED_TORCH") or str(ROOT / ".venv-frameworks" / "torch-2.15-cuda13" / "bin" / "python")
 ROUNDS = int(os.environ.get("ROUNDS", "15"))
-IMPORTS = 5
+IMPORTS = int(os.environ.get("IMPORTS", "15"))
 
 MODEL = """
 import torch, torch.nn.functional as F
@@ -70,7 +71,16 @@ def serve(step, around=contextlib.nullcontext):
             print(time.process_time() - before, flush=True)
 """
 NONE = 'import gpuconf\ngpuconf.simulate("H100-80GB", values="none")\n'
-LAUNCHES_ONLY = NONE + "from gpuconf._core import simulated_torch\nsimulated_torch._after = lambda: None\n"
+# Without the Python kernels, PyTorch's own run for every operation, and all that they launch, fill and copy does nothing.
+NOTHING = (
+    NONE
+    + """
+import ctypes, os
+ctypes.CDLL(os.environ["NOTHING"], ctypes.RTLD_GLOBAL)
+from gpuconf._core import simulated_torch
+simulated_torch._after = lambda: None
+"""
+)
 # Launches in a thread that is marked are not counted. Backward passes have a thread of their own.
 MARKED = """
 from gpuconf._core import simulated_torch
@@ -93,8 +103,8 @@ class Empty(TorchDispatchMode):
 """
 SMALL = "batch=2, length=64, layers=4, width=512, heads=8, vocabulary=8192"
 STEPS = {
-    "libraries": LAUNCHES_ONLY + MODEL + MARKED + LOOP + 'serve(stepper("cuda"))',
-    "mode": LAUNCHES_ONLY + MODEL + MARKED + LOOP + EMPTY_MODE + 'serve(stepper("cuda"), Empty)',
+    "libraries": NOTHING + MODEL + MARKED + LOOP + 'serve(stepper("cuda"))',
+    "mode": NOTHING + MODEL + MARKED + LOOP + EMPTY_MODE + 'serve(stepper("cuda"), Empty)',
     "none": NONE + MODEL + LOOP + 'serve(stepper("cuda"))',
 }
 COMPUTED = {
@@ -129,12 +139,19 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
 
 
-def least(programs: dict[str, str]) -> dict[str, float]:
+def compiled(folder: str) -> str:
+    """Compile the library whose fills and copies do nothing. Returns its path."""
+    path = f"{folder}/nothing.so"
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", path, ROOT / "benchmarks" / "nothing.c"], check=True)
+    return path
+
+
+def least(programs: dict[str, str], nothing: str = "") -> dict[str, float]:
     """Let programs take turns with steps. Returns the least processor time of each, in ms."""
     running = {}
     for name, program in programs.items():
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        running[name] = subprocess.Popen([PYTHON, "-c", program], text=True, env=environment(), **pipes)
+        running[name] = subprocess.Popen([PYTHON, "-c", program], text=True, env=environment() | {"NOTHING": nothing}, **pipes)
         assert running[name].stdout.readline() == "ready\n", name
     times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(ROUNDS):
@@ -157,7 +174,9 @@ def measure() -> list[dict[str, str]]:
     """Measure. Without a PyTorch one row says so."""
     if not Path(PYTHON).exists():
         return [{"what": "not measured: there is no Python with PyTorch (`make test-frameworks`)", "found": "", "goal": ""}]
-    steps, computed = least(STEPS), least(COMPUTED)
+    with tempfile.TemporaryDirectory() as folder:
+        steps = least(STEPS, compiled(folder))
+    computed = least(COMPUTED)
     imports: dict[str, list[float]] = {"": [], NONE: []}
     for _ in range(IMPORTS):
         for prelude, found in imports.items():
@@ -165,7 +184,7 @@ def measure() -> list[dict[str, str]]:
     alone, none = printed(MEMORY["alone"])[0], printed(MEMORY["none"])
     ratios = {name: steps[name] / steps["libraries"] for name in steps}
     rows = [
-        ("a step of GPT-2-small over the replacement libraries alone", f"{steps['libraries']:.1f} ms", ""),
+        ("a step of GPT-2-small over libraries that do nothing", f"{steps['libraries']:.1f} ms", ""),
         ("the same in an empty dispatch mode", f"{steps['mode']:.1f} ms, {ratios['mode']:.2f} times", ""),
         ('with `values="none"`', f"{steps['none']:.1f} ms, {ratios['none']:.2f} times", "<= 4 times, <= 150 ms"),
         ("a step of a small Transformer on the CPU device", f"{computed['device']:.0f} ms", ""),

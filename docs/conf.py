@@ -28,6 +28,7 @@ autodoc_default_options = {"members": True}
 python_maximum_signature_line_length = 88
 
 html_theme = "furo"
+pygments_dark_style = "monokai"  # the theme's own underlines the names of modules, like links
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_title = f"gpuconf {release}"
@@ -38,8 +39,10 @@ html_show_sourcelink = False
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, found: Any, _options: Any, signature: str | None, returned: str | None
 ) -> Any:
-    """Leave out the signature of a class that only gpuconf makes: its constructor raises TypeError."""
-    return ("", returned) if type(found).__name__ == "Made" else (signature, returned)
+    """Leave out the signature of a class that only gpuconf makes, and the parameter that takes wrong names."""
+    if type(found).__name__ == "Made":
+        return "", returned
+    return signature and signature.replace(", **unknown: object", ""), returned
 
 
 def setup(app: Sphinx) -> None:

@@ -9,9 +9,10 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// DescribeBLAS looks for the library that multiplies matrices in host memory, as the first large product does: choice is GPUCONF_BLAS, and
-// folders are the folders from which Python imports modules, one per line. The result is {"library": name, "version": ..., "path": ...,
-// "threads": n, "complaints": [line, ...]}; the name is "" if there is none.
+// DescribeBLAS looks for the library that multiplies matrices in host memory, as the first large product does: choice
+// is GPUCONF_BLAS, and folders are the folders from which Python imports modules, one per line. The result is
+// {"library": name, "version": ..., "path": ..., "threads": n, "complaints": [line, ...]}; the name is "" if there is
+// none.
 func DescribeBLAS(choice string, folders string) (about string, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -25,6 +26,7 @@ func DescribeBLAS(choice string, folders string) (about string, err error) {
 		found.Complaints = []string{}
 	}
 	return encode(map[string]any{
-		"library": found.Library, "version": found.Version, "path": found.Path, "threads": found.Threads, "complaints": found.Complaints,
+		"library": found.Library, "version": found.Version, "path": found.Path, "threads": found.Threads,
+		"complaints": found.Complaints,
 	})
 }

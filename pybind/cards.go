@@ -54,16 +54,18 @@ func encodeCard(c process.CardSurvey) map[string]any {
 	return map[string]any{
 		"index": c.Index, "uuid": c.UUID, "name": c.Name, "pci_bus_id": c.PCIBusID,
 		"compute_capability": [2]int{c.ComputeMajor, c.ComputeMinor},
-		"mig":                [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off", gpu.MIGOn: "on"}[c.MIG],
-		"memory":             encodeAmounts(c.Memory, c.MemoryKind),
-		"processes":          processes, "processes_error": orNull(c.ProcessesError, ""),
+		"mig": [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
+			gpu.MIGOn: "on"}[c.MIG],
+		"memory":    encodeAmounts(c.Memory, c.MemoryKind),
+		"processes": processes, "processes_error": orNull(c.ProcessesError, ""),
 		"instances": instances, "errors": append([]string{}, c.Errors...),
 	}
 }
 
 func encodeAmounts(a process.Amounts, kind gpu.MemoryKind) map[string]any {
 	return map[string]any{
-		"kind": kind.String(), "total": a.TotalBytes, "used": a.UsedBytes, "free": a.FreeBytes, "source": orNull(a.Source, ""),
+		"kind": kind.String(), "total": a.TotalBytes, "used": a.UsedBytes, "free": a.FreeBytes,
+		"source": orNull(a.Source, ""),
 	}
 }
 
@@ -72,7 +74,8 @@ func Models() (catalogue string, err error) {
 	defer process.Gate(&err)
 	list := [][]any{}
 	for _, m := range models.Models() {
-		list = append(list, []any{m.Name, m.Product, m.MemoryBytes, m.MemoryKind().String(), [2]int{m.ComputeMajor, m.ComputeMinor}})
+		list = append(list, []any{m.Name, m.Product, m.MemoryBytes, m.MemoryKind().String(),
+			[2]int{m.ComputeMajor, m.ComputeMinor}})
 	}
 	return encode(list)
 }

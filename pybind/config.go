@@ -88,7 +88,8 @@ func MemoryGrowth(position int64, repr string) (growth int64, err error) {
 	return growth, err
 }
 
-// SetMemoryGrowth stores the growth of a device. badType is the Python type of a value that is neither bool nor int, else "".
+// SetMemoryGrowth stores the growth of a device. badType is the Python type of a value that is neither bool nor int,
+// else "".
 func SetMemoryGrowth(position int64, repr string, value int64, badType string) (done bool, err error) {
 	defer process.Gate(&err)
 	return true, configure(func(s *config.State) error {
@@ -107,8 +108,8 @@ func LogicalConfigured(position int64, repr string) (configured bool, err error)
 	return configured, err
 }
 
-// SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number, null, or
-// "inf", "-inf" or "nan".
+// SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number,
+// null, or "inf", "-inf" or "nan".
 func SetLogicalConfiguration(position int64, repr string, configuration string) (done bool, err error) {
 	defer process.Gate(&err)
 	var sent struct {
@@ -156,11 +157,12 @@ func DeviceDetails(position int64) (details string, err error) {
 	if !ok {
 		return "{}", nil
 	}
-	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor, "total_bytes": d.TotalBytes, "uuid": d.UUID})
+	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor,
+		"total_bytes": d.TotalBytes, "uuid": d.UUID})
 }
 
-// LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together, -1 if none is known
-// before the pools are built, and why it is a part of GPUCONF_MEMORY_LIMIT.
+// LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together,
+// -1 if none is known before the pools are built, and why it is a part of GPUCONF_LIMIT.
 func LimitInForce(position int64, env string) (limit string, err error) {
 	defer process.Gate(&err)
 	variables, err := decodeEnv(env)

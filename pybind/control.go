@@ -8,8 +8,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the new choice, one per
-// line.
+// Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the
+// new choice, one per line.
 func Simulate(spec string) (choices string, err error) {
 	defer process.Gate(&err)
 	before, now, err := process.Shared().Simulate(spec)
@@ -46,8 +46,8 @@ func Enumerate(env string) (devices string, err error) {
 	return encode(map[string]any{"physical": physical, "simulated": spec})
 }
 
-// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible": bool}. origin is the caller, as
-// "file:line (call)".
+// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible":
+// bool}. origin is the caller, as "file:line (call)".
 func Initialize(env string, origin string) (devices string, err error) {
 	defer process.Gate(&err)
 	variables, err := decodeEnv(env)
@@ -61,8 +61,8 @@ func Initialize(env string, origin string) (devices string, err error) {
 	return encodeLogical(m)
 }
 
-// LogicalDevices lists the logical devices that a session has created, as Initialize does. It initializes nothing, so the list may be
-// empty.
+// LogicalDevices lists the logical devices that a session has created, as Initialize does. It initializes nothing, so
+// the list may be empty.
 func LogicalDevices() (devices string, err error) {
 	defer process.Gate(&err)
 	m, err := process.Shared().Manager()
@@ -72,7 +72,8 @@ func LogicalDevices() (devices string, err error) {
 	return encodeLogical(m)
 }
 
-// encodeLogical returns {"logical": [[name, type, full name, ordinal], ...], "host_visible", "published": as State.Published}.
+// encodeLogical returns {"logical": [[name, type, full name, ordinal], ...], "host_visible", "published": as
+// State.Published}.
 func encodeLogical(m *devmgr.Manager) (string, error) {
 	list, err := m.LogicalDevices()
 	if err != nil {
@@ -82,11 +83,12 @@ func encodeLogical(m *devmgr.Manager) (string, error) {
 	for _, d := range list {
 		logical = append(logical, [4]any{d.Name, d.Type, d.FullName, d.Ordinal})
 	}
-	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible(), "published": process.Shared().Published()})
+	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible(),
+		"published": process.Shared().Published()})
 }
 
-// MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, and would be ignored when the pools are built:
-// {variable: text, ...}.
+// MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, and would be ignored when
+// the pools are built: {variable: text, ...}.
 func MalformedVariables(env string) (texts string, err error) {
 	defer process.Gate(&err)
 	variables, err := decodeEnv(env)

@@ -19,9 +19,10 @@ func DropGraph(id int64) (done bool, err error) {
 	return true, process.Shared().DropGraph(id)
 }
 
-// AddConstant adds a constant to a graph. Its value is copied from host memory. device is a result of RequestDevice. after lists the nodes
-// that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}. The shape has -1 for a
-// size that is not known before a run, and is null if not even their number is. A node without a tensor has neither type nor shape.
+// AddConstant adds a constant to a graph. Its value is copied from host memory. device is a result of RequestDevice.
+// after lists the nodes that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name,
+// "shape": [...]}. The shape has -1 for a size that is not known before a run, and is null if not even their number is.
+// A node without a tensor has neither type nor shape.
 func AddConstant(
 	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
 ) (node string, err error) {
@@ -41,8 +42,8 @@ func AddConstant(
 	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
 }
 
-// AddPlaceholder adds a placeholder, whose value is fed. shape is like "2,3", with -1 for an unknown size. If unranked is set, not even
-// the number of sizes is known. Its other arguments and its result are those of AddConstant.
+// AddPlaceholder adds a placeholder, whose value is fed. shape is like "2,3", with -1 for an unknown size. If unranked
+// is set, not even the number of sizes is known. Its other arguments and its result are those of AddConstant.
 func AddPlaceholder(
 	graphID int64, name string, dtype string, shape string, unranked bool, after string, device string,
 ) (node string, err error) {
@@ -65,7 +66,8 @@ func AddPlaceholder(
 }
 
 // AddNode adds an operation on nodes of a graph, "0 1". Its other arguments and its result are those of AddConstant.
-func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (node string, err error) {
+func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (
+	node string, err error) {
 	defer process.Gate(&err)
 	g, err := process.Shared().Graph(graphID)
 	if err != nil {
@@ -109,8 +111,9 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
 	return encode(described)
 }
 
-// RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is
-// None; a list of one element is the result of a device function. own is the device that the node itself requests.
+// RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1",
+// ["/cpu:0"], ...]. null is None; a list of one element is the result of a device function. own is the device that the
+// node itself requests.
 func RequestDevice(own string, scopes string) (device string, err error) {
 	defer process.Gate(&err)
 	var sent []any

@@ -45,7 +45,8 @@ func orNull[T comparable](value, none T) any {
 	return value
 }
 
-// SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is unused.
+// SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is
+// unused.
 func SystemReserve(totalBytes, computeMajor int64) (bytes int64, err error) {
 	defer process.Gate(&err)
 	if totalBytes < 0 {

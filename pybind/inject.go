@@ -7,7 +7,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// FailAllocation makes the n-th allocation from now on fail, on any logical GPU, in any thread and library; 0 ends the counting.
+// FailAllocation makes the n-th allocation from now on fail, on any logical GPU, in any thread and library; 0 ends the
+// counting.
 func FailAllocation(n int64) (done bool, err error) {
 	defer process.Gate(&err)
 	m, err := manager()

@@ -12,10 +12,11 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
-// {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot, "out_of_memory": [rewind.OutOfMemory] of a snapshot that ends
-// with failed allocations, "recorded": [rewind.Recorded] of a snapshot of PyTorch, "incomplete": why a snapshot has nothing of that; "", "hidden": how many
-// of the events stand for segments that there were before}; its pages are the events.
+// OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's
+// result is {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot, "out_of_memory":
+// [rewind.OutOfMemory] of a snapshot that ends with failed allocations, "recorded": [rewind.Recorded] of a snapshot of
+// PyTorch, "incomplete": why a snapshot has nothing of that; "", "hidden": how many of the events stand for segments
+// that there were before}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -24,19 +25,24 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
 		l, err := load(ctx, file)
 		events := l.Events
-		head := map[string]any{"events": len(events), "names": namesOf(l.Names), "settings": l.Settings, "out_of_memory": l.failed, "recorded": l.recorded,
+		head := map[string]any{"events": len(events), "names": namesOf(l.Names), "settings": l.Settings,
+			"out_of_memory": l.failed, "recorded": l.recorded,
 			"incomplete": l.incomplete, "hidden": trace.CountHidden(events)}
 		return process.Outcome{Head: head, Events: events, Large: isLarge(events)}, err
 	})
 }
 
 // openFileJob creates a job that works on an open file.
-func openFileJob(descriptor int64, work func(context.Context, *process.File) (process.Outcome, error)) (job int64, err error) {
+func openFileJob(descriptor int64, work func(context.Context, *process.File) (process.Outcome, error)) (
+	job int64, err error) {
 	file, err := process.ShareFile(descriptor)
 	if err != nil {
 		return 0, err
 	}
-	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) { return work(ctx, file) }, file.Close), nil
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome,
+		error) {
+		return work(ctx, file)
+	}, file.Close), nil
 }
 
 // loaded is what a file contains.
@@ -95,8 +101,8 @@ func errNoTrace() error {
 // isLarge reports whether events take more than about 50 MiB; processing them takes at least as much again.
 func isLarge(events []trace.Event) bool { return len(events) > 1<<20 }
 
-// WaitJob starts a job if necessary and waits until it is done, for at most this many milliseconds, and at most 100. If the job fails, it
-// returns the job's error.
+// WaitJob starts a job if necessary and waits until it is done, for at most this many milliseconds, and at most 100. If
+// the job fails, it returns the job's error.
 func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -135,8 +141,8 @@ func JobResult(id int64) (result string, err error) {
 // pageEvents is the number of events in a page. Formatting a page takes a millisecond or two.
 const pageEvents = 1 << 13
 
-// JobPage returns a page of the events of a finished job, counted from 0: lines of CSV, without the header. After the last page it
-// returns "".
+// JobPage returns a page of the events of a finished job, counted from 0: lines of CSV, without the header. After the
+// last page it returns "".
 func JobPage(id int64, number int64) (lines string, err error) {
 	defer process.Gate(&err)
 	outcome, err := outcomeOf(id)

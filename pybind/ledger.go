@@ -12,7 +12,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// LedgerInit makes a ledger for several users of a folder. group, unless it is negative, is the only group that may use it.
+// LedgerInit makes a ledger for several users of a folder. group, unless it is negative, is the only group that may use
+// it.
 func LedgerInit(folder string, group int64) (done bool, err error) {
 	defer process.Gate(&err)
 	return true, ledger.InitShared(folder, int(group))
@@ -30,7 +31,8 @@ func LedgerMayMake(folder string) (done bool, err error) {
 	return true, ledger.MayMake(folder)
 }
 
-// LedgerLost returns the leases of this user that the ledger of a folder no longer has, or that older ledgers have: a list of sentences.
+// LedgerLost returns the leases of this user that the ledger of a folder no longer has, or that older ledgers have: a
+// list of sentences.
 func LedgerLost(folder string) (found string, err error) {
 	defer process.Gate(&err)
 	lost := ledger.Lost(folder)
@@ -70,7 +72,8 @@ func cardsOf(cards []card) []ledger.Card {
 	list := make([]ledger.Card, len(cards))
 	for i, c := range cards {
 		total := c.Capacity - min(c.Reserve, c.Capacity)
-		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge, Total: total, Budget: total - min(c.Foreign, total)}
+		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge, Total: total,
+			Budget: total - min(c.Foreign, total)}
 	}
 	return list
 }
@@ -81,7 +84,8 @@ type text struct {
 	Command string `json:"command"`
 }
 
-// LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0: there are none.
+// LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0:
+// there are none.
 func LedgerWords(id int64) (address int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -91,7 +95,8 @@ func LedgerWords(id int64) (address int64, err error) {
 	return int64(l.Words()), nil
 }
 
-// napOf is a nap as a number above 0, for C's nap(): what the word was (32 bits), the word (10), milliseconds (10), whether it is deaf (1).
+// napOf is a nap as a number above 0, for C's nap(): what the word was (32 bits), the word (10), milliseconds (10),
+// whether it is deaf (1).
 func napOf(nap ledger.Nap) int64 {
 	number := int64(nap.Was) | int64(nap.Word)<<32 | min(max(nap.Most.Milliseconds(), 1), 1023)<<42
 	if nap.Deaf {
@@ -100,7 +105,8 @@ func napOf(nap ledger.Nap) int64 {
 	return number
 }
 
-// orNap turns the error of a ledger whose lock another process holds into a nap, as a number below 0, unless it is the caller's last try.
+// orNap turns the error of a ledger whose lock another process holds into a nap, as a number below 0, unless it is the
+// caller's last try.
 func orNap(last bool, err *error) (number int64) {
 	var busy *ledger.Busy
 	if last || !errors.As(*err, &busy) {
@@ -110,9 +116,10 @@ func orNap(last bool, err *error) (number int64) {
 	return -napOf(busy.Nap)
 }
 
-// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...], "count", "pack", "contexts", "name", "job", "command"},
-// and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns the nap to take before the
-// next try, below 0; last makes that an error.
+// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...],
+// "count", "pack", "contexts", "name", "job", "command"}, and returns the claim's number, which LedgerRelease frees. If
+// another process holds the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an
+// error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -133,7 +140,8 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	if wanted.Pack {
 		policy = ledger.Pack
 	}
-	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy, Text: ledger.Text(wanted.text),
+	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy,
+		Text:     ledger.Text(wanted.text),
 		Contexts: wanted.Contexts})
 	if nap := orNap(last, &err); nap < 0 || err != nil {
 		return nap, err
@@ -141,8 +149,9 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	return process.PutClaim(c), nil
 }
 
-// LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If another process holds the
-// ledger's lock, it returns a nap below 0; last makes that an error. cards, unless empty, replaces what was said of the candidates.
+// LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If
+// another process holds the ledger's lock, it returns a nap below 0; last makes that an error. cards, unless empty,
+// replaces what was said of the candidates.
 func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
@@ -198,7 +207,8 @@ func LedgerRows(id int64) (rows string, err error) {
 	claimed, running := make([]map[string]any, len(claims)), make([]map[string]any, len(processes))
 	for i, c := range claims {
 		claimed[i] = whoOf(c.Process, c.UID, c.Text, c.Gone, c.Local)
-		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted, c.Count, c.Ticket
+		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted,
+			c.Count, c.Ticket
 		claimed[i]["seconds"], claimed[i]["cards"], claimed[i]["stopped"] = c.Seconds, leasesOf(c.Cards), c.Stopped
 		claimed[i]["contexts"] = c.Contexts
 	}
@@ -216,7 +226,8 @@ func LedgerRows(id int64) (rows string, err error) {
 }
 
 func whoOf(p ledger.Process, uid uint32, said ledger.Text, gone, local bool) map[string]any {
-	return map[string]any{"pid": p.PID, "start_time": p.Start, "uid": uid, "name": said.Name, "job": said.Job, "command": said.Command, "gone": gone, "local": local}
+	return map[string]any{"pid": p.PID, "start_time": p.Start, "uid": uid, "name": said.Name, "job": said.Job,
+		"command": said.Command, "gone": gone, "local": local}
 }
 
 // librariesOf returns the bytes in use by the names of libraries, without those that use none.
@@ -252,9 +263,9 @@ func LedgerCheck(id int64) (findings string, err error) {
 	return encode(found)
 }
 
-// LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a text {"name", "job",
-// "command"}, and returns the descriptor that a forked child must close. If another process holds the ledger's lock, it returns the nap to take
-// before the next try, below 0; last makes that an error.
+// LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a
+// text {"name", "job", "command"}, and returns the descriptor that a forked child must close. If another process holds
+// the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)

@@ -17,8 +17,8 @@ import (
 // maxWaitMS bounds one WaitForFree: Python must check for signals in between.
 const maxWaitMS = 100
 
-// logicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one that this thread's
-// scope names, else GPU:0.
+// logicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one that
+// this thread's scope names, else GPU:0.
 func logicalGPU(number int64) (*devmgr.Manager, int, error) {
 	return cabi.LogicalGPU(number, cabi.Scope)
 }
@@ -45,7 +45,8 @@ func Frees(number int64) (count int64, err error) {
 	return int64(frees), err
 }
 
-// WaitForFree waits until the number of frees on a logical GPU exceeds seen, or for this many milliseconds. It returns the number.
+// WaitForFree waits until the number of frees on a logical GPU exceeds seen, or for this many milliseconds. It returns
+// the number.
 func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -103,7 +104,8 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 		return err
 	}
 	if offset < 0 {
-		return status.Errorf(status.InvalidArgument, "invalid copy of %d bytes at offset %d, host address 0x%x", nbytes, offset, host)
+		return status.Errorf(status.InvalidArgument, "invalid copy of %d bytes at offset %d, host address 0x%x", nbytes,
+			offset, host)
 	}
 	bytes, err := hostMemory(host, nbytes)
 	if err != nil {
@@ -114,7 +116,8 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 
 // hostMemory returns host memory that Python keeps alive for the duration of a call.
 func hostMemory(host, nbytes int64) ([]byte, error) {
-	outside := host <= 0 || nbytes > math.MaxInt64-host // outside the lower half of the address space, which is the process's
+	// outside the lower half of the address space, which is the process's
+	outside := host <= 0 || nbytes > math.MaxInt64-host
 	if nbytes < 0 || (nbytes > 0 && outside) {
 		return nil, status.Errorf(status.InvalidArgument, "invalid host memory: %d bytes at address 0x%x", nbytes, host)
 	}
@@ -195,8 +198,8 @@ func MemoryTotals(number int64) (totals string, err error) {
 	})
 }
 
-// MemoryMap describes the layout of a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
-// "oversubscribed_bytes": bytes}.
+// MemoryMap describes the layout of a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address,
+// bytes, requested, in use], ...]], ...], "oversubscribed_bytes": bytes}.
 func MemoryMap(device string) (picture string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -208,7 +211,8 @@ func MemoryMap(device string) (picture string, err error) {
 		return "", err
 	}
 	return encode(map[string]any{
-		"device": drawn.Name, "limit": drawn.LimitBytes, "regions": regionsOf(drawn.MemoryMap), "oversubscribed_bytes": drawn.OversubscribedBytes,
+		"device": drawn.Name, "limit": drawn.LimitBytes, "regions": regionsOf(drawn.MemoryMap),
+		"oversubscribed_bytes": drawn.OversubscribedBytes,
 	})
 }
 

@@ -24,9 +24,10 @@ type planRequest struct {
 	Policies []string   `json:"policies"` // empty: all that the GPU supports
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 
-	Settings trace.HistorySettings     `json:"settings"` // of PyTorch, when the trace was recorded
-	Starts   map[int][]caching.Segment `json:"starts"`   // by GPU: what PyTorch's allocator had then, as rewind.Recorded has it
-	Wanted   bool                      `json:"wanted"`   // a failed allocation that ends the trace is replayed, too
+	Settings trace.HistorySettings `json:"settings"` // of PyTorch, when the trace was recorded
+	// by GPU: what PyTorch's allocator had then, as rewind.Recorded has it
+	Starts map[int][]caching.Segment `json:"starts"`
+	Wanted bool                      `json:"wanted"` // a failed allocation that ends the trace is replayed, too
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
@@ -39,9 +40,11 @@ func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, er
 		if err != nil {
 			return wanted, nil, err
 		}
-		wanted.Card = plan.Card{Name: card.Model.Product, MemoryBytes: card.MemoryBytes, GranuleBytes: card.Model.GranularityBytes}
+		wanted.Card = plan.Card{Name: card.Model.Product, MemoryBytes: card.MemoryBytes,
+			GranuleBytes: card.Model.GranularityBytes}
 		if r.Limit == 0 {
-			memory := config.Memory{AvailableBytes: card.MemoryBytes, TotalBytes: card.MemoryBytes, ComputeMajor: card.Model.ComputeMajor}
+			memory := config.Memory{AvailableBytes: card.MemoryBytes, TotalBytes: card.MemoryBytes,
+				ComputeMajor: card.Model.ComputeMajor}
 			if wanted.LimitBytes, notices, err = config.DefaultLimit(memory, r.Env); err != nil {
 				return wanted, nil, err
 			}
@@ -59,7 +62,8 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 			return nil, err
 		}
 		if needsVirtual(policy) && noVirtual {
-			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management, which policy %s requires", r.GPU, policy)
+			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management, which policy %s "+
+				"requires", r.GPU, policy)
 		}
 		policies = append(policies, policy)
 	}
@@ -77,7 +81,8 @@ func cardOf(text string) (models.Card, error) {
 		return models.Card{}, err
 	}
 	if len(spec.Cards) != 1 {
-		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text, len(spec.Cards))
+		return models.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text,
+			len(spec.Cards))
 	}
 	return spec.Cards[0], plannable(spec.Cards[0])
 }
@@ -87,7 +92,8 @@ func plannable(card models.Card) error {
 	rest := card.Profile
 	rest.Words &^= models.WSL | models.AsUnified
 	if names := rest.Names(); len(names) > 0 {
-		return status.Errorf(status.Unimplemented, "a plan for %s does not act on the profile %s; leave it out", card.Model.Name, names[0])
+		return status.Errorf(status.Unimplemented, "a plan for %s does not act on the profile %s; leave it out",
+			card.Model.Name, names[0])
 	}
 	return nil
 }
@@ -119,16 +125,19 @@ func ParseFleet(text string) (fleet string, err error) {
 		model, memory := b.Card.Model, b.Card.MemoryBytes
 		beside := config.ContextBytes(memory, model.ComputeMajor)
 		leasable := memory - beside
-		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified && kept < leasable {
+		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified &&
+			kept < leasable {
 			leasable -= kept // for the host
 		}
-		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0, [2]int{model.ComputeMajor, model.ComputeMinor}}
+		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0,
+			[2]int{model.ComputeMajor, model.ComputeMinor}}
 	}
 	return encode(list)
 }
 
-// OpenPlan creates a job that finds out whether a trace, which FeedJob passes in, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
-// bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
+// OpenPlan creates a job that finds out whether a trace, which FeedJob passes in, would fit. The job's result is
+// {"limit": bytes, "gpu": name, "memory": bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level,
+// text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -164,7 +173,8 @@ func FeedJob(id int64, text string) (done bool, err error) {
 	return true, job.Feed(text)
 }
 
-func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (process.Outcome, error) {
+func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (
+	process.Outcome, error) {
 	events, err := trace.ParseNumbered(ctx, string(input.Text))
 	if err != nil {
 		return process.Outcome{}, err
@@ -180,6 +190,7 @@ func replayed(ctx context.Context, input *process.Input, wanted plan.Request, no
 	}
 	r := job.Request()
 	return process.Outcome{Large: isLarge(events), Head: map[string]any{
-		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(), "results": job.Results(), "notices": notices,
+		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(),
+		"results": job.Results(), "notices": notices,
 	}}, nil
 }

@@ -11,8 +11,9 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the given number, with
-// stacks if Python has prepared them. It returns the recording's number, which is valid until DropRecording.
+// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the
+// given number, with stacks if Python has prepared them. It returns the recording's number, which is valid until
+// DropRecording.
 func StartRecording(events int64, stacks bool) (id int64, err error) {
 	defer process.Gate(&err)
 	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)), stacks)
@@ -35,8 +36,8 @@ func StopRecording(id int64) (done bool, err error) {
 	return true, process.Shared().StopRecording(id)
 }
 
-// OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count, "lost": events,
-// "pools": {number: regions as in MemoryMap}, "names": as in namesOf}; its pages are the events.
+// OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count,
+// "lost": events, "pools": {number: regions as in MemoryMap}, "names": as in namesOf}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -48,7 +49,8 @@ func OpenRecorded(id int64) (job int64, err error) {
 		for number, drawn := range pools {
 			pictures[number] = regionsOf(drawn)
 		}
-		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures, "names": namesOf(recording.Names)}
+		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures,
+			"names": namesOf(recording.Names)}
 		return process.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
 	}, func() {}), nil
 }
@@ -59,7 +61,8 @@ func DropRecording(id int64) (done bool, err error) {
 	return true, process.Shared().DropRecording(id)
 }
 
-// regionsOf returns [[address, bytes, [[address, bytes, requested, in use, library, tag], ...]], ...]. Free chunks have no library.
+// regionsOf returns [[address, bytes, [[address, bytes, requested, in use, library, tag], ...]], ...]. Free chunks have
+// no library.
 func regionsOf(drawn bfc.MemoryMap) [][3]any {
 	regions := make([][3]any, len(drawn.Regions))
 	for i, r := range drawn.Regions {
@@ -76,7 +79,8 @@ func regionsOf(drawn bfc.MemoryMap) [][3]any {
 	return regions
 }
 
-// namesOf returns {"holders": [[library, tag], ...], "frames": [[file, line, function], ...], "stacks": [[frame number, ...], ...]}.
+// namesOf returns {"holders": [[library, tag], ...], "frames": [[file, line, function], ...], "stacks": [[frame number,
+// ...], ...]}.
 func namesOf(names trace.Names) map[string]any {
 	holders := make([][2]string, len(names.Holders))
 	for i, h := range names.Holders {

@@ -8,7 +8,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// MergeScope returns the device name of a scope: the fields of argument override those of the outer scope ("" for none).
+// MergeScope returns the device name of a scope: the fields of argument override those of the outer scope ("" for
+// none).
 func MergeScope(outer string, argument string) (name string, err error) {
 	defer process.Gate(&err)
 	return devname.EnterScope(outer, &argument)

@@ -41,8 +41,10 @@ func decodeOptions(text string) (sent protoOptions, o config.Options, err error)
 		return sent, o, err
 	}
 	o = config.Options{
-		DeviceCount: sent.DeviceCount, VisibleDeviceList: sent.Visible, AllowGrowth: sent.Growth, AllocatorType: sent.Allocator,
-		UnifiedMemory: sent.Unified, Given: sent.SoftPlacement != nil, Sizing: config.Sizing{SystemMiB: sent.SystemMiB, Shares: sent.Shares},
+		DeviceCount: sent.DeviceCount, VisibleDeviceList: sent.Visible, AllowGrowth: sent.Growth,
+		AllocatorType: sent.Allocator,
+		UnifiedMemory: sent.Unified, Given: sent.SoftPlacement != nil, Sizing: config.Sizing{SystemMiB: sent.SystemMiB,
+			Shares: sent.Shares},
 	}
 	if o.Sizing.Fraction, err = decodeFloat(sent.Fraction); err != nil {
 		return sent, o, err
@@ -85,8 +87,8 @@ func ImportConfig(options string) (done bool, err error) {
 	return true, configure(func(s *config.State) error { return s.Import(o) })
 }
 
-// OpenSession opens a session on a graph and creates the devices that it requests, if they do not exist. It returns the session's number
-// times 2, plus 1 if the logical devices have changed. origin is the caller, as "file:line (call)".
+// OpenSession opens a session on a graph and creates the devices that it requests, if they do not exist. It returns the
+// session's number times 2, plus 1 if the logical devices have changed. origin is the caller, as "file:line (call)".
 func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -113,10 +115,10 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 	return id << 1, nil
 }
 
-// RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array is
-// [node, address, bytes, size, size, ...]. The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds
-// are read from it. It returns "nodes copies bytes": the number of operations run, and the number and total bytes of the tensors copied between
-// devices.
+// RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array
+// is [node, address, bytes, size, size, ...]. The addresses are of host memory, which the caller keeps alive: fetches
+// are written to it, feeds are read from it. It returns "nodes copies bytes": the number of operations run, and the
+// number and total bytes of the tensors copied between devices.
 func RunSession(id int64, step string) (ran string, err error) {
 	defer process.Gate(&err)
 	s, decoded, err := decodeStep(id, step)
@@ -127,8 +129,8 @@ func RunSession(id int64, step string) (ran string, err error) {
 	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
 }
 
-// SessionShapes returns the shapes of a step's results, which depend on what is fed: [[size, ...], ...]. The step is that of RunSession; the
-// addresses and sizes of its fetches are ignored.
+// SessionShapes returns the shapes of a step's results, which depend on what is fed: [[size, ...], ...]. The step is
+// that of RunSession; the addresses and sizes of its fetches are ignored.
 func SessionShapes(id int64, step string) (shapes string, err error) {
 	defer process.Gate(&err)
 	s, decoded, err := decodeStep(id, step)

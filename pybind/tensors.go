@@ -18,9 +18,10 @@ const (
 	transposeB
 )
 
-// MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the current scope, and shape is like "2,3".
-// It returns the tensor's number times 2, plus 1 if log lines or notices are pending.
-func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (receipt int64, err error) {
+// MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the current scope, and
+// shape is like "2,3". It returns the tensor's number times 2, plus 1 if log lines or notices are pending.
+func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (
+	receipt int64, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
 	if err != nil {
@@ -48,7 +49,8 @@ func Execute(op string, inputs string, flags int64, name string, device string) 
 }
 
 // ExecuteBinary is Execute for two tensors, without the cost of their numbers as text.
-func ExecuteBinary(op string, first int64, second int64, flags int64, name string, device string) (receipt int64, err error) {
+func ExecuteBinary(op string, first int64, second int64, flags int64, name string, device string) (
+	receipt int64, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
 	if err != nil {
@@ -59,7 +61,8 @@ func ExecuteBinary(op string, first int64, second int64, flags int64, name strin
 
 func callOf(op string, flags int64, name, device string) graph.Call {
 	return graph.Call{
-		Op: graph.Op(op), Name: name, Device: device, TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
+		Op: graph.Op(op), Name: name, Device: device, TransposeA: flags&transposeA != 0,
+		TransposeB: flags&transposeB != 0,
 	}
 }
 
@@ -127,7 +130,8 @@ func parseShape(text string) (graph.Shape, error) {
 	return shape, nil
 }
 
-// TensorInfo describes a tensor: {"shape": [...], "dtype": name, "device": ..., "backing_device": ..., "address": ..., "host_visible": bool}.
+// TensorInfo describes a tensor: {"shape": [...], "dtype": name, "device": ..., "backing_device": ..., "address": ...,
+// "host_visible": bool}.
 func TensorInfo(id int64) (info string, err error) {
 	defer process.Gate(&err)
 	w, t, err := tensor(id)
@@ -177,7 +181,8 @@ func tensor(id int64) (*process.Work, *graph.Tensor, error) {
 	return w, t, err
 }
 
-// LiveTensors describes the live tensors and the host memory of operations: {"tensors": [line, ...], "host_blocks": n, "host_bytes": n}.
+// LiveTensors describes the live tensors and the host memory of operations: {"tensors": [line, ...], "host_blocks": n,
+// "host_bytes": n}.
 func LiveTensors() (live string, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()

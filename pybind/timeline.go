@@ -11,8 +11,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// OpenTimeline creates a job that sums up a trace, which FeedJob passes in, with time in at most so many intervals. The job's result is
-// {"gpus": [timeline.Timeline]}.
+// OpenTimeline creates a job that sums up a trace, which FeedJob passes in, with time in at most so many intervals. The
+// job's result is {"gpus": [timeline.Timeline]}.
 func OpenTimeline(intervals int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {

@@ -17,6 +17,10 @@ settings.register_profile("default", deadline=None, derandomize=True, print_blob
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
+# The width of a terminal, which is for the programs of the tests to take; pytest-xdist sets it for its workers.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+
 # The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 
@@ -28,13 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_sim: Callable[[str | None], object]) -> None:
+def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_simulate: Callable[[str | None], object]) -> None:
     """Start without devices and without a simulation, on any machine. The plugin restores that, whatever the test simulates."""
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("GPUCONF_LEDGER", f"/tmp/gpuconf-no-ledger-{os.getpid()}")  # not the user's; a test makes its own
-    gpu_sim(None)
+    gpu_simulate(None)
 
 
 @pytest.fixture

@@ -35,6 +35,11 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PATH": path, "PYTHONFAULTHANDLER": "", **(changes or {})}
 
 
+def without_others(tables: str) -> str:
+    """What ``gpuconf ps`` says without the simulated cards of the machine's other programs, which are below the tables."""
+    return tables.partition("simulated cards, each shared by the processes of one job:\n")[0]
+
+
 def run(
     code: str,
     *,

@@ -77,7 +77,9 @@ def test_a_bad_size_is_refused_and_changes_nothing(case: str) -> None:
     assert gpuconf.memory.stats() == before
 
 
-@pytest.mark.parametrize(("size", "nbytes"), [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)], ids=repr)
+@pytest.mark.parametrize(
+    ("size", "nbytes"), [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)], ids=["True", "False", "300", "a true index"]
+)
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.filterwarnings("ignore:__index__ returned non-int:DeprecationWarning")
 def test_what_python_takes_as_an_index_is_a_size(size: Any, nbytes: int) -> None:

@@ -214,8 +214,8 @@ def test_progress_of_a_long_trace(here: Path) -> None:
         (["rnu", "true"], "there is no command 'rnu'. Did you mean run? The commands are "),
         (["rn"], "Did you mean run? "),
         (["devices", "--verbose"], "unrecognized arguments: --verbose"),
-        (["ps", "--jsn"], "usage: gpuconf ps [-h] [--json]\ngpuconf ps: error: unrecognized arguments: --jsn Did you mean --json?"),
-        (["ps", "--watch"], "unrecognized arguments: --watch Did you mean gpuconf top?"),
+        (["ps", "--jsn"], "usage: gpuconf ps [-h] [--json]\ngpuconf ps: error: unrecognized arguments: --jsn. Did you mean --json?"),
+        (["ps", "--watch"], "unrecognized arguments: --watch. Did you mean gpuconf top?"),
         (["top", "--once"], "Did you mean --iterations 1?"),
         (["run", "--limit", "1GiB", "true"], "Did you mean --memory?"),
         (["plan", "holes.csv", "--memory", "1GiB"], "Did you mean --limit?"),
@@ -340,7 +340,7 @@ def test_devices_as_json() -> None:
 
 def test_no_devices() -> None:
     hidden = {"GPUCONF_SIMULATE": "T4", "CUDA_VISIBLE_DEVICES": "-1"}
-    assert run("devices", env=hidden) == (3, "simulated: T4\nno GPUs\n", "")
+    assert run("devices", env=hidden) == (3, 'simulated: T4\nno GPUs: CUDA_VISIBLE_DEVICES="-1" shows none; gpuconf doctor says more\n', "")
     _, out, _ = run("devices", "--json", env=hidden)
     assert json.loads(out) == {"schema": 1, "simulated": "T4", "devices": []}
 

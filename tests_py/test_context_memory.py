@@ -191,6 +191,6 @@ def test_a_request_inside_a_lease_is_for_the_card_that_needs_most(monkeypatch: p
     """A percentage of two cards of different sizes must fit into the lease on both."""
     gpuconf.simulate("T4,A100-40GB")
     monkeypatch.setenv("GPUCONF_LEASE", "outer")
-    monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", str(10 * GIB))
+    monkeypatch.setenv("GPUCONF_LIMIT", str(10 * GIB))
     with pytest.raises(errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"):
         gpuconf.lease(memory="50%", gpus=2).__enter__()

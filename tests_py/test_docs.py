@@ -76,7 +76,7 @@ def test_programs(block: Block, tmp_path: Path) -> None:
 def test_examples_of_tests(block: Block, tmp_path: Path) -> None:
     names = "import contextlib, gpuconf, pytest\ndef load_model(): return gpuconf.memory.allocate('1GiB')\n"
     (tmp_path / "test_it.py").write_text(names + block.code)
-    command = [sys.executable, "-m", "pytest", "--gpuconf=sim", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
+    command = [sys.executable, "-m", "pytest", "--gpuconf=simulate", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment(tmp_path)
     )

@@ -86,9 +86,9 @@ def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> 
     assert about(found, "settings")[0].startswith(f"problem: {tmp_path}/gpuconf.toml: unknown setting 'x'")
     _, found = findings({**simulated, "GPUCONF_SIMULATE": "Z80"})
     assert any('unknown GPU model "Z80"' in text for text in about(found, "settings"))
-    _, found = findings({**simulated, "GPUCONF_MEMORY_LIMIT": "abc"})
+    _, found = findings({**simulated, "GPUCONF_LIMIT": "abc"})
     (said,) = [one for one in found if one["subject"] == "settings"]
-    assert said["text"].startswith("GPUCONF_MEMORY_LIMIT 'abc' is not a size")
+    assert said["text"].startswith("GPUCONF_LIMIT 'abc' is not a size")
     assert said["fix"].startswith("correct the value")
 
 
@@ -158,7 +158,7 @@ def test_order_of_devices() -> None:
 
 
 def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
-    env = {**simulated, "GPUCONF_MEMORY_LIMIT": "6GiB", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=8G"}
+    env = {**simulated, "GPUCONF_LIMIT": "6GiB", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=8G"}
     _, found = findings(env)
     texts = about(found, "limits")
     assert "note: 6.00GiB for gpuconf's pools of each GPU (environment), which gpuconf enforces" in texts
@@ -269,7 +269,7 @@ def test_a_library_is_routed_only_where_something_routes_it(driver: Path, librar
     assert about(found, "cupy") == [f"note: 1.0.0: {conditional}; gpuconf is not tested with this version"]
     routed = "ok: routed onto gpuconf's pools when it first uses the GPU"
     assert torch(COMMAND, "run", "--memory", "1GiB", *program) == routed
-    job = {"GPUCONF_RUN": str(tmp_path), "GPUCONF_MEMORY_LIMIT": "1GiB"}
+    job = {"GPUCONF_RUN": str(tmp_path), "GPUCONF_LIMIT": "1GiB"}
     assert torch(*program, **job) == routed
     assert torch(*program, **{**job, "GPUCONF_RUN": "/nowhere"}) == f"note: {conditional}", "its job has ended"
     assert torch(*program, **job, GPUCONF_DISABLE="yes") == "note: not routed: GPUCONF_DISABLE is set"
@@ -298,7 +298,7 @@ def test_an_option_that_hides_the_startup_code() -> None:
     found = {"version": [3, 11, 0], "abiflags": "", "flags": ["-I"], "libraries": {"torch": "2.9.1"}}
     assert libraries._why_not_under_run(found, {}) == "not routed: -I keeps gpuconf's startup code from running"
     assert not libraries.is_under_run(["gpuconf", "ps"], {})
-    assert not libraries.is_under_run([], {"GPUCONF_MEMORY_LIMIT": "1GiB"})
+    assert not libraries.is_under_run([], {"GPUCONF_LIMIT": "1GiB"})
 
 
 def test_limits_that_do_not_hold(simulated: dict[str, str], tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_limits_that_do_not_hold(simulated: dict[str, str], tmp_path: Path) -> N
     stale = {"GPUCONF_GUARD": "/nowhere", "GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
     texts = about(findings({**simulated, **stale})[1], "limits")
     assert not any("guard" in text or "lease" in text for text in texts)
-    env = {"GPUCONF_MEMORY_LIMIT": "6GiB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_VISIBLE_DEVICES": ""}
+    env = {"GPUCONF_LIMIT": "6GiB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_VISIBLE_DEVICES": ""}
     _, found = findings(env)
     if any("driver" in one["subject"] and one["level"] == "problem" for one in found):
         wanted = "note: 6.00GiB for gpuconf's pools of each GPU (environment), but there is no GPU: no limit is in force"

@@ -42,8 +42,8 @@ def test_every_framework_has_its_variables() -> None:
     assert found.pop("JAX_SKIP_CUDA_CONSTRAINTS_CHECK") == "1"
     assert found == {
         "CUPY_GPU_MEMORY_LIMIT": str(10 * GIB),
-        "GPUCONF_ALLOW_GROWTH": "false",
-        "GPUCONF_MEMORY_LIMIT": str(10 * GIB),
+        "GPUCONF_GROWTH": "false",
+        "GPUCONF_LIMIT": str(10 * GIB),
         "GPUCONF_SIMULATE": "2xA100-40GB",
         "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": str(30 << 10),
         "TF_FORCE_GPU_ALLOW_GROWTH": "false",
@@ -61,7 +61,7 @@ def test_a_machine_without_gpus() -> None:
 
 def test_formats() -> None:
     docker = env("--memory", "1GiB", "--format", "docker", PYTHONPATH="/p")
-    assert f"GPUCONF_MEMORY_LIMIT={GIB}\n" in docker
+    assert f"GPUCONF_LIMIT={GIB}\n" in docker
     assert "PYTHONPATH" not in docker
     systemd = env("--memory", "1GiB", "--format", "systemd", PYTHONPATH='/100% "x"')
     assert systemd.endswith('/_startup:/100%% \\"x\\""\n')
@@ -73,7 +73,7 @@ def test_formats() -> None:
     [
         ("much", "gpuconf env: --memory 'much' is not a size"),
         ("25%", "--memory '25%' is a percentage, which needs a GPU"),
-        ("1000", "--memory must be at least 1 MiB, but got 1000"),
+        ("1000", "--memory must be at least 1 MiB, but got '1000'; did you mean '1000MiB'?"),
     ],
 )
 def test_invalid_sizes(memory: str, message: str) -> None:

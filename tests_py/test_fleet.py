@@ -146,7 +146,7 @@ def test_phases(tmp_path: Path) -> None:
     found = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB", phases=True)
     assert (found.cards_used, found.lower_bound, found.gap, found.phases) == (1, 1, 0.0, True)
     assert found.cards[0].used == (10 + 3 << 30) + 4 * 100 * MIB
-    assert found.jobs[0].command == "GPUCONF_MEMORY_LIMIT=10240MiB gpuconf run --"
+    assert found.jobs[0].command == "GPUCONF_LIMIT=10240MiB gpuconf run --"
     assert "warning: the limits on a card add up to more than its memory." in str(found)
     code, out, error = run("plan", str(tmp_path), "--fleet", "4xT4", "--phases", "--json")
     assert (code, error, json.loads(out)["phases"], json.loads(out)["cards_used"]) == (0, "", True, 1)
@@ -234,8 +234,8 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--fleet", "2xZ80"], 'gpuconf plan: invalid fleet "2xZ80": unknown GPU model "Z80"'),
-        (["--fleet", ""], 'gpuconf plan: invalid fleet "": it is empty'),
+        (["--fleet", "2xZ80"], 'gpuconf plan: invalid list of GPUs "2xZ80": unknown GPU model "Z80"'),
+        (["--fleet", ""], 'gpuconf plan: invalid list of GPUs "": it is empty'),
         (["--fleet", "T4", "--reserve", "much"], "gpuconf plan: reserve 'much' is not a size"),
         (["--fleet", "T4", "--reserve", "-1"], "gpuconf plan: reserve '-1' is not a size"),
         (["--fleet", "T4", "--limit", "1GiB"], "gpuconf plan: --fleet cannot be used with --limit"),

@@ -85,7 +85,7 @@ def test_the_configuration_is_restored() -> None:
 
 
 def test_an_administrators_ceiling_holds_for_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
-    (tmp_path / "etc.toml").write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+    (tmp_path / "etc.toml").write_text('[ceilings]\nlimit = "4GiB"\n')
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
     with pytest.raises(ValueError, match=r"6\.00GiB .* exceed the administrator's limit for each GPU, 4\.00GiB"):
         gpuconf.lease(memory="6GiB").__enter__()

@@ -543,7 +543,7 @@ def test_a_python_below_a_pid_namespace_that_is_limited_is_not_reported() -> Non
     inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--map-root-user", "--user", "--mount"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this user may not make namespaces")
-    program = "import os, time; print(os.getpid(), os.environ['GPUCONF_MEMORY_LIMIT']); time.sleep(4)"
+    program = "import os, time; print(os.getpid(), os.environ['GPUCONF_LIMIT']); time.sleep(4)"
     assert run("--memory=1GiB", *inside, sys.executable, "-c", program) == (0, f"1 {1 << 30}\n", "")
     code, _, err = run("--memory=1GiB", *inside, sys.executable, "-I", "-c", program)
     assert code == 0
@@ -559,7 +559,7 @@ from gpuconf.sharing._ledger import open_ledger
 def state():
     (claim,) = open_ledger().claims()
     published = [(one.claim_id == claim.id, one.pid == os.getpid()) for one in open_ledger().processes()]
-    return os.environ["GPUCONF_LEASE"] == claim.id, os.environ["GPUCONF_MEMORY_LIMIT"], published
+    return os.environ["GPUCONF_LEASE"] == claim.id, os.environ["GPUCONF_LIMIT"], published
 
 before = state()
 for memory, limit in (("1GiB", 1 << 30), ("2GiB", 2 << 30), (None, 3 << 30)):

@@ -61,7 +61,7 @@ def test_pools_by_library_and_tag(one_gpu: None) -> None:
     found = scraped()
     (device,) = gpuconf.visible_devices()
     pool = {"gpu": "0", "uuid": device.uuid, "pci_bus_id": device.pci_bus_id, "logical_device": "GPU:0", "pid": str(os.getpid())}
-    used = {(labels["logical_device"], labels["library"], labels["tag"]): n for labels, n in found["gpuconf_memory_used_bytes"]}
+    used = {(labels["logical_device"], labels["library"], labels["tag"]): n for labels, n in found["gpuconf_memory_in_use_bytes"]}
     assert used == {("GPU:0", "gpuconf", "weights"): 3 * MIB, ("GPU:0", "gpuconf", ""): 2 * MIB, ("GPU:1", "", ""): 0}
     assert found["gpuconf_memory_limit_bytes"][0] == (pool, 100 * MIB)
     assert found["gpuconf_memory_peak_bytes"][0] == (pool, 5 * MIB)
@@ -115,7 +115,7 @@ def test_opentelemetry(one_gpu: None) -> None:
     (device,) = gpuconf.visible_devices()
     assert found["hw.gpu.memory.limit"] == [({"hw.id": device.uuid, "hw.name": device.name, "hw.type": "gpu"}, 80 * GIB, "By")]
     pool = {"hw.id": device.uuid, "gpuconf.logical_device": "GPU:0"}
-    assert found["gpuconf.memory.used"] == [({**pool, "gpuconf.library": "gpuconf", "gpuconf.tag": "weights"}, 3 * MIB, "By")]
+    assert found["gpuconf.memory.in_use"] == [({**pool, "gpuconf.library": "gpuconf", "gpuconf.tag": "weights"}, 3 * MIB, "By")]
     assert found["gpuconf.memory.limit"] == [(pool, gpuconf.memory.stats("GPU:0").bytes_limit, "By")]
     buffer.free()
 
@@ -173,7 +173,7 @@ def test_every_card_is_exported_with_leases_and_pools(tmp_path: Path) -> None:
     assert [n for _, n in found["gpuconf_gpu_leased_bytes"]] == [10 * GIB, 0, 0]
     ((lease, count),) = found["gpuconf_lease_bytes"]
     assert (lease["name"], lease["job"], lease["state"], count) == ("training", "job-7", "granted", 10 * GIB)
-    used = [(labels["gpu"], labels["pid"], n) for labels, n in found["gpuconf_memory_used_bytes"]]
+    used = [(labels["gpu"], labels["pid"], n) for labels, n in found["gpuconf_memory_in_use_bytes"]]
     assert used[0] == ("0", str(program.pid), 3 * GIB)
     assert not any(name.startswith("DCGM") for name in found)
 

@@ -95,3 +95,23 @@ def test_an_older_go_that_comes_first_on_path_is_passed_over(tmp_path: Path, mon
 
 def test_go_mod_names_the_go_of_the_wheel() -> None:
     assert f"\ntoolchain go{hatch_build.GO_WHEEL.partition('==')[2]}\n" in (ROOT / "go.mod").read_text(encoding="utf-8")
+
+
+def test_the_version_is_one_everywhere() -> None:
+    """README and the front page name the minor version; the changelog has a dated section for each version, this one first."""
+    version = gpuconf.__version__
+    minor = version.rpartition(".")[0]
+    for page in ("README.md", "docs/index.md"):
+        assert re.findall(r"Status: ([\d.]+),", (ROOT / page).read_text(encoding="utf-8")) == [minor]
+    shown = [
+        re.findall(r"^ {4}gpuconf ([\d.]+)  simulated", (ROOT / page).read_text(), re.M) for page in ("README.md", "docs/cli.md")
+    ]
+    assert shown == [[version], [version]]
+    sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert sections[0] == "Unreleased"
+    dates = [re.fullmatch(r"([\d.]+) - (\d{4}-\d\d-\d\d)", section) for section in sections[1:]]
+    assert all(dates)
+    assert sections[1].startswith(version)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {version}\n" in citation
+    assert f'\ndate-released: "{sections[1].rpartition(" - ")[2]}"' in citation

@@ -15,19 +15,15 @@ from fake_nvml import ONE_H100, fake_nvml
 from gpuconf.sharing._ledger import init_shared, open_ledger
 from gpuconf.sharing._rows import Card
 from holder import holder
-from script import environment
+from script import environment, without_others
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 MIB, GIB = 1 << 20, 1 << 30
 
 
-# Below the tables: what the machine's other programs have of simulated cards, which is not these tests' matter.
-_OTHERS = "simulated cards, each shared by the processes of one job:\n"
-
-
 def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
     done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
-    return done.returncode, done.stdout.partition(_OTHERS)[0], done.stderr
+    return done.returncode, without_others(done.stdout), done.stderr
 
 
 def shown(env: dict[str, str], *command: str) -> dict[str, Any]:

@@ -272,6 +272,29 @@ def test_the_largest_number_that_fits(each: int, most: int) -> None:
     assert any(str(found.largest) in line for line in largest.table(asked, [found], search.answers)) or expected is None
 
 
+def test_the_largest_number_for_each_of_others() -> None:
+    words = ["train.py", "--batch={B}", "{LENGTH}", "{WIDTH}"]
+    asked = largest.parse_all(["B=1..64", "LENGTH=512..3000", "WIDTH=7..7"], words)
+    found = largest.combinations(asked)
+    assert found == [{"LENGTH": length, "WIDTH": 7} for length in (512, 1024, 2048, 3000)]
+    searches = [
+        (values, largest.Search(asked[0], lambda value, v=values: Answer(value, v["LENGTH"] * MIB // 4, 99)).run())  # type: ignore[arg-type, return-value, misc]
+        for values in found
+    ]
+    lines = largest.table_of_all(asked, searches)
+    assert lines[0] == "the largest B from 1 to 64 that fits:"
+    rows = [line.split() for line in lines[2:]]
+    assert rows[0][:4] == ["LENGTH", "WIDTH", "card", "default"]
+    assert [(row[0], row[3]) for row in rows[1:]] == [("512", "64"), ("1024", "35"), ("2048", "17"), ("3000", "12")]
+    for texts, message in (
+        (["B=1..2", "B=1..3"], "B has two ranges"),
+        (["B=1..2", "OTHER=1..3"], r"has no \{OTHER\}"),
+        (["B=1..2", "LENGTH=1..9999", "WIDTH=1..9999"], "225 combinations"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            largest.parse_all(texts, words)
+
+
 def test_a_range_and_its_place() -> None:
     assert largest.parse("BATCH=1..512") == ("BATCH", 1, 512)
     assert largest.substituted(["a", "--b={B}", "{B}{C}"], "B", 3) == ["a", "--b=3", "3{C}"]

@@ -47,18 +47,18 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "head"), [("gpuconf.toml", ""), ("pyproject.toml", "[tool.gpuconf]\n")], ids=["gpuconf.toml", "pyproject.toml"]
 )
 def test_a_file_takes_effect(here: Path, name: str, head: str) -> None:
-    (here / name).write_text(f'{head}simulate = "2xT4"\nmemory_limit = "6GiB"\n')
+    (here / name).write_text(f'{head}simulate = "2xT4"\nlimit = "6GiB"\n')
     (here / "below").mkdir()
     found = explained(here / "below")
     assert found["GPUCONF_SIMULATE"] == ("2xT4", str(here / name))
-    assert found["GPUCONF_MEMORY_LIMIT"] == (6 * GIB, str(here / name))
+    assert found["GPUCONF_LIMIT"] == (6 * GIB, str(here / name))
     code, out, _ = run("devices", cwd=here / "below")
     assert code == 0
     assert "simulated: 2xT4" in out
 
 
 def test_the_order(here: Path) -> None:
-    (here / "gpuconf.toml").write_text('simulate = "2xT4"\nallow_growth = true\n')
+    (here / "gpuconf.toml").write_text('simulate = "2xT4"\ngrowth = true\n')
     assert gpuconf.simulated() == "2xT4"
     assert gpuconf.memory.stats("GPU:0").bytes_reserved == 0
     gpuconf.reset()
@@ -72,8 +72,8 @@ def test_the_order(here: Path) -> None:
         assert gpuconf.simulated() == "", "a variable that is empty is set"
     finally:
         del os.environ["GPUCONF_SIMULATE"]
-    called = settings.explain({TRUST: str(here)}, {"GPUCONF_ALLOW_GROWTH": "false"})
-    assert called["GPUCONF_ALLOW_GROWTH"] == ("false", "call", "")
+    called = settings.explain({TRUST: str(here)}, {"GPUCONF_GROWTH": "false"})
+    assert called["GPUCONF_GROWTH"] == ("false", "call", "")
     assert called["GPUCONF_SIMULATE"][:2] == ("2xT4", str(here / "gpuconf.toml"))
     assert called["CUDA_DEVICE_ORDER"] == ("FASTEST_FIRST", "default", "")
     assert settings.explain({"GPUCONF_SIMULATE": "T4"}, {})["GPUCONF_SIMULATE"] == ("T4", "environment", "")
@@ -81,7 +81,7 @@ def test_the_order(here: Path) -> None:
 
 
 def test_growth_of_a_file(here: Path) -> None:
-    (here / "gpuconf.toml").write_text('simulate = "T4"\nallow_growth = true\n')
+    (here / "gpuconf.toml").write_text('simulate = "T4"\ngrowth = true\n')
     with gpuconf.memory.allocate(1 << 20, "GPU:0"):
         assert gpuconf.memory.stats("GPU:0").bytes_reserved < GIB
     gpuconf.reset()
@@ -118,13 +118,14 @@ def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
     ("text", "complaint"),
     [
         ("simulate = ", "is not valid TOML: "),
-        ('memory = "6GiB"', "unknown setting 'memory'; the settings are simulate, memory_limit, allow_growth, ledger"),
-        ('memory_limit = "much"', "memory_limit in {path} 'much' is not a size"),
-        ("memory_limit = 0", "must be at least 1 MiB"),
-        ("memory_limit = true", "must be at least 1 MiB"),
-        ("memory_limit = 6", "must be at least 1 MiB"),
-        ("memory_limit = 1.5", "must be a number of bytes"),
-        ('allow_growth = "yes"', "must be true or false, but got 'yes'"),
+        ('memory = "6GiB"', "unknown setting 'memory'. Did you mean limit?"),
+        ("color = 1", "unknown setting 'color'; the settings are simulate, limit, growth, ledger"),
+        ('limit = "much"', "limit in {path} 'much' is not a size"),
+        ("limit = 0", "must be at least 1 MiB"),
+        ("limit = true", "must be at least 1 MiB"),
+        ("limit = 6", "must be at least 1 MiB"),
+        ("limit = 1.5", "must be a number of bytes"),
+        ('growth = "yes"', "must be true or false, but got 'yes'"),
         ("simulate = 2", "simulate in {path} must be text, but got 2"),
         ('simulate = "Z80"', 'unknown GPU model "Z80"'),
     ],
@@ -148,16 +149,16 @@ def test_a_chosen_file_must_exist(here: Path, words: list[str]) -> None:
 
 
 def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
-    (here / "etc.toml").write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+    (here / "etc.toml").write_text('[ceilings]\nlimit = "4GiB"\n')
 
     def limit(environ: dict[str, str]) -> settings.Origin:
-        return settings.explain(environ, {})["GPUCONF_MEMORY_LIMIT"]
+        return settings.explain(environ, {})["GPUCONF_LIMIT"]
 
     ceiling = str(here / "etc.toml")
     assert limit({}) == (str(4 * GIB), "default", ceiling)
-    assert limit({"GPUCONF_MEMORY_LIMIT": "6GiB"}) == (str(4 * GIB), "environment", ceiling)
-    assert limit({"GPUCONF_MEMORY_LIMIT": "3GiB"}) == (str(3 * GIB), "environment", "")
-    (here / "gpuconf.toml").write_text('memory_limit = "8GiB"\n')
+    assert limit({"GPUCONF_LIMIT": "6GiB"}) == (str(4 * GIB), "environment", ceiling)
+    assert limit({"GPUCONF_LIMIT": "3GiB"}) == (str(3 * GIB), "environment", "")
+    (here / "gpuconf.toml").write_text('limit = "8GiB"\n')
     assert limit({}) == (str(4 * GIB), str(here / "gpuconf.toml"), ceiling)
     assert settings.ceiling() == 4 * GIB
 
@@ -165,7 +166,7 @@ def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
 def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
     """No way to configure a pool gets beyond the ceiling. A pool that lives when the file changes keeps its limit until a reset."""
     ceilings = here / "etc.toml"
-    ceilings.write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+    ceilings.write_text('[ceilings]\nlimit = "4GiB"\n')
     gpuconf.simulate("T4")
 
     def limits() -> list[int]:
@@ -183,7 +184,7 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
     gpuconf.configure(limit="3GiB")
     with pytest.raises(MemoryError):
         gpuconf.memory.allocate("3.5GiB")
-    ceilings.write_text('[ceilings]\nmemory_limit = "1GiB"\n')
+    ceilings.write_text('[ceilings]\nlimit = "1GiB"\n')
     with gpuconf.memory.allocate("2GiB") as buffer:
         assert buffer.nbytes == 2 * GIB
     assert limits() == [3072], "a live pool keeps its limit"
@@ -191,7 +192,7 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
 
 
 def test_a_mistake_of_the_administrator(here: Path) -> None:
-    (here / "etc.toml").write_text('[ceiling]\nmemory_limit = "4GiB"\n')
+    (here / "etc.toml").write_text('[ceiling]\nlimit = "4GiB"\n')
     with pytest.raises(gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'; the settings are ceilings"):
         gpuconf.config.list_physical_devices()
 
@@ -216,12 +217,12 @@ def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
 
 
 def test_explain_as_a_table(here: Path) -> None:
-    (here / "gpuconf.toml").write_text('memory_limit = "6GiB"\n')
+    (here / "gpuconf.toml").write_text('limit = "6GiB"\n')
     _, out, err = run("config", "--explain", cwd=here, env={"GPUCONF_SIMULATE": "T4"})
     assert err == ""
     rows = {line.split()[0]: line for line in out.splitlines()}
-    assert "6.00GiB" in rows["GPUCONF_MEMORY_LIMIT"]
-    assert str(here / "gpuconf.toml") in rows["GPUCONF_MEMORY_LIMIT"]
+    assert "6.00GiB" in rows["GPUCONF_LIMIT"]
+    assert str(here / "gpuconf.toml") in rows["GPUCONF_LIMIT"]
     assert rows["GPUCONF_SIMULATE"].split()[1:3] == ["T4", "environment"]
     _, out, _ = run("config", cwd=here)
     assert len(out.splitlines()[0].split()) == 2
@@ -230,10 +231,10 @@ def test_explain_as_a_table(here: Path) -> None:
 @pytest.mark.parametrize("head", ["[ tool . gpuconf ]", "['tool'.\"gpuconf\"]", "tool.gpuconf = {}"])
 def test_every_spelling_of_the_table(here: Path, head: str) -> None:
     if "=" in head:
-        (here / "pyproject.toml").write_text(head.replace("{}", '{memory_limit = "6GiB"}'))
+        (here / "pyproject.toml").write_text(head.replace("{}", '{limit = "6GiB"}'))
     else:
-        (here / "pyproject.toml").write_text(f'{head}\nmemory_limit = "6GiB"\n')
-    assert explained(here)["GPUCONF_MEMORY_LIMIT"] == (6 * GIB, f"{here / 'pyproject.toml'}")
+        (here / "pyproject.toml").write_text(f'{head}\nlimit = "6GiB"\n')
+    assert explained(here)["GPUCONF_LIMIT"] == (6 * GIB, f"{here / 'pyproject.toml'}")
 
 
 @pytest.mark.parametrize(
@@ -287,18 +288,18 @@ def test_a_working_directory_that_may_not_be_searched_has_no_settings(here: Path
 
 def test_another_programs_table_is_not_ours(here: Path) -> None:
     (here / "pyproject.toml").write_text("tool = 5  # not tool.gpuconf\n")
-    assert explained(here)["GPUCONF_MEMORY_LIMIT"] == (None, "default")
+    assert explained(here)["GPUCONF_LIMIT"] == (None, "default")
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("GPUCONF_ALLOW_GROWTH", "1", "GPUCONF_ALLOW_GROWTH must be true or false, but got '1'"),
-        ("GPUCONF_MEMORY_LIMIT", "0", "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '0'"),
+        ("GPUCONF_GROWTH", "1", "GPUCONF_GROWTH must be true or false, but got '1'"),
+        ("GPUCONF_LIMIT", "0", "GPUCONF_LIMIT must be at least 1 MiB, such as '6GiB', but got '0'"),
         (
-            "GPUCONF_MEMORY_LIMIT",
+            "GPUCONF_LIMIT",
             "6144",
-            "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '6144'; did you mean '6144MiB'?",
+            "GPUCONF_LIMIT must be at least 1 MiB, such as '6GiB', but got '6144'; did you mean '6144MiB'?",
         ),
     ],
 )

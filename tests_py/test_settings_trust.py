@@ -92,7 +92,7 @@ def test_another_users_file_names_no_code(here: Path, code_that_tells: Path) -> 
 
 
 def limit() -> str:
-    return settings.explain(os.environ, {})["GPUCONF_MEMORY_LIMIT"].value
+    return settings.explain(os.environ, {})["GPUCONF_LIMIT"].value
 
 
 def reasons() -> list[str]:
@@ -101,7 +101,7 @@ def reasons() -> list[str]:
 
 def test_whose_files_count(here: Path) -> None:
     path = here / "gpuconf.toml"
-    path.write_text('memory_limit = "6GiB"\n')
+    path.write_text('limit = "6GiB"\n')
     assert (limit(), reasons()) == (str(6 * GIB), [])
     for what, mode, why in (
         (path, 0o666, "everyone can write it"),
@@ -119,7 +119,7 @@ def test_whose_files_count(here: Path) -> None:
 @needs_root
 def test_groups_and_owners(here: Path) -> None:
     path = here / "gpuconf.toml"
-    path.write_text('memory_limit = "6GiB"\n')
+    path.write_text('limit = "6GiB"\n')
     for what in (path, here):
         name = "it" if what == path else "its folder"
         mode = what.stat().st_mode & 0o777
@@ -168,7 +168,7 @@ def test_links(here: Path, tmp_path: Path) -> None:
     """The file that is opened counts, and the folder that has the link."""
     (tmp_path / "real").mkdir()
     target = tmp_path / "real" / "settings"
-    target.write_text('memory_limit = "6GiB"\n')
+    target.write_text('limit = "6GiB"\n')
     (here / "gpuconf.toml").symlink_to(target)
     assert limit() == str(6 * GIB)
     target.chmod(0o666)
@@ -182,7 +182,7 @@ def test_what_others_put_there_breaks_nothing(here: Path) -> None:
     """Files that cannot be read or parsed, in a folder where anybody can put them."""
     here.chmod(0o1777)
     path = here / "gpuconf.toml"
-    for text in ("memory_limit = 5", "not TOML", "x = 1"):
+    for text in ("limit = 5", "not TOML", "x = 1"):
         path.write_text(text)
         assert (limit(), reasons()) == ("", ["everyone can write its folder"])
     path.unlink()
@@ -194,7 +194,7 @@ def test_what_others_put_there_breaks_nothing(here: Path) -> None:
     path.unlink()
     (here / "pyproject.toml").write_text('[project]\nname = "x"\n')
     assert reasons() == [], "it says nothing about gpuconf"
-    (here / "pyproject.toml").write_text("[tool.gpuconf]\nmemory_limit = 5\n")
+    (here / "pyproject.toml").write_text("[tool.gpuconf]\nlimit = 5\n")
     assert reasons() == ["everyone can write its folder"]
     (here / "pyproject.toml").unlink()
     os.mkfifo(here / "pyproject.toml")
@@ -220,21 +220,21 @@ def test_another_users_file_that_cannot_be_read() -> None:
 
 
 def test_the_file_above_an_ignored_one_counts(here: Path) -> None:
-    (here / "gpuconf.toml").write_text('memory_limit = "6GiB"\n')
-    (here / "below" / "gpuconf.toml").write_text('memory_limit = "1GiB"\n')
+    (here / "gpuconf.toml").write_text('limit = "6GiB"\n')
+    (here / "below" / "gpuconf.toml").write_text('limit = "1GiB"\n')
     (here / "below" / "gpuconf.toml").chmod(0o666)
     assert (limit(), reasons()) == (str(6 * GIB), ["everyone can write it"])
 
 
 def test_what_a_found_file_cannot_set(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = here / "gpuconf.toml"
-    path.write_text('simulate = "T4"\nledger = "ledger"\nblas = "libblas.so.3"\nmemory_limit = "6GiB"\n')
+    path.write_text('simulate = "T4"\nledger = "ledger"\nblas = "libblas.so.3"\nlimit = "6GiB"\n')
     monkeypatch.delenv("GPUCONF_LEDGER")
     code, said, err = command("config", "--explain", "--json", cwd=here / "below", env={})
     assert (code, err) == (0, "")
     told = json.loads(said)
     values = {one["variable"]: one["value"] for one in told["settings"] if one["source"] == str(path)}
-    assert values == {"GPUCONF_MEMORY_LIMIT": 6 * GIB}
+    assert values == {"GPUCONF_LIMIT": 6 * GIB}
     ignored = {one["key"]: one["reason"] for one in told["ignored"]}
     assert ignored == {
         "simulate": "a file found in or above the working directory cannot replace the GPUs by simulated ones",
@@ -325,7 +325,7 @@ def test_a_simulation_beside_real_gpus_says_who_requested_it(
     if by == "variable":
         monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
     if by == "file":
-        (here / "pyproject.toml").write_text('[project]\nsimulate = 1\n[tool.gpuconf]\nallow_growth = true\n"simulate" = "T4"\n')
+        (here / "pyproject.toml").write_text('[project]\nsimulate = 1\n[tool.gpuconf]\ngrowth = true\n"simulate" = "T4"\n')
         monkeypatch.setenv("GPUCONF_TRUST_SETTINGS", str(here))
     assert simulated() == [], "no driver"
     (here / "nvidiactl").touch()

@@ -497,7 +497,7 @@ def test_a_process_of_a_session_has_what_the_session_left(gpu):
 def test_the_processes_of_a_pytest_session_share_its_cards(tmp_path: Path, more: list[str]) -> None:
     (tmp_path / "test_it.py").write_text(SESSION)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_"))}
-    words = ["-q", "--gpuconf=sim", "--gpuconf-sim=T4:1GiB", "-p", "no:cacheprovider", *more]
+    words = ["-q", "--gpuconf=simulate", "--gpuconf-simulate=T4:1GiB", "-p", "no:cacheprovider", *more]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, str(tmp_path)],
         capture_output=True,

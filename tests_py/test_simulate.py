@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -135,7 +136,7 @@ def test_a_bad_spec_is_refused_and_changes_nothing(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", [5, b"T4", ["T4"], True, 1.5], ids=repr)
 def test_a_spec_of_another_type_is_refused(spec: Any) -> None:
-    with pytest.raises(TypeError, match="spec must be a string, but got"):
+    with pytest.raises(TypeError, match=r"spec must be a string( with a model, such as '\dxT4')?, but got"):
         gpuconf.simulate(spec)
 
 
@@ -431,6 +432,9 @@ def test_values_are_cpu_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUCONF_SIMULATE_VALUES", "all")
     with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
         gpuconf.simulate("T4")
+    with pytest.raises(ValueError, match=r"GPUCONF_SIMULATE_VALUES is 'all'"):
+        gpuconf.visible_devices()  # as for each other malformed variable
+    monkeypatch.delenv("GPUCONF_SIMULATE_VALUES")
     assert gpuconf.simulated() == ""
 
 
@@ -444,3 +448,22 @@ def test_a_simulation_after_a_pytorch_for_cuda_is_refused(monkeypatch: pytest.Mo
     torch.version.cuda = None  # it sees no GPU in any case
     with gpuconf.simulate("T4"):
         assert gpuconf.simulated() == "T4"
+
+
+def test_a_library_that_does_not_start_on_simulated_gpus_is_named_when_it_is_imported(tmp_path: Path) -> None:
+    for name in ("cupy", "jax", "tensorflow"):
+        (tmp_path / f"{name}.py").write_text("", encoding="utf-8")
+    program = """
+    import logging, sys
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    import gpuconf
+    gpuconf.simulate("T4")
+    import cupy, jax, tensorflow
+    import cupy
+    """
+    lines = run_well(program, env={"PYTHONPATH": str(tmp_path)}).splitlines()
+    assert [line.partition(" on simulated GPUs")[0] for line in lines] == [
+        "CuPy does not start",
+        "JAX does not start",
+        "TensorFlow does not start",
+    ]

@@ -496,6 +496,7 @@ def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
         ("unified", ["shares the host's memory"]),
         ("no-peers", []),
         ("mps", []),
+        ("no-limit", []),
         ("driver=11.8", []),
     ],
 )

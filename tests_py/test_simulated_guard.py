@@ -54,6 +54,14 @@ def test_a_program_is_held_to_its_lease(program: Path, tmp_path: Path) -> None:
     assert [one["peak_bytes"] >> 20 for one in guard["gpus"].values()] == [200]
 
 
+def test_a_program_that_fails_at_its_limit_is_told_of_it(program: Path, tmp_path: Path) -> None:
+    """Its own message named a GPU with 300 MiB, and nothing named gpuconf."""
+    words = ("--simulate", "T4", "--memory", "300MiB", "--", "sh", "-c", f"{program}; exit 1")
+    done = run(tmp_path, *words)
+    assert done.returncode == 1
+    assert done.stderr == "gpuconf run: the program ran out of memory, at its limit of 300.00MiB. --memory sets it\n"
+
+
 def test_the_machine_may_come_from_the_environment(program: Path, tmp_path: Path) -> None:
     assert run(tmp_path, "--memory", "300MiB", "--", program, GPUCONF_SIMULATE="T4").stdout == "300 of 300 MiB\n0\n2\n"
 

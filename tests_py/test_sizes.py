@@ -86,7 +86,7 @@ def test_the_guards_check_reads_the_same_sizes(monkeypatch: pytest.MonkeyPatch) 
     from gpuconf.cli import guard_check
 
     for text, wanted in ("6GiB", 6 * GIB), ("1048576", MIB), ("", 0):
-        monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", text)
+        monkeypatch.setenv("GPUCONF_LIMIT", text)
         assert guard_check._limit(None) == wanted
 
 

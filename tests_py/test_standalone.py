@@ -16,7 +16,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIBRARY = gpuconf.library_path()
 KEPT = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "TF_"))}
-LIMITED = {"GPUCONF_SIMULATE": "T4", "GPUCONF_MEMORY_LIMIT": "1GiB", "GPUCONF_LEDGER": ""}
+LIMITED = {"GPUCONF_SIMULATE": "T4", "GPUCONF_LIMIT": "1GiB", "GPUCONF_LEDGER": ""}
 WITHIN_A_LIMIT = "600 MiB of weights: allocated\n600 MiB more: out of memory\n"
 
 
@@ -94,8 +94,8 @@ def test_what_cannot_be_initialized_says_why(tmp_path: Path) -> None:
     wrong = run(program, GPUCONF_SIMULATE="T5")
     assert wrong.stdout.startswith("0 ")
     assert "T4" in wrong.stdout
-    limit = run(program, GPUCONF_SIMULATE="T4", GPUCONF_MEMORY_LIMIT="much")
-    assert limit.stdout.startswith("0 GPUCONF_MEMORY_LIMIT=\"much\" is not a size: write bytes, '500MB', '6GiB'")
+    limit = run(program, GPUCONF_SIMULATE="T4", GPUCONF_LIMIT="much")
+    assert limit.stdout.startswith("0 GPUCONF_LIMIT=\"much\" is not a size: write bytes, '500MB', '6GiB'")
 
 
 def test_memory_without_init_is_refused_with_the_function_to_call(tmp_path: Path) -> None:
@@ -169,3 +169,14 @@ def test_a_program_that_opens_the_library(tmp_path: Path) -> None:
         [tmp_path / "program", LIBRARY], env=KEPT | LIMITED, capture_output=True, text=True, check=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("ok\n", "")
+
+
+def test_a_variable_of_02_is_read_with_a_line(tmp_path: Path) -> None:
+    source = """
+        #include <gpuconf.h>
+        #include <stdio.h>
+        int main(void) { return !gpuconf_init() || puts(gpuconf_malloc((size_t)3 << 30, 0, 0) ? "served" : "refused") < 0; }
+        """
+    done = run(compiled(tmp_path, textwrap.dedent(source)), GPUCONF_SIMULATE="T4", GPUCONF_MEMORY_LIMIT="2GiB")
+    text = "gpuconf: GPUCONF_MEMORY_LIMIT is now GPUCONF_LIMIT; 0.4 will ignore the old name\n"
+    assert (done.stdout, done.stderr) == ("refused\n", text)

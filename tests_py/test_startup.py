@@ -72,7 +72,7 @@ def python(
 ) -> tuple[str, list[JobEvent]]:
     """Run code in a Python with the startup code. Returns its output, and what it reported."""
     with Job() as job:
-        env = environment({"PYTHONPATH": os.pathsep.join([STARTUP, str(path)]), "GPUCONF_MEMORY_LIMIT": str(LIMIT), **variables})
+        env = environment({"PYTHONPATH": os.pathsep.join([STARTUP, str(path)]), "GPUCONF_LIMIT": str(LIMIT), **variables})
         command = [executable, *options, "-c", textwrap.dedent(code)]
         done = subprocess.run(command, env={**env, **job.environment()}, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
@@ -115,7 +115,7 @@ def test_hardly_anything_is_imported_for_a_program_that_does_not_need_it() -> No
 def test_the_limit_is_that_of_the_pools_exactly() -> None:
     show = "import gpuconf; gpuconf.config.list_logical_devices(); print(gpuconf.memory.stats('GPU:0').bytes_limit)"
     for limit, wanted in (("1234567890", 1234567890), ("6GiB", 6 << 30)):
-        assert python(show, GPUCONF_SIMULATE="2xT4", GPUCONF_MEMORY_LIMIT=limit)[0] == f"{wanted}\n"
+        assert python(show, GPUCONF_SIMULATE="2xT4", GPUCONF_LIMIT=limit)[0] == f"{wanted}\n"
 
 
 def test_a_programs_own_limits_are_lowered() -> None:
@@ -146,8 +146,8 @@ def test_an_invalid_limit_is_an_error_that_names_the_variable() -> None:
     except ValueError as error:
         print(error)
     """
-    out, _ = python(code, GPUCONF_SIMULATE="T4", GPUCONF_MEMORY_LIMIT="much")
-    assert out == "GPUCONF_MEMORY_LIMIT 'much' is not a size: write bytes, '500MB', '6GiB'\n"
+    out, _ = python(code, GPUCONF_SIMULATE="T4", GPUCONF_LIMIT="much")
+    assert out == "GPUCONF_LIMIT 'much' is not a size: write bytes, '500MB', '6GiB'\n"
 
 
 def test_pytorch_and_cupy_are_routed_when_they_first_use_the_gpu(libraries: Path) -> None:
@@ -197,7 +197,7 @@ def test_pytorch_limits_itself_where_gpuconf_cannot_be_loaded(libraries: Path, a
     out, events = python(code, executable=another_python, path=libraries)
     assert out == f"{ {0: 3 / 8, 1: 3 / 8} }\n"
     assert routes(events) == ["torch: not routed: limited by PyTorch itself (ImportError: broken)"]
-    same, events = python(code, executable=another_python, path=libraries, GPUCONF_MEMORY_LIMIT=" 3 gib")
+    same, events = python(code, executable=another_python, path=libraries, GPUCONF_LIMIT=" 3 gib")
     assert same == out, "the grammar of gpuconf: it was an error of int()"
     out, _ = python(code, executable=another_python, path=libraries, LOCAL_RANK="0", LOCAL_WORLD_SIZE="6")
     assert out == f"{ {0: 1 / 8, 1: 0.0} }\n", "as the core: GPU 1 is that of other ranks"
@@ -241,9 +241,7 @@ def test_options_that_exclude_it(options: list[str]) -> None:
 def test_a_process_reports_its_peaks_and_why_it_ended() -> None:
     with Job() as job:
         code = "import gpuconf as g; b = g.memory.allocate(5 << 20); b.free(); g.memory.allocate(1 << 40)"
-        env = environment(
-            {"PYTHONPATH": STARTUP, "GPUCONF_MEMORY_LIMIT": str(LIMIT), "GPUCONF_SIMULATE": "T4", **job.environment()}
-        )
+        env = environment({"PYTHONPATH": STARTUP, "GPUCONF_LIMIT": str(LIMIT), "GPUCONF_SIMULATE": "T4", **job.environment()})
         done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 1
         largest, messages = peaks(job.events())

@@ -65,7 +65,6 @@ EMPTY = (0, 0, 0, [(0, 0), (0, 0)])
         (2**31 - 1, None, "int32"),
         (-(2**31), None, "int32"),
     ],
-    ids=repr,
 )
 def test_a_value_becomes_a_tensor(two_gpus: None, value: Any, dtype: Any, expected: str) -> None:
     for device in ("CPU:0", "GPU:1"):
@@ -104,7 +103,6 @@ def test_a_value_becomes_a_tensor(two_gpus: None, value: Any, dtype: Any, expect
         (10**400, None, ValueError, "do not fit in int32"),
         (np.array([2**40]), "int32", ValueError, "do not fit in int32"),
     ],
-    ids=repr,
 )
 def test_a_value_that_is_none(two_gpus: None, value: Any, dtype: Any, kind: type[Exception], text: str) -> None:
     for constant in (tf.constant, tf1.constant):

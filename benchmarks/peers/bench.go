@@ -143,7 +143,8 @@ func (b *bench) small() error {
 func (b *bench) slope() error {
 	for _, live := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		trace := traces.Churn(fmt.Sprintf("slope-%d", live), live, slopeOps, 512, 1<<20)
-		trace.LimitBytes = trace.PeakBytes + trace.PeakBytes/4 // the table of an allocator for the whole pool is as short as possible
+		// the table of an allocator for the whole pool is as short as possible
+		trace.LimitBytes = trace.PeakBytes + trace.PeakBytes/4
 		r, err := b.law(&trace, []league{equal}, min(b.rounds, max(2, 5_000_000/len(trace.Ops))), false, false)
 		if err != nil {
 			return err
@@ -171,7 +172,8 @@ func (b *bench) footprints() error {
 			if err != nil {
 				return fmt.Errorf("host memory of %s: %w", c.name, err)
 			}
-			b.result.Footprints = append(b.result.Footprints, footprintResult{c.name, l.law, max(l.pool, trace.LimitBytes), f})
+			b.result.Footprints = append(b.result.Footprints,
+				footprintResult{c.name, l.law, max(l.pool, trace.LimitBytes), f})
 		}
 		b.progress("host memory, %s", l.law)
 	}

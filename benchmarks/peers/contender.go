@@ -25,8 +25,8 @@ type contender struct {
 
 // pool is one allocator and the blocks that a trace has allocated from it.
 type pool interface {
-	// run executes operations and returns the time they took. addrs, unless nil, receives the address of each operation's block,
-	// relative to the start of the pool; nanos the time of each, including the clock's own.
+	// run executes operations and returns the time they took. addrs, unless nil, receives the address of each
+	// operation's block, relative to the start of the pool; nanos the time of each, including the clock's own.
 	run(ops []traces.Op, addrs []uint64, nanos []uint32) (ns int64, err error)
 	// beside returns the same allocator for another thread, with slots for its own blocks. It is closed like a pool.
 	beside(blocks int) pool
@@ -65,14 +65,16 @@ func (c contender) unfit(trace *traces.Trace) string {
 	return c.tooLarge(trace.LimitBytes)
 }
 
-// tooLarge returns why a pool is too large for a contender whose host memory is proportional to the pool, not to its blocks.
+// tooLarge returns why a pool is too large for a contender whose host memory is proportional to the pool, not to its
+// blocks.
 func (c contender) tooLarge(poolBytes uint64) string {
 	if c.name != "TensorFlow's BFCAllocator" {
 		return ""
 	}
 	const entry, per = 8, 256
 	if need := int64(poolBytes / per * entry); 2*need > available() {
-		return fmt.Sprintf("its table of %d bytes for every %d of the pool would take %.1f GiB, half of what is free here", entry, per,
+		return fmt.Sprintf("its table of %d bytes for every %d of the pool would take %.1f GiB, half of what is "+
+			"free here", entry, per,
 			float64(need)/(1<<30))
 	}
 	return ""

@@ -22,13 +22,15 @@ type readFloor struct {
 	Nanos      float64 `json:"ns"`
 }
 
-// millionFloor is the time of the mutex and the far reads of an operation among a million blocks, and nothing else, in ns.
+// millionFloor is the time of the mutex and the far reads of an operation among a million blocks, and nothing else, in
+// ns.
 type millionFloor struct {
 	Overlapping float64 `json:"overlapping_ns"` // the next operation's address is known before
 	Ordered     float64 `json:"ordered_ns"`     // it depends on what was read
 }
 
-// tableSizes are of tables that fit into the first, the second and the third level of a cache, and of those of a million live blocks.
+// tableSizes are of tables that fit into the first, the second and the third level of a cache, and of those of a
+// million live blocks.
 var tableSizes = []int{32 << 10, 512 << 10, 8 << 20, 64 << 20}
 
 func (b *bench) floor() error {
@@ -39,7 +41,8 @@ func (b *bench) floor() error {
 			return err
 		}
 		shuffle(lines)
-		b.result.Floor.Reads = append(b.result.Floor.Reads, readFloor{bytes, best(b.rounds, func() float64 { return readNanos(lines) })})
+		b.result.Floor.Reads = append(b.result.Floor.Reads,
+			readFloor{bytes, best(b.rounds, func() float64 { return readNanos(lines) })})
 		if err := offheap.Unmap(lines); err != nil {
 			return err
 		}
@@ -101,7 +104,8 @@ func readNanos(lines []cacheLine) float64 {
 	return float64(took) / steps
 }
 
-// The tables of a million live blocks: an index of addresses that is half full, and a record for each block and each hole.
+// The tables of a million live blocks: an index of addresses that is half full, and a record for each block and each
+// hole.
 const (
 	floorSlots   = 1 << 21
 	floorRecords = 1_300_000
@@ -126,14 +130,16 @@ func million(rounds int) (floor millionFloor, err error) {
 		slots[i] = random.Uint64N(floorRecords)
 	}
 	for i := range records {
-		records[i] = floorRecord{random.Uint64N(floorRecords), random.Uint64N(floorRecords), random.Uint64N(floorSlots), 0}
+		records[i] = floorRecord{random.Uint64N(floorRecords), random.Uint64N(floorRecords),
+			random.Uint64N(floorSlots), 0}
 	}
 	floor.Overlapping = best(rounds, func() float64 { return pairNanos(slots, records, random, false) })
 	floor.Ordered = best(rounds, func() float64 { return pairNanos(slots, records, random, true) })
 	return floor, errors.Join(offheap.Unmap(slots), offheap.Unmap(records))
 }
 
-// pairNanos returns the time of half a pair. Where they are ordered, an address depends on what the pair before has read.
+// pairNanos returns the time of half a pair. Where they are ordered, an address depends on what the pair before has
+// read.
 func pairNanos(slots []uint64, records []floorRecord, random *rand.Rand, ordered bool) float64 {
 	var mu sync.Mutex
 	var before uint64

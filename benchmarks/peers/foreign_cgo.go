@@ -34,8 +34,11 @@ static const char *object_load(const char *path, peer_object *o) {
 
 static const char *object_name(peer_object *o, int which) { return o->name(which); }
 static const char *object_league(peer_object *o, int which) { return o->league(which); }
-static void *object_open(peer_object *o, int which, uint64_t bytes, uint64_t blocks) { return o->open(which, bytes, blocks); }
-static int64_t object_run(peer_object *o, void *pool, const void *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) {
+static void *object_open(peer_object *o, int which, uint64_t bytes, uint64_t blocks) {
+	return o->open(which, bytes, blocks);
+}
+static int64_t object_run(peer_object *o, void *pool, const void *ops, uint64_t count, uint64_t *addrs,
+		uint32_t *nanos) {
   return o->run(pool, ops, count, addrs, nanos);
 }
 static void *object_beside(peer_object *o, void *pool, uint64_t blocks) { return o->beside(pool, blocks); }

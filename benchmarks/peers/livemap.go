@@ -63,7 +63,8 @@ func (m *liveMap) find(from uint64) (part, at int) {
 		}
 		return 0
 	}
-	part, found := slices.BinarySearchFunc(m.parts, from, func(p []stretch, from uint64) int { return compare(p[0], from) })
+	part, found := slices.BinarySearchFunc(m.parts, from,
+		func(p []stretch, from uint64) int { return compare(p[0], from) })
 	if !found && part > 0 {
 		part--
 	}

@@ -29,7 +29,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; threads: only the races of threads; or verify: every contender does small traces, and nothing is timed")
+	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; threads: only the races of "+
+		"threads; or verify: every contender does small traces, and nothing is timed")
 	flag.IntVar(&o.rounds, "rounds", 7, "in which the contenders take turns")
 	flag.StringVar(&o.minimalloc, "minimalloc", "", "folder of MiniMalloc's problems")
 	flag.StringVar(&o.footprint, "footprint", "", "measure one contender's host memory")
@@ -82,8 +83,8 @@ func (b *bench) footprint(o options) error {
 	return fmt.Errorf("there is no contender %q of equal interface, or no law %q", o.footprint, o.law)
 }
 
-// verify prints a line for each contender and trace, separated by tabs: the league, the contender, the trace, the peak of live
-// bytes and the memory it needed. It fails if a contender does, and if an object cannot be opened.
+// verify prints a line for each contender and trace, separated by tabs: the league, the contender, the trace, the peak
+// of live bytes and the memory it needed. It fails if a contender does, and if an object cannot be opened.
 func (b *bench) verify() error {
 	var failures []error
 	for path, why := range b.result.Missing {

@@ -12,8 +12,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// Host memory is measured in a separate process for each contender, as the growth of its resident set from before the pool was
-// opened to after the warm-up, without the slots of the loop.
+// Host memory is measured in a separate process for each contender, as the growth of its resident set from before the
+// pool was opened to after the warm-up, without the slots of the loop.
 
 // footprint is host memory in bytes.
 type footprint struct {
@@ -23,7 +23,8 @@ type footprint struct {
 
 // footprintOf measures in a child. poolBytes 0: the trace's own.
 func footprintOf(c contender, law string, poolBytes uint64, objects []string) (f footprint, err error) {
-	child := exec.Command(os.Args[0], append([]string{"-footprint", c.name, "-law", law, "-pool", strconv.FormatUint(poolBytes, 10)}, objects...)...)
+	child := exec.Command(os.Args[0],
+		append([]string{"-footprint", c.name, "-law", law, "-pool", strconv.FormatUint(poolBytes, 10)}, objects...)...)
 	var out, complaints bytes.Buffer
 	child.Stdout, child.Stderr = &out, &complaints
 	if err := child.Run(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// leastLimit is the smallest memory limit, in whole MiB, under which gpuconf runs a trace with one of its policies: the device
-// memory that it needs, whatever the addresses. gocore/plan finds it with replays.
+// leastLimit is the smallest memory limit, in whole MiB, under which gpuconf runs a trace with one of its policies: the
+// device memory that it needs, whatever the addresses. gocore/plan finds it with replays.
 func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 	addrs := make([]uint64, t.Blocks)
 	events := make([]trace.Event, len(t.Ops))
@@ -25,7 +25,7 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := job.Run(context.Background()); err != nil {
+	if err := determineAll(context.Background(), job); err != nil {
 		return 0, err
 	}
 	return job.Results()[0].LeastLimit, nil

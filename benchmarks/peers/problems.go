@@ -11,8 +11,9 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// A problem of MiniMalloc is a file of lifetimes, id,lower,upper,size, whose optimal placement is known: it is in the file's name.
-// A unit becomes 16 KiB here, so that the problems are as large as GPUs and every size is whole granules of 2 MiB.
+// A problem of MiniMalloc is a file of lifetimes, id,lower,upper,size, whose optimal placement is known: it is in the
+// file's name. A unit becomes 16 KiB here, so that the problems are as large as GPUs and every size is whole granules
+// of 2 MiB.
 const minimallocUnit = 16 << 10
 
 // problem is a trace with a known optimum.
@@ -79,7 +80,8 @@ func packings() []problem {
 			kind = "pinwheel"
 		}
 		name := fmt.Sprintf("%s-%d", kind, seed%4+1)
-		list = append(list, problem{inRoom(traces.Lifetimes(name, traces.Packing(seed+1, 300, seed < 4))), kind, traces.PackingBytes})
+		list = append(list, problem{inRoom(traces.Lifetimes(name, traces.Packing(seed+1, 300, seed < 4))), kind,
+			traces.PackingBytes})
 	}
 	return list
 }

@@ -10,8 +10,9 @@ import (
 
 // timing is the speed of one contender on one trace, in ns for each operation.
 type timing struct {
-	Best   float64 `json:"best"` // of all rounds
-	P999   float64 `json:"p999"` // of the times of single operations, including the clock's own; the minimum of the rounds; 0: not measured
+	Best float64 `json:"best"` // of all rounds
+	// of the times of single operations, including the clock's own; the minimum of the rounds; 0: not measured
+	P999   float64 `json:"p999"`
 	Rounds int     `json:"rounds"`
 }
 
@@ -21,8 +22,8 @@ type window struct {
 	rounds    int
 }
 
-// windowOf leaves out the operations that build up the state, at least a tenth, which includes the first access to fresh tables. A
-// slow contender gets 2000 operations, once, if there are many blocks.
+// windowOf leaves out the operations that build up the state, at least a tenth, which includes the first access to
+// fresh tables. A slow contender gets 2000 operations, once, if there are many blocks.
 func windowOf(c contender, trace *traces.Trace, rounds int) window {
 	w := window{warm: max(trace.Warm, len(trace.Ops)/10), end: len(trace.Ops), rounds: rounds}
 	if c.slow() && trace.Blocks > 5_000 {
@@ -86,7 +87,8 @@ func (c contender) once(trace *traces.Trace, w window, nanos []uint32) (int64, e
 	defer p.close()
 	if c.inBand() {
 		ops, _ := withFrees(trace)
-		if _, err := p.run(ops, nil, nil); err != nil { // once, so that the first access to the system's pages is not timed
+		if _, err := p.run(ops, nil, nil); err != nil {
+			// once, so that the first access to the system's pages is not timed
 			return 0, err
 		}
 	}

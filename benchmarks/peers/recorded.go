@@ -14,13 +14,15 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// recordedRuns is where the recorded runs are: what PyTorch's allocator wrote about itself, each with its end and the events before.
+// recordedRuns is where the recorded runs are: what PyTorch's allocator wrote about itself, each with its end and the
+// events before.
 const recordedRuns = "tests_go/rewind/testdata/*.json.gz"
 
 // policies are those under which a recorded run's least limit is found.
 var policies = []plan.Policy{plan.PyTorch, plan.PyTorchExpandable, plan.TensorFlow, plan.Regions, plan.Virtual}
 
-// recordedResult is a real run: the speed of the contenders, the memory that those of one address range need, and the least limits, in bytes.
+// recordedResult is a real run: the speed of the contenders, the memory that those of one address range need, and the
+// least limits, in bytes.
 type recordedResult struct {
 	lawResult
 	Needed map[string]uint64      `json:"needed"`
@@ -62,6 +64,16 @@ func (b *bench) recorded() error {
 	return nil
 }
 
+// determineAll determines all results of a job, one after the other.
+func determineAll(ctx context.Context, job *plan.Job) error {
+	for number := range job.Len() {
+		if err := job.Determine(ctx, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // leastLimits finds the least limit under each policy, with the streams of the run.
 func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	ctx := context.Background()
@@ -69,7 +81,7 @@ func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := job.Run(ctx); err != nil {
+	if err := determineAll(ctx, job); err != nil {
 		return nil, err
 	}
 	least := map[plan.Policy]uint64{}
@@ -79,7 +91,8 @@ func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	return least, nil
 }
 
-// readRun reads the allocations and frees of a run. What is live throughout is allocated first; a plan adds what was live at the beginning.
+// readRun reads the allocations and frees of a run. What is live throughout is allocated first; a plan adds what was
+// live at the beginning.
 func readRun(path string) (events []trace.Event, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -106,14 +119,16 @@ func readRun(path string) (events []trace.Event, err error) {
 		action, known := map[any]trace.Action{"alloc": trace.Allocate, "free_completed": trace.Free}[e[0]]
 		if known {
 			mentioned[number(e[1])] = true
-			events = append(events, trace.Event{Action: action, Addr: number(e[1]), Bytes: number(e[2]), Stream: number(e[3])})
+			events = append(events, trace.Event{Action: action, Addr: number(e[1]), Bytes: number(e[2]),
+				Stream: number(e[3])})
 		}
 	}
 	var before []trace.Event
 	for _, s := range run.Segments {
 		for _, b := range s.Blocks {
 			if b[3] != "inactive" && !mentioned[number(b[0])] {
-				before = append(before, trace.Event{Action: trace.Allocate, Addr: number(b[0]), Bytes: number(b[2]), Stream: s.Stream})
+				before = append(before, trace.Event{Action: trace.Allocate, Addr: number(b[0]), Bytes: number(b[2]),
+					Stream: s.Stream})
 			}
 		}
 	}

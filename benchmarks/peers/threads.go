@@ -14,7 +14,8 @@ import (
 // threadsTiming is the speed of one contender with several threads.
 type threadsTiming struct {
 	MopsPerSecond float64 `json:"mops"` // operations of all threads, in millions; of the best round
-	P999          float64 `json:"p999"` // ns, of the operations of all threads, including the clock's own; the lowest of the rounds
+	// ns, of the operations of all threads, including the clock's own; the lowest of the rounds
+	P999 float64 `json:"p999"`
 }
 
 // threadsTrace is what each thread replays. The sizes are those that every contender serves itself.
@@ -80,11 +81,12 @@ func (c contender) timeThreads(trace *traces.Trace, count int, each bool) (t thr
 		return t, err
 	}
 	slices.Sort(nanos)
-	return threadsTiming{float64(count*len(ops)) / took.Seconds() / 1e6, float64(nanos[len(nanos)-1-len(nanos)/1000])}, nil
+	return threadsTiming{float64(count*len(ops)) / took.Seconds() / 1e6, float64(nanos[len(nanos)-1-len(nanos)/1000])},
+		nil
 }
 
-// runThreads opens the pools and replays the trace in every thread. It returns the time from the moment at which all threads were
-// warm to the last one's end.
+// runThreads opens the pools and replays the trace in every thread. It returns the time from the moment at which all
+// threads were warm to the last one's end.
 func (c contender) runThreads(trace *traces.Trace, count int, each bool, nanos []uint32) (time.Duration, error) {
 	pools, err := c.openForThreads(trace, count, each)
 	defer func() {

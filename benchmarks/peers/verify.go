@@ -20,9 +20,9 @@ func (p placement) needed() uint64 {
 	return p.high
 }
 
-// verify runs a trace on a contender and checks every address: no two live blocks overlap. In the league of equal interface the
-// accounting must be correct: the peak is at least the live bytes and at most the needed memory, and nothing is left after all
-// frees.
+// verify runs a trace on a contender and checks every address: no two live blocks overlap. In the league of equal
+// interface the accounting must be correct: the peak is at least the live bytes and at most the needed memory, and
+// nothing is left after all frees.
 func (c contender) verify(trace *traces.Trace) (placement, error) {
 	ops, left := withFrees(trace)
 	p, err := c.open(trace.LimitBytes, trace.Blocks)
@@ -44,7 +44,8 @@ func (c contender) verify(trace *traces.Trace) (placement, error) {
 		return place, err
 	}
 	if c.league == equal && (before.peak < trace.PeakBytes || before.peak > place.needed()) {
-		return place, fmt.Errorf("its peak is %d bytes, where %d were live and %d were needed", before.peak, trace.PeakBytes, place.needed())
+		return place, fmt.Errorf("its peak is %d bytes, where %d were live and %d were needed", before.peak,
+			trace.PeakBytes, place.needed())
 	}
 	if place.needed() < trace.PeakBytes {
 		return place, fmt.Errorf("%d bytes were live, and it took %d", trace.PeakBytes, place.needed())

@@ -1,4 +1,4 @@
-/* A program without Python that allocates GPU memory within a limit: GPUCONF_MEMORY_LIMIT=1GiB ./limit, on a real or simulated GPU. */
+/* A program without Python that allocates GPU memory within a limit: GPUCONF_LIMIT=1GiB ./limit, on a real or simulated GPU. */
 #include <gpuconf.h>
 #include <stdio.h>
 

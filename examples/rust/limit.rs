@@ -2,7 +2,7 @@
 //
 //     library=$(python -c 'import gpuconf; print(gpuconf.library_path())')
 //     rustc limit.rs -C link-arg="$library"
-//     GPUCONF_MEMORY_LIMIT=1GiB ./limit
+//     GPUCONF_LIMIT=1GiB ./limit
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 

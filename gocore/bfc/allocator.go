@@ -17,9 +17,9 @@ import (
 
 // Options configure an Allocator. The zero value splits exactly and keeps regions until Close.
 type Options struct {
-	Name           string // in messages; "bfc" if empty
-	Split          SplitRule
-	GarbageCollect bool // before failing, release idle memory if that makes room for a larger region
+	Name           string    // in messages; "bfc" if empty
+	Split          SplitRule // when the unneeded part of a chunk is split off
+	GarbageCollect bool      // before failing, release idle memory if that makes room for a larger region
 
 	// Timeline is required for more than one stream.
 	Timeline Timeline
@@ -37,17 +37,20 @@ type Allocator struct {
 	collect    bool         // immutable
 	timeline   Timeline     // immutable; nil: one stream only; called with mu held
 
-	mu      sync.Mutex
-	closed  bool          // guarded by mu, as are all fields below
-	sealed  bool          // Allocate refuses
-	served  uint64        // the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not exactly one stream
-	uncut   uint64        // free chunks of so many bytes may contain handles of several granules; neverSplit: none does
-	regions []region      // sorted by address
-	chunks  chunks.Table  // every chunk of every region
-	bins    chunks.Bins   // the free chunks, by size
-	index   chunks.Index  // the live chunks, by address
-	lastID  uint64        // of the last allocation; 0 before the first one
-	stats   Stats         // except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
+	mu     sync.Mutex
+	closed bool // guarded by mu, as are all fields below
+	sealed bool // Allocate refuses
+	// the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not
+	// exactly one stream
+	served  uint64
+	uncut   uint64       // free chunks of so many bytes may contain handles of several granules; neverSplit: none does
+	regions []region     // sorted by address
+	chunks  chunks.Table // every chunk of every region
+	bins    chunks.Bins  // the free chunks, by size
+	index   chunks.Index // the live chunks, by address
+	lastID  uint64       // of the last allocation; 0 before the first one
+	// except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
+	stats   Stats
 	totals  Totals        // except the fields that Totals computes: Allocs, Regions
 	cleared uint64        // lastID at the last ClearStats
 	peaks   peaks         // of stats.BytesInUse
@@ -76,7 +79,7 @@ const noOne = math.MaxUint64
 
 // Block is the result of Allocate. The zero Block is the result of a request for 0 bytes.
 type Block struct {
-	Addr  uint64
+	Addr  uint64 // the device address; 0 for a request for 0 bytes
 	Bytes uint64 // of the chunk: at least the requested size
 	ID    uint64 // counts allocations from 1; distinguishes this block from an earlier one at the same address
 }
@@ -87,7 +90,8 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, served: noOne, uncut: neverSplit, streams: make([]stream, 1), live: new(figures.Pool)}
+		timeline: opts.Timeline, only: noStream, served: noOne, uncut: neverSplit, streams: make([]stream, 1),
+		live: new(figures.Pool)}
 	if a.name == "" {
 		a.name = "bfc"
 	}
@@ -139,7 +143,8 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 func (a *Allocator) AllocateFor(s Stream, bytes uint64, by holder.ID) (Block, error) {
 	a.mu.Lock()
 	// The fast path, which most calls take. rounded is 0 if bytes is 0 or too large to round up.
-	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked(by) {
+	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 &&
+		a.hasRoomLocked(by) {
 		if i := a.bins.BestFit(rounded); i != chunks.None && a.chunks.Records[i].Bytes() < a.uncut {
 			block := a.takeLocked(i, s, bytes, rounded, by)
 			a.mu.Unlock() // not deferred (doc.go, Locks)
@@ -236,7 +241,8 @@ func (a *Allocator) roomLocked() error {
 // takeLocked makes free chunk i a block: free -> live. It splits the chunk as invariant 10 requires.
 func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
-	if invariants.Enabled && !(c.Free() && c.Bytes() >= rounded) { // checked here, because the arguments of Check are heap-allocated
+	if invariants.Enabled && !(c.Free() && c.Bytes() >= rounded) {
+		// checked here, because the arguments of Check are heap-allocated
 		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes(), c.Free(), rounded)
 	}
 	switch have := c.Bytes(); {
@@ -299,8 +305,8 @@ func (a *Allocator) freeUnlocking(addr uint64, at int, ok bool) error {
 	return a.errNotLiveLocked(addr)
 }
 
-// TryFreeID is FreeID for a caller that must not wait. If it would wait for another thread or call the driver, it does nothing and
-// returns false.
+// TryFreeID is FreeID for a caller that must not wait. If it would wait for another thread or call the driver, it does
+// nothing and returns false.
 func (a *Allocator) TryFreeID(addr, id uint64) (tried bool, err error) {
 	if !a.mu.TryLock() {
 		return false, nil

@@ -17,7 +17,8 @@ func (a *Allocator) Check() error {
 	if a.closed {
 		return a.errClosed()
 	}
-	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()), ids: make(map[uint64]bool),
+	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()),
+		ids:  make(map[uint64]bool),
 		rows: make(map[holder.ID]*HolderUsage)}
 	for _, check := range []func() error{
 		c.regions, c.chunks, c.homes, c.index, c.recycled, c.accounting, c.streams,
@@ -66,11 +67,14 @@ func broken(invariant int, format string, args ...any) error {
 func (c *checker) regions() error {
 	var sum, end uint64
 	for _, r := range c.a.regions {
-		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%chunks.Granularity != 0 || r.bytes%chunks.Granularity != 0 || r.end() < r.addr {
+		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%chunks.Granularity != 0 ||
+			r.bytes%chunks.Granularity != 0 || r.end() < r.addr {
 			return broken(1, "region of %d bytes at %#x after one that ends at %#x", r.bytes, r.addr, end)
 		}
-		if c.a.space.holds(r.addr) && (r.addr == end || r.addr%c.a.space.granule != 0 || r.bytes%c.a.space.granule != 0 || !c.a.space.holds(r.end()-1)) {
-			return broken(12, "region of %d bytes at %#x in the range at %#x after one that ends at %#x", r.bytes, r.addr, c.a.space.addr, end)
+		if c.a.space.holds(r.addr) && (r.addr == end || r.addr%c.a.space.granule != 0 ||
+			r.bytes%c.a.space.granule != 0 || !c.a.space.holds(r.end()-1)) {
+			return broken(12, "region of %d bytes at %#x in the range at %#x after one that ends at %#x", r.bytes,
+				r.addr, c.a.space.addr, end)
 		}
 		end = r.end()
 		sum += r.bytes
@@ -100,8 +104,10 @@ func (c *checker) chunks() error {
 		if end != r.end() {
 			return broken(2, "the chunks of the region at %#x end at %#x, not at %#x", r.addr, end, r.end())
 		}
-		if f := &c.records[r.fence]; !f.Fence() || f.Addr() != end || f.Bytes() != 0 || f.Prev != before || f.Next != chunks.None {
-			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.Addr(), f.Prev, f.Bytes())
+		if f := &c.records[r.fence]; !f.Fence() || f.Addr() != end || f.Bytes() != 0 || f.Prev != before ||
+			f.Next != chunks.None {
+			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.Addr(),
+				f.Prev, f.Bytes())
 		}
 		c.state[r.fence] = fence
 	}
@@ -111,7 +117,8 @@ func (c *checker) chunks() error {
 func (c *checker) chunk(i, before uint32, end uint64) error {
 	x := &c.records[i]
 	if x.Addr() != end || x.Prev != before || x.Bytes() == 0 || x.Bytes()%chunks.Granularity != 0 || x.Fence() {
-		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; expected %#x above %d", i, x.Addr(), x.Bytes(), x.Prev, end, before)
+		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; expected %#x above %d", i, x.Addr(),
+			x.Bytes(), x.Prev, end, before)
 	}
 	if x.Free() {
 		if before != chunks.None && c.records[before].Free() && c.a.homeOf(before) == c.a.homeOf(i) {
@@ -145,11 +152,13 @@ func (c *checker) block(i uint32) error {
 		return broken(3, "block of %d bytes at %#x serves %d", x.Bytes(), x.Addr(), requested)
 	}
 	if id := x.ID(); id == 0 || id > c.a.lastID || c.ids[id] {
-		return broken(3, "block at %#x has id %d, the last one assigned is %d, seen before: %v", x.Addr(), id, c.a.lastID, c.ids[id])
+		return broken(3, "block at %#x has id %d, the last one assigned is %d, seen before: %v", x.Addr(), id,
+			c.a.lastID, c.ids[id])
 	}
 	c.ids[x.ID()] = true
 	if rounded, ok := chunks.RoundUp(requested); !ok || c.a.split.splits(x.Bytes(), rounded) {
-		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.Bytes(), x.Addr(), requested)
+		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.Bytes(),
+			x.Addr(), requested)
 	}
 	return nil
 }
@@ -197,8 +206,8 @@ func (c *checker) inBins(home Stream, i uint32) error {
 	return nil
 }
 
-// index checks invariant 7. The index finds each of its chunks in one slot. So if all of them are live, and there are as many as
-// there are live chunks, the index holds exactly the live chunks.
+// index checks invariant 7. The index finds each of its chunks in one slot. So if all of them are live, and there are
+// as many as there are live chunks, the index holds exactly the live chunks.
 func (c *checker) index() error {
 	err := c.a.index.Check(func(i uint32) error {
 		if i >= c.a.chunks.Used() || c.state[i] != inRegionLive {
@@ -241,7 +250,8 @@ func (c *checker) holders() error {
 			want = *sum
 		}
 		if r.bytes != want.Bytes || r.blocks != want.Blocks || r.bytes > 0 && !r.seen {
-			return broken(9, "holder %d has %d bytes in %d blocks; its row says %d in %d", by, want.Bytes, want.Blocks, r.bytes, r.blocks)
+			return broken(9, "holder %d has %d bytes in %d blocks; its row says %d in %d", by, want.Bytes, want.Blocks,
+				r.bytes, r.blocks)
 		}
 		if r.seen {
 			seen++
@@ -268,7 +278,8 @@ func (p *peaks) check(inUse uint64) error {
 
 // published checks the live figures, as a part of invariant 9.
 func (c *checker) published() error {
-	want := figures.Pool{Limit: c.a.live.Limit, Reserved: c.a.stats.BytesReserved + c.a.spareBytesLocked(), Peak: c.a.peaks.recent}
+	want := figures.Pool{Limit: c.a.live.Limit, Reserved: c.a.stats.BytesReserved + c.a.spareBytesLocked(),
+		Peak: c.a.peaks.recent}
 	for by := range c.a.rows {
 		want.Libraries[holder.ID(by).Library()] += c.a.rows[by].bytes
 	}
@@ -282,10 +293,12 @@ func (c *checker) published() error {
 func (c *checker) accounting() error {
 	s := &c.a.stats
 	if s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
-		return broken(9, "%d blocks of %d bytes serve %d; the counters say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)
+		return broken(9, "%d blocks of %d bytes serve %d; the counters say %d, %d", c.live, c.inUse, c.request,
+			s.BytesInUse, s.RequestedBytesInUse)
 	}
 	if s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() {
-		return broken(9, "the peak of reserved bytes (%d) is below the current value (%d)", s.PeakBytesReserved, s.BytesReserved)
+		return broken(9, "the peak of reserved bytes (%d) is below the current value (%d)", s.PeakBytesReserved,
+			s.BytesReserved)
 	}
 	if err := c.a.peaks.check(c.inUse); err != nil {
 		return err

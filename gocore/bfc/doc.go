@@ -102,7 +102,8 @@
 //	live        -> held         Free of a block that other streams use; no stream may have it
 //	held        -> free, owned  those other streams have passed their marks (letGoLocked)
 //	owned       -> clean        the owner has passed the mark (reapLocked)
-//	owned, held -> owned        another stream waits for all work that may touch it, and becomes its owner (mergeLocked)
+//	owned, held -> owned        another stream waits for all work that may touch it, and becomes its owner
+//	                            (mergeLocked)
 //	owned, clean -> live        Allocate
 //
 // An allocation looks at its stream's own memory, then at clean memory; what it finds there serves it at once. Then it
@@ -114,7 +115,8 @@
 // served at once, and after each 64 MiB of frees, so that later requests find memory of passed work. The latter ends
 // when every request has been served at once while as much as the limit was freed, and begins again with the next
 // one that is not. A job that works on one stream of several thus makes no driver calls for memory that the pool has.
-// The request after such a time finds only clean memory without a wait; the mark that it queues serves the ones after it.
+// The request after such a time finds only clean memory without a wait; the mark that it queues serves the ones after
+// it.
 //
 // The steps before new memory take time proportional to the number of streams, with one exception: finding a run
 // of neighbors with several owners walks all chunks. That is needed when no single chunk fits although enough
@@ -135,10 +137,10 @@
 //
 // # Holders
 //
-// Each block counts for a holder, which is a library and a tag (package holder). Its chunk record keeps the holder beside
-// the id, and the allocator has a row of counters for each holder, by number (usage.go). Rows change together with the
-// statistics, so they add up to them at any time. The table of rows grows when a new holder comes, not before, and an
-// allocation by a holder without a row leaves the fast path for that.
+// Each block counts for a holder, which is a library and a tag (package holder). Its chunk record keeps the holder
+// beside the id, and the allocator has a row of counters for each holder, by number (usage.go). Rows change together
+// with the statistics, so they add up to them at any time. The table of rows grows when a new holder comes, not before,
+// and an allocation by a holder without a row leaves the fast path for that.
 //
 // # Invariants
 //
@@ -155,7 +157,8 @@
 //  6. Bins and index keep the invariants of package chunks.
 //  7. The index holds every live chunk and nothing else.
 //  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.
-//  9. The counters, those of each holder's row too, equal the sums over the chunks. No peak is below the current value of what it measures.
+//  9. The counters, those of each holder's row too, equal the sums over the chunks. No peak is below the current value
+//     of what it measures.
 //  10. The slack of a live chunk is one that the split rule permits.
 //  11. BytesReserved, including spare memory, does not exceed BytesLimit.
 //  12. Regions in a Mapper's range consist of whole granules, and no two of them touch. No other region overlaps
@@ -174,7 +177,8 @@
 //  17. Memory is given to a stream only if all work that may still touch it is known to be done or is ordered before
 //     everything queued in that stream from then on; to a capture, only if that work is known to be done. (Check
 //     cannot verify this.)
-//  18. While a capture lasts, memory that belongs to it, free memory included, is given to that capture only. (Nor this.)
+//  18. While a capture lasts, memory that belongs to it, free memory included, is given to that capture only. (Nor
+//     this.)
 //  19. In shared mode, no work touches spare memory; in single mode, only the work of the one stream does. (Nor this.)
 //
 // # Rejected alternatives
@@ -193,7 +197,7 @@
 // recording (record.go). The recorder's mutex is acquired before it. Trim, Close, and the collection that
 // Options.GarbageCollect enables, wait for the device while holding it. There are no goroutines and no timers.
 //
-// The fast paths of AllocateFor and Free, which call nothing outside this package and package chunks, unlock without defer: it
-// would be 5 % of their time. A panic there, which means a broken invariant, leaves the mutex locked, so the allocator must not be
-// used afterwards. The process's gate sees to that (pybind/process/gate.go).
+// The fast paths of AllocateFor and Free, which call nothing outside this package and package chunks, unlock without
+// defer: it would be 5 % of their time. A panic there, which means a broken invariant, leaves the mutex locked, so the
+// allocator must not be used afterwards. The process's gate sees to that (pybind/process/gate.go).
 package bfc

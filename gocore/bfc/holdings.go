@@ -13,10 +13,10 @@ import (
 
 // Holding is memory of one holder. If a recording with stacks is running, it is what one call site has allocated.
 type Holding struct {
-	Holder holder.ID
+	Holder holder.ID   // who requested the blocks
 	Site   trace.Frame // the zero value: unknown
 	Bytes  uint64      // sizes of live blocks
-	Blocks uint64
+	Blocks uint64      // the number of live blocks
 }
 
 // mostHoldings is the number of holdings that a report lists.

@@ -29,9 +29,10 @@ type Mapper interface {
 	// spare memory. If it fails, nothing changes for the allocator.
 	Stitch(addr, bytes uint64) (movedBytes uint64, err error)
 
-	// A handle is one granule, or several that can only be moved or released together. Whole returns the part of a mapped
-	// stretch that consists of whole handles; from is to if there is none. LargeBytes is the least Map or Stitch that takes handles
-	// of several granules. The last granule of what it maps has its own handle, and so has the first one of the range.
+	// A handle is one granule, or several that can only be moved or released together. Whole returns the part of a
+	// mapped stretch that consists of whole handles; from is to if there is none. LargeBytes is the least Map or Stitch
+	// that takes handles of several granules. The last granule of what it maps has its own handle, and so has the first
+	// one of the range.
 	Whole(addr, end uint64) (from, to uint64)
 	LargeBytes() uint64
 
@@ -62,7 +63,8 @@ func mapperOf(sub SubAllocator) (Mapper, space, error) {
 		return nil, space{granule: chunks.Granularity, large: math.MaxUint64}, nil
 	}
 	addr, bytes, granule := m.Range()
-	if granule == 0 || granule%chunks.Granularity != 0 || addr%granule != 0 || bytes%granule != 0 || addr+bytes < addr || addr == 0 && bytes > 0 {
+	if granule == 0 || granule%chunks.Granularity != 0 || addr%granule != 0 || bytes%granule != 0 ||
+		addr+bytes < addr || addr == 0 && bytes > 0 {
 		return nil, space{}, status.Errorf(status.InvalidArgument,
 			"an allocator cannot use a range of %d bytes at %#x in granules of %d", bytes, addr, granule)
 	}
@@ -144,7 +146,8 @@ func (a *Allocator) growAnywayLocked(bytes uint64, s Stream) (refusal error) {
 // Each is a single value: with several streams these refusals are frequent, and other memory then serves the request.
 var (
 	errLimit   = status.Errorf(status.ResourceExhausted, "the limit is reached")
-	errNoPlace = status.Errorf(status.ResourceExhausted, "the whole granules left under the limit cannot serve the request")
+	errNoPlace = status.Errorf(status.ResourceExhausted, "the whole granules left under the limit cannot serve the "+
+		"request")
 )
 
 // mapLocked maps memory at a place and merges it with its neighbors (invariant 12).

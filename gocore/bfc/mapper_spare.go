@@ -2,9 +2,9 @@
 
 package bfc
 
-// Spare memory is mapped in the mapper's range, or is a region from its Extend, but belongs to no region of the allocator: free -> spare.
-// The next Map that reaches it takes it over, or Stitch moves it. In single mode, queued work may still touch it; in shared mode it is
-// clean (invariant 19). It counts as reserved (invariants 1 and 11).
+// Spare memory is mapped in the mapper's range, or is a region from its Extend, but belongs to no region of the
+// allocator: free -> spare. The next Map that reaches it takes it over, or Stitch moves it. In single mode, queued work
+// may still touch it; in shared mode it is clean (invariant 19). It counts as reserved (invariants 1 and 11).
 
 // spareLocked makes part of free chunk i spare. The part consists of whole handles.
 func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
@@ -53,7 +53,8 @@ func (a *Allocator) spareAllLocked(keep uint64) {
 // bytes, which may be needed now.
 func (a *Allocator) spareRestLocked() bool {
 	for at, r := range a.regions {
-		if !a.space.holds(r.addr) && r.bytes >= a.space.granule && a.whollyIdleLocked(r) && a.mapper.Spare(r.addr, r.bytes) == nil {
+		if !a.space.holds(r.addr) && r.bytes >= a.space.granule && a.whollyIdleLocked(r) &&
+			a.mapper.Spare(r.addr, r.bytes) == nil {
 			a.forgetLocked(at)
 			return true
 		}

@@ -8,10 +8,10 @@ import (
 	"gpuconf/gocore/chunks"
 )
 
-// A mapper's handle of several granules can only be moved or released together, so a block that touches a part of it would hold all of it.
-// In single mode, no handle lies partly in a block and partly in free memory: before a block takes a part of a handle, the handle is split
-// into granules. It is the price of a large step's few calls, and is paid once. What a pool can serve, and where, is
-// therefore the same as if every granule had its own handle.
+// A mapper's handle of several granules can only be moved or released together, so a block that touches a part of it
+// would hold all of it. In single mode, no handle lies partly in a block and partly in free memory: before a block
+// takes a part of a handle, the handle is split into granules. It is the price of a large step's few calls, and is paid
+// once. What a pool can serve, and where, is therefore the same as if every granule had its own handle.
 //
 // In shared mode free memory may belong to several streams, and nothing is split.
 
@@ -20,8 +20,8 @@ const neverSplit = math.MaxUint64
 
 func (a *Allocator) hasLarge() bool { return a.uncut != neverSplit }
 
-// splitLocked splits the handle in free chunk i, if there is one, that reaches across an address. Afterwards chunks and regions may have
-// other numbers. The memory is back at its place, or, if the device refuses it, no longer the pool's.
+// splitLocked splits the handle in free chunk i, if there is one, that reaches across an address. Afterwards chunks and
+// regions may have other numbers. The memory is back at its place, or, if the device refuses it, no longer the pool's.
 func (a *Allocator) splitLocked(i uint32, addr uint64) (split bool, err error) {
 	c := a.chunks.Records[i]
 	if !a.hasLarge() || a.shared || !a.space.holds(c.Addr()) {
@@ -53,8 +53,9 @@ func (a *Allocator) splitLocked(i uint32, addr uint64) (split bool, err error) {
 	return true, nil
 }
 
-// splitForLocked splits the handle that a block at the beginning of free chunk i would end in, and returns the chunk's new number, or
-// None if the device has refused its memory. If the handle cannot be split, the block takes a part of it.
+// splitForLocked splits the handle that a block at the beginning of free chunk i would end in, and returns the chunk's
+// new number, or None if the device has refused its memory. If the handle cannot be split, the block takes a part of
+// it.
 func (a *Allocator) splitForLocked(i uint32, rounded uint64) uint32 {
 	c := a.chunks.Records[i]
 	split, err := a.splitLocked(i, c.Addr()+rounded)

@@ -68,7 +68,8 @@ func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (d
 		return true, nil
 	}
 	if err != nil {
-		refusal = errors.Join(refusal, status.Errorf(status.ResourceExhausted, "free memory could not be moved together: %w", errStitch{err}))
+		refusal = errors.Join(refusal, status.Errorf(status.ResourceExhausted,
+			"free memory could not be moved together: %w", errStitch{err}))
 		if a.sub.AvailableBytes()-a.spareBytesLocked() > left && a.growLocked(bytes, s) == nil {
 			return true, nil
 		}
@@ -99,7 +100,8 @@ func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 		most := -1
 		for s := range a.streams {
 			st := &a.streams[s]
-			if st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) && !st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
+			if st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) &&
+				!st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
 				most = s
 			}
 		}
@@ -169,7 +171,8 @@ func (a *Allocator) targetLocked(bytes uint64, usable func(uint32) bool) (best t
 	if invariants.Enabled {
 		all := nearest{bytes: bytes, space: a.space, supply: a.supplyLocked(usable, math.MaxUint64)}
 		a.eachGapLocked(usable, all.visit)
-		invariants.Check(all.best == n.best && all.found == n.found, "the target for %d bytes is %+v beside holes, and %+v anywhere", bytes, n.best, all.best)
+		invariants.Check(all.best == n.best && all.found == n.found, "the target for %d bytes is %+v beside holes, "+
+			"and %+v anywhere", bytes, n.best, all.best)
 	}
 	return n.best, n.found
 }
@@ -228,7 +231,8 @@ func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
 	return t, need
 }
 
-// freeGranulesLocked returns how many bytes of the gap lie in whole granules that are mapped, that no block touches, and that can be moved.
+// freeGranulesLocked returns how many bytes of the gap lie in whole granules that are mapped, that no block touches,
+// and that can be moved.
 func (a *Allocator) freeGranulesLocked(g gap) (bytes uint64) {
 	for _, p := range g.parts {
 		if p.mapped {
@@ -265,8 +269,8 @@ func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes
 	return bytes
 }
 
-// wholeLocked returns the part of a free stretch that can be moved: whole granules, and in shared mode whole handles. In single mode
-// a handle is split where necessary (mapper_split.go).
+// wholeLocked returns the part of a free stretch that can be moved: whole granules, and in shared mode whole handles.
+// In single mode a handle is split where necessary (mapper_split.go).
 func (a *Allocator) wholeLocked(addr, end uint64) (from, to uint64) {
 	from = down(addr+a.space.granule-1, a.space.granule)
 	to = max(from, down(end, a.space.granule))
@@ -276,8 +280,8 @@ func (a *Allocator) wholeLocked(addr, end uint64) (from, to uint64) {
 	return from, to
 }
 
-// down rounds down to a multiple of the granule. It divides only if the granule is no power of two: a division takes as long as all the rest
-// of a step of a search.
+// down rounds down to a multiple of the granule. It divides only if the granule is no power of two: a division takes as
+// long as all the rest of a step of a search.
 func down(addr, granule uint64) uint64 {
 	if granule&(granule-1) == 0 {
 		return addr &^ (granule - 1)
@@ -285,8 +289,8 @@ func down(addr, granule uint64) uint64 {
 	return addr / granule * granule
 }
 
-// eachGapLocked calls visit for all gaps of the range, by address, until it returns false. The parts are valid during the
-// call.
+// eachGapLocked calls visit for all gaps of the range, by address, until it returns false. The parts are valid during
+// the call.
 func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool) {
 	g := gap{addr: a.space.addr, end: a.space.addr, parts: a.parts[:0]}
 	for _, r := range a.regions {
@@ -312,8 +316,8 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool
 	a.parts = g.parts[:0]
 }
 
-// eachGapAtHoleLocked is like eachGapLocked in single mode, but visits only gaps that contain a hole and are large enough for a
-// request. It looks at two chunks of each region, because there no two neighbors are free (invariant 4).
+// eachGapAtHoleLocked is like eachGapLocked in single mode, but visits only gaps that contain a hole and are large
+// enough for a request. It looks at two chunks of each region, because there no two neighbors are free (invariant 4).
 func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
 	tail, below := a.space.addr, 0 // where the gap begins, and the region in which it does, from 1
 	end := func(at int, to uint64) {

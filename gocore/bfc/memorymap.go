@@ -11,38 +11,39 @@ import (
 
 // MemoryMap is a snapshot of all regions and their chunks, in address order.
 type MemoryMap struct {
-	Regions []RegionMap
+	Regions []RegionMap // in the order of their addresses
 }
 
 // RegionMap is one region. Its chunks cover it without gaps.
 type RegionMap struct {
-	Addr   uint64
-	Bytes  uint64
-	Chunks []ChunkMap
+	Addr   uint64     // the address of the first byte
+	Bytes  uint64     // the size of the region
+	Chunks []ChunkMap // in the order of their addresses
 }
 
 // ChunkMap is one chunk.
 type ChunkMap struct {
-	Addr      uint64
-	Bytes     uint64
-	Requested uint64 // size that the caller requested; 0 if free
-	Free      bool
-	ID        uint64 // of the allocation; 0 if free
-	Holder    holder.ID
-	Site      uint32 // of the allocation, while a recording has stacks
-	Pending   bool   // free, but queued work of some stream may still touch it
-	Captured  bool   // pending, and kept for a captured graph
+	Addr      uint64    // the address of the first byte
+	Bytes     uint64    // the size of the chunk
+	Requested uint64    // size that the caller requested; 0 if free
+	Free      bool      // whether no block is in it
+	ID        uint64    // of the allocation; 0 if free
+	Holder    holder.ID // who requested the block; meaningless if free
+	Site      uint32    // of the allocation, while a recording has stacks
+	Pending   bool      // free, but queued work of some stream may still touch it
+	Captured  bool      // pending, and kept for a captured graph
 }
 
-// MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region of one free chunk.
-// After Close the snapshot is empty.
+// MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region
+// of one free chunk. After Close the snapshot is empty.
 func (a *Allocator) MemoryMap() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m := a.memoryMapLocked()
 	if a.spareBytesLocked() > 0 {
 		a.mapper.EachSpare(func(addr, bytes uint64) {
-			m.Regions = append(m.Regions, RegionMap{Addr: addr, Bytes: bytes, Chunks: []ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
+			m.Regions = append(m.Regions, RegionMap{Addr: addr, Bytes: bytes,
+				Chunks: []ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
 		})
 		m.join()
 	}
@@ -60,7 +61,8 @@ func (m *MemoryMap) join() {
 		}
 		below := &joined[len(joined)-1]
 		below.Bytes += r.Bytes
-		if last, first := &below.Chunks[len(below.Chunks)-1], r.Chunks[0]; last.Free && first.Free && !last.Pending && !first.Pending {
+		if last, first := &below.Chunks[len(below.Chunks)-1], r.Chunks[0]; last.Free && first.Free && !last.Pending &&
+			!first.Pending {
 			last.Bytes += first.Bytes
 			r.Chunks = r.Chunks[1:]
 		}

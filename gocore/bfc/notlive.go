@@ -16,13 +16,15 @@ func (a *Allocator) errNotLiveLocked(addr uint64) error {
 	c := a.chunkAroundLocked(addr)
 	switch {
 	case c == nil:
-		return status.Errorf(status.InvalidArgument, "allocator %s: nothing was freed: it has no memory at %#x", a.name, addr)
+		return status.Errorf(status.InvalidArgument, "allocator %s: nothing was freed: it has no memory at %#x",
+			a.name, addr)
 	case c.Free() || c.Held():
 		return status.Errorf(status.InvalidArgument,
 			"allocator %s: nothing was freed: the memory at %#x is free; was it freed before?", a.name, addr)
 	default:
 		return status.Errorf(status.InvalidArgument,
-			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.Bytes(), c.Addr())
+			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name,
+			addr, c.Bytes(), c.Addr())
 	}
 }
 
@@ -43,5 +45,6 @@ func (a *Allocator) chunkAroundLocked(addr uint64) *chunks.Chunk {
 
 func (a *Allocator) errOtherID(addr, now, id uint64) error {
 	return status.Errorf(status.InvalidArgument,
-		"allocator %s: nothing was freed: the block at %#x is allocation %d, and allocation %d is not live there", a.name, addr, now, id)
+		"allocator %s: nothing was freed: the block at %#x is allocation %d, and allocation %d is not live there",
+		a.name, addr, now, id)
 }

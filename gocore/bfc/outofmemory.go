@@ -18,15 +18,17 @@ type Cause int
 
 // The causes, in the order in which they are checked, except that PendingStreams is checked second.
 const (
-	TooLarge       Cause = iota + 1 // the request is larger than the whole limit
-	DeviceFull                      // the limit allows it, but the sub-allocator refused
-	Fragmented                      // enough memory is free in total, but no single piece is large enough
-	LimitReached                    // too little is left of the limit
-	PendingStreams                  // enough is free, but queued work of other streams may touch it, and waiting for that failed
-	Injected                        // a Failure requested it
+	TooLarge     Cause = iota + 1 // the request is larger than the whole limit
+	DeviceFull                    // the limit allows it, but the sub-allocator refused
+	Fragmented                    // enough memory is free in total, but no single piece is large enough
+	LimitReached                  // too little is left of the limit
+	// enough is free, but queued work of other streams may touch it, and waiting for that failed
+	PendingStreams
+	Injected // a Failure requested it
 )
 
-var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached", "pending streams", "injected"}
+var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached",
+	"pending streams", "injected"}
 
 // String names the cause in two words.
 func (c Cause) String() string {
@@ -39,19 +41,20 @@ func (c Cause) String() string {
 // OutOfMemory is the error of an allocation that found no memory. All sizes are bytes at the time of the failure.
 type OutOfMemory struct {
 	Name        string // of the allocator
-	Requested   uint64
+	Requested   uint64 // the size of the request
 	Rounded     uint64 // to a multiple of 256, or 2^64-1 if there is none
-	Limit       uint64
+	Limit       uint64 // the most that the pool may reserve
 	InUse       uint64 // sizes of live blocks
 	Reserved    uint64 // sizes of regions
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
-	LiveBlocks  uint64
+	LiveBlocks  uint64 // the number of live blocks
 	Available   uint64 // of the limit, not yet reserved
 	Captured    uint64 // of FreeInPool, kept for captures
-	Movable     uint64 // whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
-	Cause       Cause
-	Err         error // the sub-allocator's reason, or nil
+	// whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
+	Movable uint64
+	Cause   Cause // why no memory was found
+	Err     error // the sub-allocator's reason, or nil
 
 	Holdings []Holding // who holds the most memory, the largest first; at most mostHoldings
 	Others   Holding   // the sum of all others; its Blocks are 0 if there are none
@@ -70,8 +73,8 @@ func (e *OutOfMemory) Error() string {
 // Unwrap returns the sub-allocator's reason.
 func (e *OutOfMemory) Unwrap() error { return e.Err }
 
-// HeldBy lists the holders of the memory in use, a clause each: "torch, tag optimizer: 3.00GiB (3221225472 bytes) in 12 blocks,
-// allocated at train.py:12 (step)".
+// HeldBy lists the holders of the memory in use, a clause each: "torch, tag optimizer: 3.00GiB (3221225472 bytes) in 12
+// blocks, allocated at train.py:12 (step)".
 func (e *OutOfMemory) HeldBy() (clauses []string) {
 	for _, h := range e.Holdings {
 		clauses = append(clauses, h.String())
@@ -85,10 +88,12 @@ func (e *OutOfMemory) HeldBy() (clauses []string) {
 // Figures formats the allocator's numbers.
 func (e *OutOfMemory) Figures() string {
 	return fmt.Sprintf("limit %s, in use %s in %s, reserved %s, largest free block %s",
-		human.Exact(e.Limit), human.Exact(e.InUse), human.Count(e.LiveBlocks, "block"), human.Exact(e.Reserved), human.Exact(e.LargestFree))
+		human.Exact(e.Limit), human.Exact(e.InUse), human.Count(e.LiveBlocks, "block"), human.Exact(e.Reserved),
+		human.Exact(e.LargestFree))
 }
 
-// Reason says why there is no memory, as a clause. It is the only wording of the causes: every report of an OutOfMemory quotes it.
+// Reason says why there is no memory, as a clause. It is the only wording of the causes: every report of an OutOfMemory
+// quotes it.
 func (e *OutOfMemory) Reason() string {
 	switch e.Cause {
 	case TooLarge:
@@ -98,12 +103,14 @@ func (e *OutOfMemory) Reason() string {
 	case Fragmented:
 		return "enough memory is free, but it is fragmented" + e.whyNotMoved()
 	case PendingStreams:
-		return fmt.Sprintf("enough memory is free, but work queued in other streams may still use it, and waiting for them failed (%s)", roots(e.Err))
+		return fmt.Sprintf("enough memory is free, but work queued in other streams may still use it, and waiting "+
+			"for them failed (%s)", roots(e.Err))
 	case Injected:
 		return "an injected failure, which a test requested"
 	default:
 		if e.Captured > 0 {
-			return fmt.Sprintf("the limit is reached, and %s of free memory are kept for captured graphs", human.Exact(e.Captured))
+			return fmt.Sprintf("the limit is reached, and %s of free memory are kept for captured graphs",
+				human.Exact(e.Captured))
 		}
 		return "the limit is reached"
 	}
@@ -123,7 +130,8 @@ func (e *OutOfMemory) whyNotMoved() string {
 	}
 }
 
-// roots lists the innermost errors, such as the driver's own, each once. errLimit and errNoPlace are left out if there are others.
+// roots lists the innermost errors, such as the driver's own, each once. errLimit and errNoPlace are left out if there
+// are others.
 func roots(err error) string {
 	var texts []string
 	eachRoot(err, func(root error) {

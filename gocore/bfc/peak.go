@@ -131,7 +131,8 @@ func (a *Allocator) forgetLevelsLocked() {
 	}
 }
 
-// dropEmptyLevels removes the levels without an open measurement. What remains is at most one level for each open measurement.
+// dropEmptyLevels removes the levels without an open measurement. What remains is at most one level for each open
+// measurement.
 func (p *peaks) dropEmptyLevels(open map[PeakID]struct{}) {
 	used := make([]bool, len(p.levels))
 	for id := range open {

@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/holder"
 )
 
-// Publish writes the allocator's figures to a place that others read, now and at each change, until Close or the next call; nil
-// ends it. The place must stay valid until then.
+// Publish writes the allocator's figures to a place that others read, now and at each change, until Close or the next
+// call; nil ends it. The place must stay valid until then.
 func (a *Allocator) Publish(place *figures.Pool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

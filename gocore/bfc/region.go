@@ -63,7 +63,8 @@ func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 
 // fitsLocked reports whether memory can become a region: invariants 1, 2 and 11.
 func (a *Allocator) fitsLocked(addr, bytes, atLeast uint64) bool {
-	fit := addr != 0 && addr%chunks.Granularity == 0 && bytes%chunks.Granularity == 0 && bytes >= atLeast && addr+bytes > addr
+	fit := addr != 0 && addr%chunks.Granularity == 0 && bytes%chunks.Granularity == 0 && bytes >= atLeast &&
+		addr+bytes > addr
 	if !fit || bytes > a.limitBytes-a.stats.BytesReserved {
 		return false
 	}
@@ -78,7 +79,8 @@ func errUnusable(addr, bytes, atLeast uint64) error {
 
 // regionAfterLocked returns the position of the first region at or above addr, and whether it begins there.
 func (a *Allocator) regionAfterLocked(addr uint64) (at int, found bool) {
-	return slices.BinarySearchFunc(a.regions, addr, func(r region, addr uint64) int { return cmp.Compare(r.addr, addr) })
+	return slices.BinarySearchFunc(a.regions, addr,
+		func(r region, addr uint64) int { return cmp.Compare(r.addr, addr) })
 }
 
 // addRegionLocked adds memory to the accounting as a region of one free chunk: none -> free. It returns the region's

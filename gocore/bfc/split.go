@@ -10,12 +10,12 @@ import (
 // SplitRule decides when the unneeded part of a chunk is split off. The zero value splits whenever anything is left,
 // so that a block never wastes 256 bytes or more.
 type SplitRule struct {
-	// TensorFlow splits only if the chunk is at least twice the request, or the rest is at least 128 MiB. Ties go to the
-	// lowest address of all. Addresses then match TensorFlow's.
+	// TensorFlow splits only if the chunk is at least twice the request, or the rest is at least 128 MiB. Ties go to
+	// the lowest address of all. Addresses then match TensorFlow's.
 	TensorFlow bool
 
-	// FragmentationFraction, if above 0, replaces the 128 MiB with this fraction of the limit, up to 1 TiB. It must be at
-	// most 1 and requires TensorFlow.
+	// FragmentationFraction, if above 0, replaces the 128 MiB with this fraction of the limit, up to 1 TiB. It must be
+	// at most 1 and requires TensorFlow.
 	FragmentationFraction float64
 }
 
@@ -30,11 +30,13 @@ type splitter struct {
 func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
 	fraction := rule.FragmentationFraction
 	if !(fraction >= 0 && fraction <= 1) {
-		return splitter{}, status.Errorf(status.InvalidArgument, "the fragmentation fraction is %v; it must be from 0 to 1", fraction)
+		return splitter{}, status.Errorf(status.InvalidArgument, "the fragmentation fraction is %v; it must be from "+
+			"0 to 1", fraction)
 	}
 	if fraction > 0 && !rule.TensorFlow {
 		return splitter{}, status.Errorf(status.InvalidArgument,
-			"a fragmentation fraction (%v) requires the TensorFlow split rule; exact splitting does not use it", fraction)
+			"a fragmentation fraction (%v) requires the TensorFlow split rule; exact splitting does not use it",
+			fraction)
 	}
 	s := splitter{tensorFlow: rule.TensorFlow, slackBytes: tensorFlowSlackBytes}
 	if fraction > 0 {
@@ -47,7 +49,8 @@ func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
 	return s, nil
 }
 
-// splits reports whether a chunk of have bytes that serves a request of want <= have bytes must be split (invariant 10).
+// splits reports whether a chunk of have bytes that serves a request of want <= have bytes must be split (invariant
+// 10).
 func (s splitter) splits(have, want uint64) bool {
 	rest := have - want
 	if !s.tensorFlow {

@@ -65,7 +65,8 @@ func (a *Allocator) NewStream(handle uint64) (Stream, error) {
 		return 0, a.errClosed()
 	}
 	if a.timeline == nil {
-		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline", a.name)
+		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline",
+			a.name)
 	}
 	return a.takeNumberLocked(handle)
 }
@@ -79,7 +80,8 @@ func (a *Allocator) takeNumberLocked(handle uint64) (Stream, error) {
 		}
 	}
 	if len(a.streams) == mostStreams {
-		return 0, status.Errorf(status.ResourceExhausted, "allocator %s already has %d streams; end a stream first", a.name, mostStreams)
+		return 0, status.Errorf(status.ResourceExhausted, "allocator %s already has %d streams; end a stream first",
+			a.name, mostStreams)
 	}
 	a.streams = append(a.streams, stream{handle: handle})
 	return Stream(len(a.streams) - 1), nil
@@ -92,7 +94,8 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 	}
 	a.reapLocked(s)
 	st := &a.streams[s]
-	return st.refs == 0 && st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None && a.timeline.Passed(s) >= st.queued
+	return st.refs == 0 && st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None &&
+		a.timeline.Passed(s) >= st.queued
 }
 
 // EndStream declares that no more work will be queued in a stream. Call it before the stream itself is destroyed.
@@ -242,7 +245,8 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 		return nil
 	}
 	if err := a.timeline.Follow(s, other, st.queued); err != nil {
-		return status.Errorf(status.Unknown, "allocator %s could not make stream %d wait for stream %d: %w", a.name, s, other, err)
+		return status.Errorf(status.Unknown, "allocator %s could not make stream %d wait for stream %d: %w", a.name,
+			s, other, err)
 	}
 	mine := &a.streams[s]
 	if more := int(other) + 1 - len(mine.follows); more > 0 {

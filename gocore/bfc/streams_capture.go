@@ -7,14 +7,16 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Memory of captures (invariant 18). Work captured as a graph runs at each launch of the graph, at any time and in any stream, until
-// nothing of the graph is left. No other stream may get the memory of its blocks meanwhile, whether they are freed or not. A capture
-// therefore has its own owner, with a number like a stream's (state private). It reuses its own free memory in the order of the
-// captured calls, and no wait makes that memory available to another stream.
+// Memory of captures (invariant 18). Work captured as a graph runs at each launch of the graph, at any time and in any
+// stream, until nothing of the graph is left. No other stream may get the memory of its blocks meanwhile, whether they
+// are freed or not. A capture therefore has its own owner, with a number like a stream's (state private). It reuses its
+// own free memory in the order of the captured calls, and no wait makes that memory available to another stream.
 //
-//	free, clean or owned by others -> live   AllocateOn the owner; nothing is queued and no stream is made to wait: if necessary, the host waits
+//	free, clean or owned by others -> live   AllocateOn the owner; nothing is queued and no stream is made
+//	                                         to wait: if necessary, the host waits
 //	live -> free, private                    Free
-//	private -> owned by the stream           EndCapture: the graph is gone, so only work queued in the stream itself may touch the memory
+//	private -> owned by the stream           EndCapture: the graph is gone, so only work queued in the stream itself
+//	                                         may touch the memory
 
 // NewCapture returns the number of an owner for the memory of a capture of stream of. Recordings label its
 // allocations with that stream's handle.
@@ -25,7 +27,8 @@ func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 		return 0, a.errClosed()
 	}
 	if a.timeline == nil {
-		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline", a.name)
+		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline",
+			a.name)
 	}
 	if err := a.checkStreamLocked(of); err != nil {
 		return 0, err

@@ -10,11 +10,13 @@ func (c *checker) streams() error {
 	for s := range a.streams {
 		st := &a.streams[s]
 		if st.queued > st.marks || st.passed > st.marks || st.state == ended && st.queued != st.marks {
-			return broken(15, "stream %d (state %d): %d marks tried, %d queued, %d passed", s, st.state, st.marks, st.queued, st.passed)
+			return broken(15, "stream %d (state %d): %d marks tried, %d queued, %d passed", s, st.state, st.marks,
+				st.queued, st.passed)
 		}
 		for other, mark := range st.follows {
 			if mark > a.streams[other].queued {
-				return broken(15, "stream %d waits for mark %d of stream %d, which has %d", s, mark, other, a.streams[other].queued)
+				return broken(15, "stream %d waits for mark %d of stream %d, which has %d", s, mark, other,
+					a.streams[other].queued)
 			}
 		}
 	}
@@ -33,7 +35,8 @@ func (c *checker) streams() error {
 	}
 	for s := range a.streams {
 		if a.streams[s].refs != refs[s] {
-			return broken(16, "stream %d has %d chunks, uses and captures, the counter says %d", s, refs[s], a.streams[s].refs)
+			return broken(16, "stream %d has %d chunks, uses and captures, the counter says %d", s, refs[s],
+				a.streams[s].refs)
 		}
 		if err := c.owned(Stream(s)); err != nil {
 			return err
@@ -104,13 +107,15 @@ func (c *checker) owned(s Stream) error {
 	for i := st.owned.oldest; i != chunks.None; i = a.tags[i].after {
 		t := &a.tags[i]
 		if c.state[i] != inClass || t.stream != s || t.before != before || t.mark < mark || t.mark > st.nextMark() {
-			return broken(13, "chunk %d (%+v, state %d) in the queue of stream %d after %d, which waits for mark %d", i, *t, c.state[i], s, before, mark)
+			return broken(13, "chunk %d (%+v, state %d) in the queue of stream %d after %d, which waits for mark %d", i,
+				*t, c.state[i], s, before, mark)
 		}
 		c.state[i] = inQueue
 		bytes, mark, before = bytes+c.records[i].Bytes(), t.mark, i
 	}
 	if st.owned.newest != before || bytes != st.freeBytes {
-		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the counters say %d and %d", s, before, bytes, st.owned.newest, st.freeBytes)
+		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the counters say %d and %d", s, before,
+			bytes, st.owned.newest, st.freeBytes)
 	}
 	return nil
 }
@@ -122,8 +127,10 @@ func (c *checker) awaited(s Stream) (length int, err error) {
 	before := chunks.None
 	for u := st.awaited.oldest; u != chunks.None; u = a.uses[u].after {
 		n := &a.uses[u]
-		if c.state[n.chunk] != inRegionHeld || n.stream != s || n.before != before || n.mark < mark || n.mark > st.nextMark() {
-			return 0, broken(14, "use %d (%+v) in the queue of stream %d after %d, which waits for mark %d", u, *n, s, before, mark)
+		if c.state[n.chunk] != inRegionHeld || n.stream != s || n.before != before || n.mark < mark ||
+			n.mark > st.nextMark() {
+			return 0, broken(14, "use %d (%+v) in the queue of stream %d after %d, which waits for mark %d", u, *n, s,
+				before, mark)
 		}
 		length, mark, before = length+1, n.mark, u
 	}

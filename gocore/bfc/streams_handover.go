@@ -69,8 +69,8 @@ func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 }
 
 // mayWalkLocked reports whether allocations since the last walk over all chunks have paid for it. If free memory is
-// in small pieces with many owners, nearly every request would walk without result, although other memory serves it, at the
-// price of new memory or a wait.
+// in small pieces with many owners, nearly every request would walk without result, although other memory serves it, at
+// the price of new memory or a wait.
 func (a *Allocator) mayWalkLocked() bool {
 	return a.walked <= shortWalk || a.walked <= stepsForEach*(a.lastID-a.walkedID)
 }
@@ -147,7 +147,8 @@ func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uin
 				continue
 			}
 			i := st.bins.BestFit(bytes)
-			if i != chunks.None && a.orderedLocked(s, Stream(other), a.tags[i].mark, waits) && (best == chunks.None || a.smallerLocked(i, best)) {
+			if i != chunks.None && a.orderedLocked(s, Stream(other), a.tags[i].mark, waits) &&
+				(best == chunks.None || a.smallerLocked(i, best)) {
 				best = i
 			}
 		}

@@ -13,8 +13,9 @@ const markEveryBytes = 64 << 20
 // tag records which streams' work may still touch a chunk. Tags are in a table beside the chunks, with the same
 // indexes. It exists in shared mode only, so a single stream does not pay for it.
 type tag struct {
-	mark   uint64 // free or held: any stream may use the memory once stream has passed it
-	stream Stream // live or held: that of the allocation; free: the owner, which may take it at once; clean: any stream may
+	mark uint64 // free or held: any stream may use the memory once stream has passed it
+	// live or held: that of the allocation; free: the owner, which may take it at once; clean: any stream may
+	stream Stream
 	links         // free and not clean: in the stream's queue
 	uses   uint32 // live or held: other streams that use it; head of a list in Allocator.uses, or None
 }

@@ -41,7 +41,8 @@ func (a *Allocator) syncLocked() (err error) {
 	}
 	for range 2 { // memory that the first pass let go may belong to a stream visited before
 		for s := range a.streams {
-			if st := &a.streams[s]; st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) {
+			if st := &a.streams[s]; st.state != private && (st.owned.oldest != chunks.None ||
+				st.awaited.oldest != chunks.None) {
 				err = errors.Join(err, a.syncStreamLocked(Stream(s)))
 			}
 		}
@@ -66,8 +67,8 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 }
 
 // settleLocked waits, before Close, until everything queued so far in the allocator's streams is done: work on free
-// memory, as in syncLocked, work on live blocks, and the timeline's own marks and waits. Close frees the memory even if a
-// stream cannot be waited for.
+// memory, as in syncLocked, work on live blocks, and the timeline's own marks and waits. Close frees the memory even if
+// a stream cannot be waited for.
 func (a *Allocator) settleLocked() {
 	if a.timeline == nil {
 		return

@@ -6,18 +6,18 @@ import "gpuconf/gocore/holder"
 
 // Usage is the memory in use, by holder. Sizes are chunk sizes, as in Stats. The rows add up to Bytes and Blocks.
 type Usage struct {
-	Bytes     uint64
-	PeakBytes uint64
-	Blocks    uint64
+	Bytes     uint64        // the sizes of live blocks
+	PeakBytes uint64        // the maximum of Bytes since the last ClearStats
+	Blocks    uint64        // the number of live blocks
 	Rows      []HolderUsage // those that had memory since PeakBytes counts, in the order of their first allocation
 }
 
 // HolderUsage is the memory of one holder.
 type HolderUsage struct {
-	Holder    holder.ID
-	Bytes     uint64
-	PeakBytes uint64
-	Blocks    uint64
+	Holder    holder.ID // whose memory it is
+	Bytes     uint64    // the sizes of live blocks
+	PeakBytes uint64    // the maximum of Bytes since the last ClearStats
+	Blocks    uint64    // the number of live blocks
 }
 
 // row counts the blocks of one holder (invariant 9).

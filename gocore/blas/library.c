@@ -29,12 +29,12 @@ static void *find(void *library, int naming, const char *name) {
 	return dlsym(library, full);
 }
 
-static int find_functions(void *library, int naming, struct blas_functions *found) {
-	*(void **)&found->sgemm = find(library, naming, "cblas_sgemm");
-	*(void **)&found->dgemm = find(library, naming, "cblas_dgemm");
-	*(void **)&found->sgemv = find(library, naming, "cblas_sgemv");
-	*(void **)&found->dgemv = find(library, naming, "cblas_dgemv");
-	return found->sgemm != NULL && found->dgemm != NULL && found->sgemv != NULL && found->dgemv != NULL;
+static int find_functions(void *library, int naming, struct blas_functions *functions) {
+	*(void **)&functions->sgemm = find(library, naming, "cblas_sgemm");
+	*(void **)&functions->dgemm = find(library, naming, "cblas_dgemm");
+	*(void **)&functions->sgemv = find(library, naming, "cblas_sgemv");
+	*(void **)&functions->dgemv = find(library, naming, "cblas_dgemv");
+	return functions->sgemm != NULL && functions->dgemm != NULL && functions->sgemv != NULL && functions->dgemv != NULL;
 }
 
 typedef const char *text_function(void);

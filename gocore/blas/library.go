@@ -42,8 +42,8 @@ type About struct {
 	Complaints []string // why libraries that exist cannot be used
 }
 
-// New returns a Library without loading anything. choice is Auto, Gonum, or a library's path or name; folders are the folders from which
-// Python imports modules.
+// New returns a Library without loading anything. choice is Auto, Gonum, or a library's path or name; folders are the
+// folders from which Python imports modules.
 func New(choice string, folders []string) *Library {
 	if choice == "" {
 		choice = Auto
@@ -54,8 +54,8 @@ func New(choice string, folders []string) *Library {
 // least is the number of multiplications from which a library is faster than gonum, call and all.
 const least = 16 * 16 * 16
 
-// Gemm multiplies two matrices, as gpu.Compute does, and reports whether it did. If not, the product is small, of integers, or there is no
-// library. The error is InvalidArgument if the caller named a library that cannot be used.
+// Gemm multiplies two matrices, as gpu.Compute does, and reports whether it did. If not, the product is small, of
+// integers, or there is no library. The error is InvalidArgument if the caller named a library that cannot be used.
 func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
 	if g.DType == gpu.Int32 || l.choice == Gonum || g.Check() != nil || isSmall(g) {
 		return false, nil
@@ -70,7 +70,8 @@ func (l *Library) Gemm(g gpu.Gemm) (done bool, err error) {
 	return true, nil
 }
 
-// isSmall reports whether a product has fewer than the least multiplications. Its sizes have passed Check, so M × N does not overflow.
+// isSmall reports whether a product has fewer than the least multiplications. Its sizes have passed Check, so M × N
+// does not overflow.
 func isSmall(g gpu.Gemm) bool {
 	return g.K == 0 || g.M*g.N < (least+g.K-1)/g.K
 }

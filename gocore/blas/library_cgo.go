@@ -67,7 +67,8 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 	case one == nil:
 		return false
 	case about.Library == "":
-		s.about.Complaints = append(s.about.Complaints, fmt.Sprintf("%s is not a library that gpuconf knows to be faster than gonum", about.Path))
+		s.about.Complaints = append(s.about.Complaints,
+			fmt.Sprintf("%s is not a library that gpuconf knows to be faster than gonum", about.Path))
 		return false
 	}
 	s.found, s.about = one, about
@@ -75,7 +76,8 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 }
 
 func errChoice(choice, complaint string) error {
-	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path of a library with the functions "+
+	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path "+
+		"of a library with the functions "+
 		"of CBLAS, to auto, or to gonum", choice, complaint)
 }
 
@@ -102,7 +104,8 @@ func load(path string, onlyLoaded bool) (one *found, about About, complaint stri
 		Library: C.GoString(&answer.kind[0]), Version: strings.TrimSpace(C.GoString(&answer.version[0])),
 		Path: resolved(C.GoString(&answer.path[0])), Threads: int(answer.threads),
 	}
-	return &found{functions: answer.functions, wide: answer.wide != 0 || strings.Contains(about.Version, "USE64BITINT")}, about, ""
+	return &found{functions: answer.functions, wide: answer.wide != 0 ||
+		strings.Contains(about.Version, "USE64BITINT")}, about, ""
 }
 
 // resolved returns a path without links, which tell what library.so.3 stands for.
@@ -128,7 +131,8 @@ func (f *found) takes(g gpu.Gemm) bool {
 func (f *found) multiply(g gpu.Gemm) {
 	C.blas_multiply(&f.functions, &C.struct_blas_product{
 		is_double: flag(g.DType == gpu.Float64), trans_a: flag(g.TransA), trans_b: flag(g.TransB),
-		m: C.int64_t(g.M), n: C.int64_t(g.N), k: C.int64_t(g.K), a: C.uint64_t(g.A), b: C.uint64_t(g.B), c: C.uint64_t(g.C),
+		m: C.int64_t(g.M), n: C.int64_t(g.N), k: C.int64_t(g.K), a: C.uint64_t(g.A), b: C.uint64_t(g.B),
+		c: C.uint64_t(g.C),
 	})
 }
 

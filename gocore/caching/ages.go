@@ -13,8 +13,8 @@ type ages struct {
 // mostLearned bounds what one allocation teaches. What is not learned may have to be learned from a wrong address.
 const mostLearned = 16
 
-// Learn notes what it says about ages that b, which has just been allocated, serves a request: its segment is older than the others with a
-// free block of the size that its free block had.
+// Learn notes what it says about ages that b, which has just been allocated, serves a request: its segment is older
+// than the others with a free block of the size that its free block had.
 func (a *Allocator) Learn(b *Block) {
 	if a.ties != sizeAgeAddr || !a.restored(b.segment) {
 		return
@@ -43,8 +43,9 @@ func (g *ages) note(older, younger *segment) {
 	g.older[younger][older] = struct{}{}
 }
 
-// Older makes the segment of the free block at addr older than that of the free block at than, which serves a request at present. It
-// reports whether that decides and agrees with everything learned: the blocks have the same size, and both segments were restored.
+// Older makes the segment of the free block at addr older than that of the free block at than, which serves a request
+// at present. It reports whether that decides and agrees with everything learned: the blocks have the same size, and
+// both segments were restored.
 func (a *Allocator) Older(r Request, addr, than uint64) bool {
 	rounded := a.settings.Round(r.Bytes)
 	var served, other *Block
@@ -59,7 +60,8 @@ func (a *Allocator) Older(r Request, addr, than uint64) bool {
 			break
 		}
 	}
-	if served == nil || other == nil || served.Bytes != other.Bytes || !a.restored(served.segment) || !a.restored(other.segment) {
+	if served == nil || other == nil || served.Bytes != other.Bytes || !a.restored(served.segment) ||
+		!a.restored(other.segment) {
 		return false
 	}
 	return a.reorder(other.segment, served.segment)
@@ -90,17 +92,17 @@ func (a *Allocator) reorder(s, before *segment) bool {
 
 // allOlder returns the segments that are known to be older than one, through others, too.
 func (g *ages) allOlder(s *segment) map[*segment]struct{} {
-	found := map[*segment]struct{}{}
+	older := map[*segment]struct{}{}
 	for next := []*segment{s}; len(next) > 0; {
 		s, next = next[len(next)-1], next[:len(next)-1]
 		for other := range g.older[s] {
-			if _, there := found[other]; !there {
-				found[other] = struct{}{}
+			if _, there := older[other]; !there {
+				older[other] = struct{}{}
 				next = append(next, other)
 			}
 		}
 	}
-	return found
+	return older
 }
 
 // renumber changes the number of a segment, which may have been released.

@@ -16,7 +16,8 @@ var ErrOutOfMemory = errors.New("out of memory")
 type Device interface {
 	MemAlloc(bytes uint64) (addr uint64, ok bool)
 	MemFree(addr, bytes uint64)
-	// MemReserve reserves addresses for an expandable segment, without memory. A Device that has no such segments returns 0.
+	// MemReserve reserves addresses for an expandable segment, without memory. A Device that has no such segments
+	// returns 0.
 	MemReserve(stream uint64, small bool) (addr, bytes uint64)
 	MemMap(addr, bytes uint64) (ok bool)
 	MemUnmap(addr, bytes uint64)
@@ -24,16 +25,17 @@ type Device interface {
 
 // Options configure an Allocator.
 type Options struct {
-	Settings   Settings
-	TiesByAge  bool   // of free blocks of one size, take one in the oldest segment, as PyTorch does since 2.15; else the lowest
+	Settings Settings // those of PYTORCH_CUDA_ALLOC_CONF
+	// of free blocks of one size, take one in the oldest segment, as PyTorch does since 2.15; else the lowest
+	TiesByAge  bool
 	LimitBytes uint64 // as torch.cuda.set_per_process_memory_fraction sets it; 0: none
 }
 
 // Request describes an allocation.
 type Request struct {
-	Bytes  uint64
-	Stream uint64
-	Pool   PoolID
+	Bytes  uint64 // the size, before it is rounded
+	Stream uint64 // on which the block is used first
+	Pool   PoolID // the private pool; the zero value is the default one
 }
 
 // Allocator is the caching allocator of one device.
@@ -91,7 +93,8 @@ func (a *Allocator) Allocate(r Request) (*Block, error) {
 	return a.take(b, rounded), nil
 }
 
-// AllocateNew serves a request with memory from the device, even if a free block holds it. It fails with ErrOutOfMemory.
+// AllocateNew serves a request with memory from the device, even if a free block holds it. It fails with
+// ErrOutOfMemory.
 func (a *Allocator) AllocateNew(r Request) (*Block, error) {
 	rounded := a.settings.Round(r.Bytes)
 	b := a.newMemory(a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}), rounded)

@@ -14,13 +14,14 @@ const (
 
 // Block is a part of a segment.
 type Block struct {
-	Addr, Bytes uint64
+	Addr, Bytes uint64 // the first address, and the size
 
 	state      state
 	shelf      *shelf
 	segment    *segment
 	prev, next *Block // neighbors in the segment
-	shelved    uint64 // what the pool's count of searches was when the block came onto its shelf: garbage collection goes by age
+	// what the pool's count of searches was when the block came onto its shelf: garbage collection goes by age
+	shelved uint64
 }
 
 // segment is memory from the device or, if it is expandable, a range of addresses.
@@ -36,7 +37,8 @@ func (b *Block) whole() bool { return b.prev == nil && b.next == nil }
 
 // cut splits a block in two. b becomes the lower part.
 func (a *Allocator) cut(b *Block, bytes uint64) (rest *Block) {
-	rest = a.newBlock(Block{Addr: b.Addr + bytes, Bytes: b.Bytes - bytes, state: b.state, shelf: b.shelf, segment: b.segment, prev: b, next: b.next})
+	rest = a.newBlock(Block{Addr: b.Addr + bytes, Bytes: b.Bytes - bytes, state: b.state, shelf: b.shelf,
+		segment: b.segment, prev: b, next: b.next})
 	if b.next != nil {
 		b.next.prev = rest
 	}
@@ -55,7 +57,8 @@ func (a *Allocator) join(b *Block) {
 	a.spare = append(a.spare, next)
 }
 
-// settle merges a block that has become free, or unmapped, with neighbors in the same state and puts the result where it belongs.
+// settle merges a block that has become free, or unmapped, with neighbors in the same state and puts the result where
+// it belongs.
 func (a *Allocator) settle(b *Block) *Block {
 	if next := b.next; next != nil && next.state == b.state {
 		a.remove(next)

@@ -15,7 +15,8 @@ func (a *Allocator) Check() error {
 				if before != nil && !list.keyOf(before).before(list.keyOf(b)) {
 					return fmt.Errorf("the blocks at %#x and %#x are out of order", before.Addr, b.Addr)
 				}
-				if b.shelf != s || (b.state == unmapped) != (list == &s.unmapped) || b.state != free && b.state != unmapped {
+				if b.shelf != s || (b.state == unmapped) != (list == &s.unmapped) ||
+					b.state != free && b.state != unmapped {
 					return fmt.Errorf("the block at %#x is on the wrong shelf", b.Addr)
 				}
 				before, shelved[b] = b, true

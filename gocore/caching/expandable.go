@@ -2,8 +2,8 @@
 
 package caching
 
-// expand maps memory until a block of an expandable segment is large enough. It returns nil if the device has no more memory; what
-// was mapped until then stays, free.
+// expand maps memory until a block of an expandable segment is large enough. It returns nil if the device has no more
+// memory; what was mapped until then stays, free.
 func (a *Allocator) expand(s *shelf, rounded uint64) *Block {
 	b := a.candidate(s, rounded)
 	if b == nil {
@@ -58,7 +58,8 @@ func (a *Allocator) granule(small bool) uint64 {
 	return a.settings.largeSegment()
 }
 
-// mapFrom maps whole granules at the beginning of an unmapped block and returns the free block that they are part of then, or nil.
+// mapFrom maps whole granules at the beginning of an unmapped block and returns the free block that they are part of
+// then, or nil.
 func (a *Allocator) mapFrom(b *Block, bytes uint64) *Block {
 	bytes = min(roundUp(bytes, a.granule(b.shelf.small)), b.Bytes)
 	if !a.device.MemMap(b.Addr, bytes) {

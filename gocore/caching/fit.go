@@ -26,7 +26,8 @@ func (a *Allocator) bestFit(s *shelf, rounded uint64) (best *Block) {
 			if !a.settings.ExpandableSegments || !best.segment.expandable {
 				return best
 			}
-		// The size of a block that can grow is the size that it can grow to. It is taken only if no block is smaller than that.
+		// The size of a block that can grow is the size that it can grow to. It is taken only if no block is smaller
+		// than that.
 		case room(b) < room(best):
 			best = b
 			if !best.segment.expandable {

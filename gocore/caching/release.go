@@ -39,8 +39,8 @@ func (a *Allocator) ReleaseOversize(r Request) {
 	a.releaseOversize(a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}), rounded)
 }
 
-// releaseOversize releases cached blocks that may not be split: one that is large enough for the request, or as many of the largest as
-// are together. It reports whether the request may fit now.
+// releaseOversize releases cached blocks that may not be split: one that is large enough for the request, or as many of
+// the largest as are together. It reports whether the request may fit now.
 func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
 	if a.settings.MaxSplitBytes == 0 {
 		return false
@@ -68,7 +68,8 @@ func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
 // collects reports whether cached blocks are released by age. That needs a limit.
 func (a *Allocator) collects() bool { return a.limit > 0 && a.settings.GarbageThreshold > 0 }
 
-// collectGarbage releases cached segments that have not been used for longest until the reserved memory is below the threshold.
+// collectGarbage releases cached segments that have not been used for longest until the reserved memory is below the
+// threshold.
 func (a *Allocator) collectGarbage() {
 	threshold := uint64(a.settings.GarbageThreshold * float64(a.limit))
 	if a.reserved <= threshold {

@@ -9,20 +9,20 @@ import (
 
 // Segment describes memory that an allocator holds.
 type Segment struct {
-	Addr, Bytes uint64
-	Stream      uint64
-	Pool        PoolID
-	Small       bool
+	Addr, Bytes uint64  // the first address, and the size
+	Stream      uint64  // whose blocks it has
+	Pool        PoolID  // the zero value is the default pool
+	Small       bool    // whether it is for small blocks
 	Expandable  bool    // then the pieces without memory are Unmapped
 	Pieces      []Piece // in the order of addresses, without gaps; no two neighbors are both free, nor both unmapped
 }
 
 // Piece describes a block of a Segment.
 type Piece struct {
-	Addr, Bytes uint64
-	Allocated   bool
-	Waiting     bool // freed, but not yet free; only if Allocated
-	Unmapped    bool
+	Addr, Bytes uint64 // the first address, and the size
+	Allocated   bool   // whether a block is in it
+	Waiting     bool   // freed, but not yet free; only if Allocated
+	Unmapped    bool   // whether it has no memory; only in an expandable segment
 }
 
 // Restore adds a segment as another allocator left it. It returns the allocated blocks in the order of addresses.
@@ -33,7 +33,8 @@ func (a *Allocator) Restore(s Segment) (blocks []*Block) {
 	a.ages.order = append(a.ages.order, made)
 	var prev *Block
 	for _, piece := range s.Pieces {
-		b := a.newBlock(Block{Addr: piece.Addr, Bytes: piece.Bytes, shelf: a.shelf(shelfKey{s.Pool, s.Small, s.Stream}), segment: made, prev: prev})
+		b := a.newBlock(Block{Addr: piece.Addr, Bytes: piece.Bytes, shelf: a.shelf(shelfKey{s.Pool, s.Small, s.Stream}),
+			segment: made, prev: prev})
 		if prev == nil {
 			made.head = b
 		} else {
@@ -64,10 +65,12 @@ func (a *Allocator) Restore(s Segment) (blocks []*Block) {
 func (a *Allocator) Segments() (segments []Segment) {
 	for s := range a.segments {
 		shelf := s.head.shelf
-		made := Segment{Addr: s.addr, Bytes: s.bytes, Stream: shelf.stream, Pool: shelf.pool, Small: shelf.small, Expandable: s.expandable}
+		made := Segment{Addr: s.addr, Bytes: s.bytes, Stream: shelf.stream, Pool: shelf.pool, Small: shelf.small,
+			Expandable: s.expandable}
 		for b := s.head; b != nil; b = b.next {
 			made.Pieces = append(made.Pieces, Piece{
-				Addr: b.Addr, Bytes: b.Bytes, Allocated: b.state == allocated || b.state == waiting, Waiting: b.state == waiting, Unmapped: b.state == unmapped,
+				Addr: b.Addr, Bytes: b.Bytes, Allocated: b.state == allocated || b.state == waiting,
+				Waiting: b.state == waiting, Unmapped: b.state == unmapped,
 			})
 		}
 		segments = append(segments, made)
@@ -86,13 +89,14 @@ func (a *Allocator) Fit(r Request) uint64 {
 	return b.Addr
 }
 
-// AllocateIn serves a request from the free block at an address as if the block had just been taken from the device. It fails with
-// ErrOutOfMemory if there is no such block or the device would have provided another size.
+// AllocateIn serves a request from the free block at an address as if the block had just been taken from the device. It
+// fails with ErrOutOfMemory if there is no such block or the device would have provided another size.
 func (a *Allocator) AllocateIn(addr, bytes uint64) (*Block, error) {
 	rounded := a.settings.Round(bytes)
 	for _, s := range a.order {
 		for _, b := range s.free.all() {
-			if b.Addr == addr && (b.segment.expandable || b.whole() && b.Bytes == a.settings.segmentFor(rounded)) && b.Bytes >= rounded {
+			if b.Addr == addr && (b.segment.expandable || b.whole() && b.Bytes == a.settings.segmentFor(rounded)) &&
+				b.Bytes >= rounded {
 				s.free.remove(b)
 				return a.take(b, rounded), nil
 			}
@@ -111,7 +115,8 @@ func (a *Allocator) LargestFree() (bytes uint64) {
 	return bytes
 }
 
-// Extend makes an allocated block larger or smaller at the cost of the free block behind it, which must be there and keep some bytes.
+// Extend makes an allocated block larger or smaller at the cost of the free block behind it, which must be there and
+// keep some bytes.
 func (a *Allocator) Extend(b *Block, bytes uint64) {
 	rest := b.next
 	a.remove(rest)
@@ -131,7 +136,9 @@ func (b *Block) FreeAfter() uint64 {
 }
 
 // Range is a range of addresses.
-type Range struct{ Addr, Bytes uint64 }
+type Range struct {
+	Addr, Bytes uint64 // the first address, and the size
+}
 
 // Releasable returns what ReleaseCached would release, in the order of addresses.
 func (a *Allocator) Releasable() (ranges []Range) {
@@ -153,7 +160,8 @@ func (a *Allocator) Releasable() (ranges []Range) {
 	return ranges
 }
 
-// ReleaseAt releases the cached segment at an address, of any pool. It reports false if there is none, or blocks of it are allocated.
+// ReleaseAt releases the cached segment at an address, of any pool. It reports false if there is none, or blocks of it
+// are allocated.
 func (a *Allocator) ReleaseAt(addr uint64) bool {
 	for _, s := range a.order {
 		for _, b := range s.free.all() {

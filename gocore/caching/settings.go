@@ -15,14 +15,17 @@ const (
 	roundLarge   = 2 * mib  // rounded up to multiples of this
 )
 
-// Settings are those of PYTORCH_CUDA_ALLOC_CONF that decide about addresses. The zero value has PyTorch's defaults. Sizes are bytes.
+// Settings are those of PYTORCH_CUDA_ALLOC_CONF that decide about addresses. The zero value has PyTorch's defaults.
+// Sizes are bytes.
 type Settings struct {
-	MaxSplitBytes      uint64     // max_split_size_mb: larger blocks are not split; 0: all are
-	MaxRoundingBytes   uint64     // max_non_split_rounding_mb: how much larger than the request an unsplit block may be; 0: 20 MiB
-	LargeSegmentBytes  uint64     // large_segment_size_mb; 0: 20 MiB
-	GarbageThreshold   float64    // garbage_collection_threshold: a fraction of the limit; 0: none
-	ExpandableSegments bool       // expandable_segments
-	RoundupDivisions   [16]uint64 // roundup_power2_divisions: of the powers of two from 1 MiB to 32 GiB and up; 0 and 1: none
+	MaxSplitBytes uint64 // max_split_size_mb: larger blocks are not split; 0: all are
+	// max_non_split_rounding_mb: how much larger than the request an unsplit block may be; 0: 20 MiB
+	MaxRoundingBytes   uint64
+	LargeSegmentBytes  uint64  // large_segment_size_mb; 0: 20 MiB
+	GarbageThreshold   float64 // garbage_collection_threshold: a fraction of the limit; 0: none
+	ExpandableSegments bool    // expandable_segments
+	// roundup_power2_divisions: of the powers of two from 1 MiB to 32 GiB and up; 0 and 1: none
+	RoundupDivisions [16]uint64
 }
 
 // RoundupAll returns RoundupDivisions with the same number for all sizes.
@@ -72,7 +75,8 @@ func (s *Settings) segmentFor(rounded uint64) uint64 {
 // SegmentFor returns what a request asks the device for if no block is cached for it.
 func (s *Settings) SegmentFor(bytes uint64) uint64 { return s.segmentFor(s.Round(bytes)) }
 
-// LargestSegment returns the size of the largest segment that requests up to a size lead to. Expandable ones are larger.
+// LargestSegment returns the size of the largest segment that requests up to a size lead to. Expandable ones are
+// larger.
 func (s *Settings) LargestSegment(bytes uint64) uint64 {
 	return max(s.SegmentFor(bytes), s.largeSegment())
 }
@@ -92,8 +96,8 @@ func (s *Settings) splits(small bool, rounded, rest uint64) bool {
 	return rounded < s.maxSplit() && rest > mostSmall
 }
 
-// oversize reports whether a free block must not serve a request, although it is the smallest that is large enough: blocks that may not be
-// split are kept for requests of about their size.
+// oversize reports whether a free block must not serve a request, although it is the smallest that is large enough:
+// blocks that may not be split are kept for requests of about their size.
 func (s *Settings) oversize(rounded, block uint64) bool {
 	if rounded < s.maxSplit() {
 		return block >= s.maxSplit()

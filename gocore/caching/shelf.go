@@ -27,8 +27,8 @@ func (s *shelf) searches() uint64 { return *s.counted }
 // mostInRun bounds the entries that an insertion moves.
 const mostInRun = 128
 
-// ordered is a sorted list of blocks in runs, each of at most mostInRun entries and none empty. An entry has its block's place in the
-// order, so that a search stays within a run.
+// ordered is a sorted list of blocks in runs, each of at most mostInRun entries and none empty. An entry has its
+// block's place in the order, so that a search stays within a run.
 type ordered struct {
 	runs [][]entry
 	by   order

@@ -8,10 +8,10 @@ import (
 	"gpuconf/gocore/offheap"
 )
 
-// Size classes. Below exactUnits (63.4 MiB, in units of 256 bytes) a class is one size. Above, there are 64 classes to a power of
-// two, in lists sorted by size, so that best fit stays exact. A device has room for few chunks that large, so these lists
-// are short. Exact classes up to 4 GiB were tried: their tables are 64 MiB, of which varied large sizes touch
-// a new page at almost every step.
+// Size classes. Below exactUnits (63.4 MiB, in units of 256 bytes) a class is one size. Above, there are 64 classes to
+// a power of two, in lists sorted by size, so that best fit stays exact. A device has room for few chunks that large,
+// so these lists are short. Exact classes up to 4 GiB were tried: their tables are 64 MiB, of which varied large sizes
+// touch a new page at almost every step.
 const (
 	coarseClasses = 2560 // enough for sizes up to 2^64
 	exactUnits    = classCount - coarseClasses
@@ -40,7 +40,8 @@ func coarse(units uint64) uint32 {
 
 func exact(class uint32) bool { return class < exactUnits }
 
-// variedRanges is in how many ranges of a MiB sizes must have been seen to expect all others too. Then all heads are committed at once: 1 MiB.
+// variedRanges is in how many ranges of a MiB sizes must have been seen to expect all others too. Then all heads are
+// committed at once: 1 MiB.
 const variedRanges = 5
 
 // binTables is one mapping. A page of it exists once it is touched.
@@ -51,8 +52,8 @@ type binTables struct {
 
 // Bins holds free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
 //
-// A list of one size begins with the lowest of those that were inserted since its first one was (doc.go, Ties). The links of record
-// None may be written: they are never read.
+// A list of one size begins with the lowest of those that were inserted since its first one was (doc.go, Ties). The
+// links of record None may be written: they are never read.
 type Bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]
@@ -89,8 +90,8 @@ func (b *Bins) UnmapBeside() error { return offheap.Unmap(b.tables) }
 // Unmap ends bins that NewBins returned, after those beside them.
 func (b *Bins) Unmap() error { return offheap.Unmap(b.tables) }
 
-// Insert puts free chunk i into its class. Whether it is lower than the class's first chunk is not predictable, so there is no branch
-// for that: record None takes the write that one of two branches would leave out.
+// Insert puts free chunk i into its class. Whether it is lower than the class's first chunk is not predictable, so
+// there is no branch for that: record None takes the write that one of two branches would leave out.
 func (b *Bins) Insert(i uint32) {
 	records, t := b.records, b.t
 	r := &records[i]
@@ -200,12 +201,13 @@ func (b *Bins) setHead(c, head uint32) {
 	b.t.heads[c] = head
 }
 
-// KeepsPlace reports whether chunk i could have another size without leaving its place. Only large chunks can, such as the rest of a
-// pool, which is split and joined again and again.
+// KeepsPlace reports whether chunk i could have another size without leaving its place. Only large chunks can, such as
+// the rest of a pool, which is split and joined again and again.
 func (b *Bins) KeepsPlace(i uint32, bytes uint64) bool {
 	r := &b.records[i]
 	return r.bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.bytes, bytes) &&
-		(r.binPrev == None || b.records[r.binPrev].bytes < bytes) && (r.binNext == None || bytes < b.records[r.binNext].bytes)
+		(r.binPrev == None || b.records[r.binPrev].bytes < bytes) &&
+		(r.binNext == None || bytes < b.records[r.binNext].bytes)
 }
 
 // sameCoarse reports whether two large sizes are of one class: no bit of the leading seven differs.

@@ -18,8 +18,8 @@ const (
 	classesOfLow = 64 * 64 // below a low word
 )
 
-// A bitmap is a set of size classes: a tree of words, 64 children each. A bit above the leaves is set if and only if the
-// word below is not 0. So the next member is at most two words up and two down.
+// A bitmap is a set of size classes: a tree of words, 64 children each. A bit above the leaves is set if and only if
+// the word below is not 0. So the next member is at most two words up and two down.
 type bitmap struct {
 	leaf [leafWords]uint64
 	low  [lowWords]uint64
@@ -96,7 +96,8 @@ func (b *bitmap) look() {
 }
 
 func (b *bitmap) checkLooks() {
-	invariants.Check(b.looked <= mostLooks, "a search for a free chunk has looked at %d words; %d are the most", b.looked, mostLooks)
+	invariants.Check(b.looked <= mostLooks, "a search for a free chunk has looked at %d words; %d are the most",
+		b.looked, mostLooks)
 }
 
 // last returns the highest member, or noClass.

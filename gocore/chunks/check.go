@@ -10,8 +10,8 @@ func broken(invariant int, format string, args ...any) error {
 		status.Errorf(status.Internal, format, args...))
 }
 
-// Check walks all classes, checks invariants 1 to 3, and calls visit for each chunk before it reads its record. It returns the first
-// error, its own or visit's.
+// Check walks all classes, checks invariants 1 to 3, and calls visit for each chunk before it reads its record. It
+// returns the first error, its own or visit's.
 func (b *Bins) Check(visit func(i uint32) error) error {
 	if err := b.t.nonEmpty.check(); err != nil {
 		return err
@@ -113,15 +113,15 @@ func (c *binsCheck) member(k, i, before uint32) error {
 	return nil
 }
 
-// Check checks invariant 4, and calls visit for each chunk in the index before it reads its record. It returns the first error, its
-// own or visit's.
+// Check checks invariant 4, and calls visit for each chunk in the index before it reads its record. It returns the
+// first error, its own or visit's.
 func (x *Index) Check(visit func(i uint32) error) error {
-	held := 0
+	occupied := 0
 	for at, s := range x.slots {
 		if s.chunk == None {
 			continue
 		}
-		held++
+		occupied++
 		if err := visit(s.chunk); err != nil {
 			return err
 		}
@@ -130,13 +130,14 @@ func (x *Index) Check(visit func(i uint32) error) error {
 			return broken(4, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
 		}
 	}
-	if held != x.live || held > mostLive(len(x.slots)) {
-		return broken(4, "%d of %d slots are held, %d counted", held, len(x.slots), x.live)
+	if occupied != x.live || occupied > mostLive(len(x.slots)) {
+		return broken(4, "%d of %d slots are held, %d counted", occupied, len(x.slots), x.live)
 	}
 	return nil
 }
 
-// EachRecycled calls visit for each record on the list of unused ones, before it reads the record. It returns visit's first error.
+// EachRecycled calls visit for each record on the list of unused ones, before it reads the record. It returns visit's
+// first error.
 func (t *Table) EachRecycled(visit func(i uint32) error) error {
 	for i := t.recycled; i != None; i = t.Records[i].Next {
 		if err := visit(i); err != nil {

@@ -4,15 +4,17 @@ package chunks
 
 import "gpuconf/gocore/holder"
 
-// None is the number of no chunk, so that zeroed tables are empty. Its record may be read where a link leads nowhere: it is never free.
+// None is the number of no chunk, so that zeroed tables are empty. Its record may be read where a link leads nowhere:
+// it is never free.
 const None uint32 = 0
 
-// A Chunk is one piece of a region. It takes 32 bytes, so that a record never straddles two cache lines: what would need more shares a
-// place. The low bytes of the address and of the size, which are multiples of 256, hold the rest of a live chunk's last 256 bytes and
-// the state. The links of the free list share their place with the id and the holder, since a chunk has either.
+// A Chunk is one piece of a region. It takes 32 bytes, so that a record never straddles two cache lines: what would
+// need more shares a place. The low bytes of the address and of the size, which are multiples of 256, hold the rest of
+// a live chunk's last 256 bytes and the state. The links of the free list share their place with the id and the holder,
+// since a chunk has either.
 //
-// Behind the last chunk of a region stands its fence: a record of 0 bytes that is never free. Through it a region finds its
-// last chunk, whatever was split or joined there, at no cost to splits and joins.
+// Behind the last chunk of a region stands its fence: a record of 0 bytes that is never free. Through it a region finds
+// its last chunk, whatever was split or joined there, at no cost to splits and joins.
 type Chunk struct {
 	addr    uint64 // and in the low byte how many bytes of the last 256 were not requested; 0 unless live
 	bytes   uint64 // and in the low byte the state

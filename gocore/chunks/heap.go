@@ -54,7 +54,8 @@ func (h *addressHeap) meld(x, y uint32) uint32 {
 	return x
 }
 
-// combine joins a chain of siblings into one heap: it melds them in pairs, and then the pairs from the last to the first.
+// combine joins a chain of siblings into one heap: it melds them in pairs, and then the pairs from the last to the
+// first.
 func (h *addressHeap) combine(first uint32) (root uint32) {
 	pairs := None // linked by binNext, last one first
 	for first != None {

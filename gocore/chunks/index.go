@@ -4,11 +4,13 @@ package chunks
 
 import "gpuconf/gocore/offheap"
 
-// Index finds a live chunk by its address: open addressing with linear probing, at most half full. While the table fits into a
-// processor's nearest caches, it is kept emptier than that: most chunks are then in their home slots, and the processor predicts so.
+// Index finds a live chunk by its address: open addressing with linear probing, at most half full. While the table fits
+// into a processor's nearest caches, it is kept emptier than that: most chunks are then in their home slots, and the
+// processor predicts so.
 //
-// A slot's home is the leading bits of a 32-bit hash that is kept in the slot. So neither growing nor the backward shift that
-// fills the hole of a removed slot reads the chunks, and a slot whose hash differs is skipped without reading its chunk.
+// A slot's home is the leading bits of a 32-bit hash that is kept in the slot. So neither growing nor the backward
+// shift that fills the hole of a removed slot reads the chunks, and a slot whose hash differs is skipped without
+// reading its chunk.
 type Index struct {
 	slots   []slot // length is a power of two
 	shift   uint32 // home = hash >> shift
@@ -91,7 +93,8 @@ func put(slots []slot, shift uint32, s slot) {
 	slots[i&(len(slots)-1)] = s
 }
 
-// Remove empties a position and returns the chunk that was there. It moves later slots back, so that no search ends at a hole before its goal.
+// Remove empties a position and returns the chunk that was there. It moves later slots back, so that no search ends at
+// a hole before its goal.
 func (x *Index) Remove(at int) (chunk uint32) {
 	slots, mask := x.slots, len(x.slots)-1
 	chunk = slots[at].chunk
@@ -116,8 +119,8 @@ func (x *Index) RoomForOne() error {
 	return x.grow()
 }
 
-// grow doubles the table at once. Slots lie almost in the order of their hashes, so both tables are walked in step, at about
-// 2 ns a slot. Spreading that over later calls was not worth it.
+// grow doubles the table at once. Slots lie almost in the order of their hashes, so both tables are walked in step, at
+// about 2 ns a slot. Spreading that over later calls was not worth it.
 func (x *Index) grow() error {
 	slots, err := offheap.Map[slot](TableName, 2*len(x.slots))
 	if err != nil {

@@ -18,8 +18,8 @@ type Table struct {
 	warm     uint32  // records from here on may not be committed
 	recycled uint32  // last record that was recycled, or None; the others follow along next
 
-	// By chunk; nil but for the TensorFlow rule. Of a free chunk: its first child in its heap (heap.go). Of a live one: how many whole
-	// 256 bytes were not requested.
+	// By chunk; nil but for the TensorFlow rule. Of a free chunk: its first child in its heap (heap.go). Of a live one:
+	// how many whole 256 bytes were not requested.
 	beside []uint32
 }
 
@@ -34,8 +34,8 @@ const (
 	warmedRecords = 4096 // are committed together
 )
 
-// NewTable makes room for as many chunks as the limit can be cut into, and some fences. Under the TensorFlow rule, chunks may exceed
-// what was requested of them by 256 bytes or more.
+// NewTable makes room for as many chunks as the limit can be cut into, and some fences. Under the TensorFlow rule,
+// chunks may exceed what was requested of them by 256 bytes or more.
 func NewTable(limitBytes uint64, tensorFlow bool) (t Table, err error) {
 	most := min(limitBytes/Granularity+fewestRecords, math.MaxUint32)
 	records, err := offheap.MapUpTo[Chunk](TableName, max(int(most), fewestRecords), fewestRecords)
@@ -75,7 +75,8 @@ func (t *Table) Requested(i uint32) uint64 {
 	return requested
 }
 
-// HasFresh reports whether there is a record that was never used, so that the next Take succeeds. It takes one comparison.
+// HasFresh reports whether there is a record that was never used, so that the next Take succeeds. It takes one
+// comparison.
 func (t *Table) HasFresh() bool { return int(t.fresh) < len(t.Records) }
 
 // Used returns the number of records that were ever used. Records from that number on are not in use.

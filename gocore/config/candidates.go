@@ -6,12 +6,12 @@ import "fmt"
 
 // Candidate is a visible GPU that may become a physical device.
 type Candidate struct {
-	Ordinal         int
-	Name            string
-	PCIBusID        string
-	ComputeMajor    int
-	ComputeMinor    int
-	Multiprocessors int
+	Ordinal         int    // the CUDA ordinal
+	Name            string // the name that the driver reports
+	PCIBusID        string // such as "0000:17:00.0"
+	ComputeMajor    int    // 9 of compute capability 9.0
+	ComputeMinor    int    // 0 of compute capability 9.0
+	Multiprocessors int    // GPUs with few of them are ignored
 }
 
 // The minimum compute capability, and the number of multiprocessors that is enough whatever other GPUs the machine has.
@@ -20,9 +20,9 @@ const (
 	enoughMultiprocessors            = 8
 )
 
-// UsableGPUs returns the indices of the candidates that become physical devices. The others have too low a compute capability,
-// or too few multiprocessors: fewer than TF_MIN_GPU_MULTIPROCESSOR_COUNT or, if that is not set, fewer than both 8 and the
-// largest candidate.
+// UsableGPUs returns the indices of the candidates that become physical devices. The others have too low a compute
+// capability, or too few multiprocessors: fewer than TF_MIN_GPU_MULTIPROCESSOR_COUNT or, if that is not set, fewer than
+// both 8 and the largest candidate.
 func UsableGPUs(candidates []Candidate, env Env) (usable []int, notices []Notice) {
 	minimum, notices := env.minMultiprocessors(defaultMinMultiprocessors(candidates))
 	for i, c := range candidates {
@@ -32,9 +32,10 @@ func UsableGPUs(candidates []Candidate, env Env) (usable []int, notices []Notice
 				"The minimum required Cuda capability is %d.%d.",
 				c, c.ComputeMajor, c.ComputeMinor, minComputeMajor, minComputeMinor))
 		case c.Multiprocessors < minimum:
-			notices = append(notices, info("Ignoring visible gpu device (%s) with core count: %d. The minimum required count is "+
-				"%d. You can adjust this requirement with the env var TF_MIN_GPU_MULTIPROCESSOR_COUNT.",
-				c, c.Multiprocessors, minimum))
+			notices = append(notices,
+				info("Ignoring visible gpu device (%s) with core count: %d. The minimum required count is "+
+					"%d. You can adjust this requirement with the env var TF_MIN_GPU_MULTIPROCESSOR_COUNT.",
+					c, c.Multiprocessors, minimum))
 		default:
 			usable = append(usable, i)
 		}

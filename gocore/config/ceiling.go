@@ -10,30 +10,30 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration requests. The
-// process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
+// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration
+// requests. The process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
 type Ceiling struct {
-	Bytes uint64
-	Set   bool
+	Bytes uint64 // the most, for all pools of the GPU
+	Set   bool   // whether there is a ceiling
 	why   string // who has the rest, for the notice; "" if the process has all
 }
 
-// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_MEMORY_LIMIT.
+// Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_LIMIT.
 //
-// The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its rank, modulo the
-// number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a rank is shared by all. So the parts
-// never add up to more than the ceiling.
+// The processes of a job share the ceiling by LOCAL_RANK, as torchrun numbers them: a process uses the GPU with its
+// rank, modulo the number of GPUs. The ranks of a GPU have equal parts of it, and the others nothing. A GPU without a
+// rank is shared by all. So the parts never add up to more than the ceiling.
 func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
-	text, set := e["GPUCONF_MEMORY_LIMIT"]
+	text, set := e["GPUCONF_LIMIT"]
 	if !set || text == "" {
 		return Ceiling{}, nil
 	}
 	bytes, err := human.ParseSize(text)
 	if err != nil {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_MEMORY_LIMIT=%q %w", text, err)
+		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q %w", text, err)
 	}
 	if bytes == 0 {
-		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_MEMORY_LIMIT=%q must be more than 0 bytes", text)
+		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be more than 0 bytes", text)
 	}
 	c := Ceiling{Bytes: bytes, Set: true}
 	rank, errRank := strconv.Atoi(e["LOCAL_RANK"])
@@ -65,18 +65,18 @@ func (c Ceiling) Raise() string {
 	if c.Bytes == 0 {
 		return "use the GPU of this process: " + c.why
 	}
-	text := "raise GPUCONF_MEMORY_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
+	text := "raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
 	if c.why != "" {
 		text += "; " + c.why
 	}
 	return text
 }
 
-// Why says who has the rest of GPUCONF_MEMORY_LIMIT, as a clause; "" if the process has all of it.
+// Why says who has the rest of GPUCONF_LIMIT, as a clause; "" if the process has all of it.
 func (c Ceiling) Why() string { return c.why }
 
-// Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum of the limits of
-// the other pools on the GPU.
+// Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum
+// of the limits of the other pools on the GPU.
 func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) {
 	left := c.Bytes - min(taken, c.Bytes)
 	if !c.Set || requested <= left {
@@ -86,6 +86,6 @@ func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) 
 	if why != "" {
 		why = ": " + why
 	}
-	return left, []Notice{warning("The limit of %s is lowered from %s to %s, which GPUCONF_MEMORY_LIMIT leaves for it%s.",
+	return left, []Notice{warning("The limit of %s is lowered from %s to %s, which GPUCONF_LIMIT leaves for it%s.",
 		pool, human.Bytes(requested), human.Bytes(left), why)}
 }

@@ -4,7 +4,8 @@ package config
 
 import "fmt"
 
-// Check verifies those invariants of the package comment that a single state can violate. The error names the invariant by number.
+// Check verifies those invariants of the package comment that a single state can violate. The error names the invariant
+// by number.
 func (s *State) Check() error {
 	for _, index := range s.visible {
 		if index < 0 || index >= len(s.physical) {

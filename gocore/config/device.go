@@ -21,14 +21,14 @@ func (d PhysicalDevice) String() string {
 // LogicalDevice is a device that programs compute on: a physical device or a part of one.
 type LogicalDevice struct {
 	Name string // "/device:GPU:0"
-	Type string
+	Type string // "CPU" or "GPU"
 }
 
-// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches no physical
-// device. Repr is its Python repr(), for messages; if empty, Device's own is used.
+// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches
+// no physical device. Repr is its Python repr(), for messages; if empty, Device's own is used.
 type Arg struct {
-	Device PhysicalDevice
-	Repr   string
+	Device PhysicalDevice // the value of the argument
+	Repr   string         // for messages
 }
 
 func (a Arg) repr() string {
@@ -40,16 +40,16 @@ func (a Arg) repr() string {
 
 // LogicalConfig configures one logical device. A nil field was not given.
 type LogicalConfig struct {
-	MemoryLimitMiB *float64
-	Priority       *int64
-	Ordinal        *int64
+	MemoryLimitMiB *float64 // the limit, as TensorFlow has it
+	Priority       *int64   // of the device's stream
+	Ordinal        *int64   // the order of the logical device among all
 }
 
-// LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are not
-// equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
+// LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are
+// not equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
 type LogicalConfigs struct {
-	Tuple bool
-	Items []LogicalConfig
+	Tuple bool            // whether it is a tuple, not a list
+	Items []LogicalConfig // one for each logical device
 }
 
 // clone returns a deep copy, so that callers cannot modify the state.

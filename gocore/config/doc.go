@@ -2,8 +2,8 @@
 
 // Package config is the state machine behind tf.config: which devices are visible, whether their memory grows, how
 // they are split into logical devices, and a few switches. It also computes the size of memory pools and parses
-// TensorFlow's environment variables. It works on numbers and strings only, and never accesses a GPU, a clock, a file or
-// the environment.
+// TensorFlow's environment variables. It works on numbers and strings only, and never accesses a GPU, a clock, a file
+// or the environment.
 //
 // # States
 //
@@ -13,9 +13,9 @@
 //	SB  built by sessions           Build: everything may still be set, as in TensorFlow
 //	S3  initialized                 Initialize: only equal values may be set; this state is final
 //
-// SB differs from S3 because a session has its own layout, which need not match the configuration. Changed says whether a setting
-// was made since; then Initialize builds anew what differs. A caller goes from S2 to S3
-// in three steps: Layout returns what to build, the caller builds it, and Initialize records the call that caused it. If Layout or
+// SB differs from S3 because a session has its own layout, which need not match the configuration. Changed says whether
+// a setting was made since; then Initialize builds anew what differs. A caller goes from S2 to S3 in three steps:
+// Layout returns what to build, the caller builds it, and Initialize records the call that caused it. If Layout or
 // building fails, the State remains in S2, where it can be corrected and tried again.
 //
 // # Calls
@@ -53,16 +53,16 @@
 //
 // # Evaluation
 //
-// Setters validate one device at a time. Evaluate checks that the settings are consistent, and so do Layout and the getters
-// SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over the visible GPUs in physical
-// order:
+// Setters validate one device at a time. Evaluate checks that the settings are consistent, and so do Layout and the
+// getters SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over the visible GPUs
+// in physical order:
 //
 //	K1  some but not all entries of a GPU have a priority    priority must be specified for all virtual devices
 //	K2  some but not all have an ordinal                     device_ordinals must be specified for all virtual devices
 //	K3  growth values differ                                 Memory growth cannot differ between GPU devices
 //
-// K1 and K2 apply only if some device has a logical configuration, including the CPU or a hidden GPU. K3 and growth itself
-// apply only if no device has one: otherwise growth is silently ignored.
+// K1 and K2 apply only if some device has a logical configuration, including the CPU or a hidden GPU. K3 and growth
+// itself apply only if no device has one: otherwise growth is silently ignored.
 //
 // Layout then makes the checks of device creation, in this order. GPUFacts describes the machine.
 //
@@ -83,12 +83,12 @@
 //
 //	(*) only with Options, from a session (LayoutFor) or from program start (Import): no tf.config call leads to it.
 //
-// A session's options override the configuration where they are set; AllowGrowth can only turn growth on. The number of devices
-// that a session sees is not part of what is built: the layout stores it separately from the devices.
+// A session's options override the configuration where they are set; AllowGrowth can only turn growth on. The number of
+// devices that a session sees is not part of what is built: the layout stores it separately from the devices.
 //
-// A GPU has one logical device for each entry of its configuration, or a single one sized by DefaultLimit. Logical devices are
-// numbered by ordinal, then in physical order of the GPUs. Unlike in TensorFlow, a priority always belongs to the entry that
-// specifies it.
+// A GPU has one logical device for each entry of its configuration, or a single one sized by DefaultLimit. Logical
+// devices are numbered by ordinal, then in physical order of the GPUs. Unlike in TensorFlow, a priority always belongs
+// to the entry that specifies it.
 //
 // # Invariants
 //

@@ -29,21 +29,22 @@ type evaluation struct {
 	unified   bool
 }
 
-// virtualDevices is the logical device configuration of one GPU. The counts may differ from the number of items only in a message
-// that was not made from LogicalConfigs.
+// virtualDevices is the logical device configuration of one GPU. The counts may differ from the number of items only in
+// a message that was not made from LogicalConfigs.
 type virtualDevices struct {
 	items                []LogicalConfig
 	priorities, ordinals int
 }
 
-// Evaluate checks that the settings are consistent, which setters do not check. Getters of settings that TensorFlow keeps in the
-// same message return its error.
+// Evaluate checks that the settings are consistent, which setters do not check. Getters of settings that TensorFlow
+// keeps in the same message return its error.
 func (s *State) Evaluate() error {
 	_, err := s.evaluate(false)
 	return err
 }
 
-// evaluate makes Evaluate's checks. A session with a ConfigProto does not look at growth that differs between GPUs, as in TensorFlow.
+// evaluate makes Evaluate's checks. A session with a ConfigProto does not look at growth that differs between GPUs, as
+// in TensorFlow.
 func (s *State) evaluate(ownProto bool) (evaluation, error) {
 	var e evaluation
 	visible := make([]bool, len(s.physical)) // duplicates count once
@@ -145,7 +146,8 @@ func (s *State) evaluateGrowth(e *evaluation) error {
 	for i, index := range e.visibleGPUs {
 		if i > 0 && !equalPointers(s.growth[index], s.growth[e.visibleGPUs[0]]) {
 			return status.Errorf(status.Value, "Memory growth cannot differ between GPU devices: %s. "+
-				"Set the same value for all of them, or hide some with set_visible_devices", s.growthValues(e.visibleGPUs))
+				"Set the same value for all of them, or hide some with set_visible_devices",
+				s.growthValues(e.visibleGPUs))
 		}
 	}
 	if len(e.visibleGPUs) > 0 {

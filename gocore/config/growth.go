@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Growth returns the stored growth value; set is false for None, the default. For a device without a growth setting it returns
-// NotFound, which is Python's KeyError.
+// Growth returns the stored growth value; set is false for None, the default. For a device without a growth setting it
+// returns NotFound, which is Python's KeyError.
 func (s *State) Growth(dev Arg) (value int64, set bool, err error) {
 	index, err := s.find(dev)
 	if err != nil {
@@ -22,8 +22,8 @@ func (s *State) Growth(dev Arg) (value int64, set bool, err error) {
 	return *s.growth[index], true, nil
 }
 
-// SetGrowth stores a growth value, a bool as 0 or 1. badType is the Python type of a value that is neither bool nor int, else "".
-// Evaluate checks that the values of all visible GPUs agree.
+// SetGrowth stores a growth value, a bool as 0 or 1. badType is the Python type of a value that is neither bool nor
+// int, else "". Evaluate checks that the values of all visible GPUs agree.
 func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	index, err := s.find(dev)
 	if err != nil {

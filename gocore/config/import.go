@@ -10,11 +10,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Import applies a ConfigProto as TensorFlow does when a program starts with one. The device lists become visible and logical
-// devices, which can be changed afterwards; the other settings apply wherever nothing else is set, and growth that it turns on
-// stays on.
+// Import applies a ConfigProto as TensorFlow does when a program starts with one. The device lists become visible and
+// logical devices, which can be changed afterwards; the other settings apply wherever nothing else is set, and growth
+// that it turns on stays on.
 //
-// On a machine without GPUs, settings for GPUs are not validated. An index is interpreted as in Python: -1 is the last GPU.
+// On a machine without GPUs, settings for GPUs are not validated. An index is interpreted as in Python: -1 is the last
+// GPU.
 func (s *State) Import(o Options) error {
 	if s.Initialized() {
 		return s.tooLate("tf.enable_eager_execution must be called at program startup.", "Call it")
@@ -32,7 +33,8 @@ func (s *State) Import(o Options) error {
 		if err != nil {
 			return err
 		}
-		next.visible = append(slices.DeleteFunc(next.visible, func(i int) bool { return next.physical[i].Type == "GPU" }), visible...)
+		next.visible = append(slices.DeleteFunc(next.visible,
+			func(i int) bool { return next.physical[i].Type == "GPU" }), visible...)
 	}
 	next.imported = o.clone()
 	next.imported.DeviceCount, next.imported.VisibleDeviceList = nil, ""
@@ -63,11 +65,14 @@ func importVisible(o Options, gpus []int) (visible []int, err error) {
 		for _, entry := range strings.Split(o.VisibleDeviceList, ",") {
 			n, err := strconv.Atoi(strings.TrimSpace(entry))
 			if err != nil {
-				return nil, status.Errorf(status.Value, "invalid literal for int() with base 10: '%s': visible_device_list is '%s'",
-					entry, o.VisibleDeviceList)
+				return nil,
+					status.Errorf(status.Value, "invalid literal for int() with base 10: '%s': visible_device_list "+
+						"is '%s'",
+						entry, o.VisibleDeviceList)
 			}
 			if n >= len(gpus) || n < -len(gpus) {
-				return nil, status.Errorf(status.Value, "Invalid visible device index: %s: there are %d GPUs", entry, len(gpus))
+				return nil, status.Errorf(status.Value, "Invalid visible device index: %s: there are %d GPUs",
+					entry, len(gpus))
 			}
 			visible = append(visible, gpus[(n+len(gpus))%len(gpus)])
 		}

@@ -16,16 +16,16 @@ import (
 type GPUFacts struct {
 	Ordinal          int // the number in the device's name
 	LeastPriority    int // the range of stream priorities; numerically low is urgent
-	GreatestPriority int
+	GreatestPriority int // the most urgent one
 	ComputeMajor     int // 9 of compute capability 9.0
 }
 
 // Layout lists the logical devices that initialization builds: CPUs first, each type numbered from 0.
 type Layout struct {
-	Devices []LayoutDevice
+	Devices []LayoutDevice // in the order of their names
 
-	// The part that one session sees, if it requested other numbers of devices: the number of CPUs, and of the first GPUs,
-	// math.MaxInt for all.
+	// The part that one session sees, if it requested other numbers of devices: the number of CPUs, and of the first
+	// GPUs, math.MaxInt for all.
 	CPUs, GPUs int
 }
 
@@ -34,11 +34,11 @@ func (p Layout) Equal(other Layout) bool { return slices.Equal(p.Devices, other.
 
 // LayoutDevice is one logical device of a Layout.
 type LayoutDevice struct {
-	Logical  LogicalDevice
-	Physical int // index in State.Physical
+	Logical  LogicalDevice // its name and type
+	Physical int           // index in State.Physical
 
-	Limited    bool // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
-	LimitBytes uint64
+	Limited    bool   // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
+	LimitBytes uint64 // the limit of its pool, if Limited
 
 	Sizing Sizing // input of DefaultLimit
 
@@ -48,9 +48,9 @@ type LayoutDevice struct {
 	Allocator string // the requested allocator; "" or "BFC" for the only one there is
 }
 
-// Layout returns the logical devices to build. If they cannot be built, it returns Evaluate's errors first, then those of native
-// device creation, in TensorFlow's order. gpus describes every physical GPU, in physical order. Layout changes nothing, and the
-// same state always produces the same layout.
+// Layout returns the logical devices to build. If they cannot be built, it returns Evaluate's errors first, then those
+// of native device creation, in TensorFlow's order. gpus describes every physical GPU, in physical order. Layout
+// changes nothing, and the same state always produces the same layout.
 func (s *State) Layout(gpus []GPUFacts) (Layout, error) { return s.LayoutFor(gpus, Options{}) }
 
 // LayoutFor is Layout for a session with its own options, which override the configuration where they are set.
@@ -132,12 +132,14 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	ordinals := e.virtual[0].ordinals > 0
 	for i, asked := range e.virtual {
 		if ordinals != (asked.ordinals > 0) { // N7
-			return status.Errorf(status.InvalidArgument, "Device ordinals must be set for all virtual devices or none. But the "+
+			return status.Errorf(status.InvalidArgument, "Device ordinals must be set for all virtual devices or "+
+				"none. But the "+
 				"device_ordinal is specified for %d while previous devices didn't have any set. %s and %s differ; a "+
 				"visible GPU without logical devices has no ordinals", i, s.visibleName(e, 0), s.visibleName(e, i))
 		}
 		if ordinals && asked.ordinals != len(asked.items) { // N8
-			return status.Errorf(status.InvalidArgument, "Number of virtual device ordinals specified doesn't match with number of "+
+			return status.Errorf(status.InvalidArgument, "Number of virtual device ordinals specified doesn't match "+
+				"with number of "+
 				"memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and device_ordinal size: %d",
 				i, len(asked.items), asked.ordinals)
 		}
@@ -153,7 +155,8 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 // checkNumbers compares the number of entries with the number of GPUs; use is how many of those are to be used.
 func (s *State) checkNumbers(e evaluation, use int) error {
 	if e.sizing.Fraction > 0 { // N4
-		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set. "+
+		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when "+
+			"virtual_devices is set. "+
 			"Do not set the fraction: each logical device has its own memory_limit")
 	}
 	if use < len(e.virtual) { // N3
@@ -162,15 +165,19 @@ func (s *State) checkNumbers(e evaluation, use int) error {
 			why = "An empty list of logical devices leaves a GPU unused: " + empty + ". Give it at least one " +
 				"LogicalDeviceConfiguration, or hide it with set_visible_devices"
 		}
-		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d #virtual_devices: %d. %s",
+		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d "+
+			"#virtual_devices: %d. %s",
 			use, len(e.virtual), why)
 	}
 	if e.ownList != "" && len(e.visibleGPUs) != len(e.virtual) { // N5
-		return status.Errorf(status.InvalidArgument, "The number of GPUs in visible_device_list doesn't match the number of elements in "+
-			"the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
+		return status.Errorf(status.InvalidArgument, "The number of GPUs in visible_device_list doesn't match the "+
+			"number of elements in "+
+			"the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): %d", len(e.visibleGPUs),
+			len(e.virtual))
 	}
 	if len(e.visibleGPUs) != len(e.virtual) { // N6
-		return status.Errorf(status.Unknown, "The number of valid GPUs doesn't match the number of elements in the virtual_devices "+
+		return status.Errorf(status.Unknown, "The number of valid GPUs doesn't match the number of elements in the "+
+			"virtual_devices "+
 			"list. #valid GPUs: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
 	}
 	return nil
@@ -181,11 +188,13 @@ func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu G
 	n := asked.priorities
 	switch first := e.virtual[0].priorities; {
 	case first == 0 && n > 0: // N9
-		return status.Errorf(status.InvalidArgument, "Priority must be set for all virtual devices or none. But the priority "+
+		return status.Errorf(status.InvalidArgument, "Priority must be set for all virtual devices or none. But the "+
+			"priority "+
 			"is specified for %d while previous devices didn't have any set. %s has no priority",
 			i, s.visibleName(e, 0))
 	case first > 0 && n != len(asked.items): // N10
-		return status.Errorf(status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number "+
+		return status.Errorf(status.InvalidArgument, "Number of virtual device priorities specified doesn't match "+
+			"with number "+
 			"of memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and priority size: %d. "+
 			"%s has priorities, so %s needs them too", i, len(asked.items), n, s.visibleName(e, 0), s.visibleName(e, i))
 	}
@@ -229,8 +238,8 @@ func (s *State) layOutCPUs() []LayoutDevice {
 	return devices
 }
 
-// layOutGPUs concatenates the visible GPUs' logical devices and sorts them by ordinal. A GPU without a configuration is one device,
-// with ordinal 0.
+// layOutGPUs concatenates the visible GPUs' logical devices and sorts them by ordinal. A GPU without a configuration is
+// one device, with ordinal 0.
 func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 	type ranked struct {
 		LayoutDevice
@@ -238,7 +247,8 @@ func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 	}
 	var all []ranked
 	for i, index := range e.visibleGPUs {
-		common := LayoutDevice{Physical: index, Growth: e.growth, Unified: e.usesUnifiedMemory(), Allocator: e.allocator}
+		common := LayoutDevice{Physical: index, Growth: e.growth, Unified: e.usesUnifiedMemory(),
+			Allocator: e.allocator}
 		var items []LogicalConfig
 		if e.virtual != nil {
 			items = e.virtual[i].items

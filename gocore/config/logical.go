@@ -17,7 +17,8 @@ func (s *State) LogicalConfigs(dev Arg) (*LogicalConfigs, error) {
 	return s.logical[index].clone(), nil
 }
 
-// Limits returns the limits in bytes of the logical devices that a physical device is configured to have; nil if it is not configured.
+// Limits returns the limits in bytes of the logical devices that a physical device is configured to have; nil if it is
+// not configured.
 func (s *State) Limits(index int) (limits []uint64) {
 	if index < 0 || index >= len(s.physical) || s.logical[index] == nil {
 		return nil
@@ -50,8 +51,8 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	return nil
 }
 
-// validLogicalConfigs validates configs alone: first TensorFlow's checks, then numbers that TensorFlow accepts but misbehaves on
-// later.
+// validLogicalConfigs validates configs alone: first TensorFlow's checks, then numbers that TensorFlow accepts but
+// misbehaves on later.
 func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 	switch deviceType {
 	case "CPU":
@@ -101,8 +102,8 @@ func validForGPU(items []LogicalConfig) error {
 	return nil
 }
 
-// validInt32 rejects a value that does not fit TensorFlow's configuration message, with the message's own error text. TensorFlow
-// does so only when it evaluates the configuration.
+// validInt32 rejects a value that does not fit TensorFlow's configuration message, with the message's own error text.
+// TensorFlow does so only when it evaluates the configuration.
 func validInt32(what string, value *int64) error {
 	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {
 		return status.Errorf(status.Value, "Value out of range: %d: %s must fit in 32 bits", *value, what)

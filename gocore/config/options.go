@@ -17,26 +17,27 @@ type Options struct {
 
 	Given bool // whether there is a ConfigProto at all: a session without one uses the configuration
 
-	VisibleDeviceList string // GPUs by their position in the physical list: "1,0"
-	AllowGrowth       bool
-	AllocatorType     string
+	VisibleDeviceList string           // GPUs by their position in the physical list: "1,0"
+	AllowGrowth       bool             // whether pools grow
+	AllocatorType     string           // "" or "BFC" for the only one there is
 	VirtualDevices    []VirtualDevices // by GPU
-	UnifiedMemory     bool
-	Sizing            Sizing
+	UnifiedMemory     bool             // whether pools may exceed their GPU
+	Sizing            Sizing           // what sets the size of pools without a limit
 
 	// For Import only; a session has its own.
 	LogPlacement                   bool
-	IntraOpThreads, InterOpThreads int64
+	IntraOpThreads, InterOpThreads int64 // threads within an operation, and of operations that run at the same time
 }
 
 // VirtualDevices is a ConfigProto's configuration of one GPU: a logical device for each limit, in MiB.
 type VirtualDevices struct {
-	MemoryLimitMiB []float64
-	Priority       []int64
-	Ordinal        []int64
+	MemoryLimitMiB []float64 // the limit of each logical device
+	Priority       []int64   // of each one's stream; empty for none
+	Ordinal        []int64   // the order of each one among all; empty for none
 }
 
-// AboutGPUs reports whether any option affects the GPUs' pools. The number of devices does not: each session has its own.
+// AboutGPUs reports whether any option affects the GPUs' pools. The number of devices does not: each session has its
+// own.
 func (o Options) AboutGPUs() bool {
 	return o.VisibleDeviceList != "" || o.AllowGrowth || o.namedAllocator() != "" || len(o.VirtualDevices) > 0 ||
 		o.UnifiedMemory || o.Sizing != Sizing{}
@@ -54,7 +55,8 @@ func (o Options) clone() Options {
 	o.DeviceCount = maps.Clone(o.DeviceCount)
 	o.VirtualDevices = slices.Clone(o.VirtualDevices)
 	for i, v := range o.VirtualDevices {
-		o.VirtualDevices[i] = VirtualDevices{slices.Clone(v.MemoryLimitMiB), slices.Clone(v.Priority), slices.Clone(v.Ordinal)}
+		o.VirtualDevices[i] = VirtualDevices{slices.Clone(v.MemoryLimitMiB), slices.Clone(v.Priority),
+			slices.Clone(v.Ordinal)}
 	}
 	return o
 }
@@ -98,8 +100,8 @@ func (e *evaluation) merge(o Options) {
 	}
 }
 
-// applyLists replaces the configuration's lists by a session's own. On a machine without GPUs, or for a session that uses none,
-// they are not validated, as in TensorFlow.
+// applyLists replaces the configuration's lists by a session's own. On a machine without GPUs, or for a session that
+// uses none, they are not validated, as in TensorFlow.
 func (s *State) applyLists(e *evaluation, o Options) error {
 	gpus := s.gpuIndices()
 	wanted, limited := o.DeviceCount["GPU"]
@@ -136,20 +138,23 @@ func parseVisibleList(list string, gpus []int) (order []int, err error) {
 				"visible_device_list = %s", entry, list)
 		}
 		if n < 0 || n >= int64(len(gpus)) { // N14
-			return nil, status.Errorf(status.InvalidArgument, "'visible_device_list' listed an invalid Device id '%d' but visible device "+
+			return nil, status.Errorf(status.InvalidArgument, "'visible_device_list' listed an invalid Device id "+
+				"'%d' but visible device "+
 				"count is %d", n, len(gpus))
 		}
 		order = append(order, gpus[n])
 	}
 	for i, index := range order {
 		if slices.Contains(order[:i], index) { // N15
-			return nil, status.Errorf(status.InvalidArgument, "visible_device_list contained a duplicate entry: %s", list)
+			return nil, status.Errorf(status.InvalidArgument, "visible_device_list contained a duplicate entry: %s",
+				list)
 		}
 	}
 	return order, nil
 }
 
-// read converts the lists to logical devices. The lists may have different lengths; the counts record them for the checks.
+// read converts the lists to logical devices. The lists may have different lengths; the counts record them for the
+// checks.
 func (v VirtualDevices) read() (virtualDevices, error) {
 	asked := virtualDevices{priorities: len(v.Priority), ordinals: len(v.Ordinal)}
 	for i := range v.MemoryLimitMiB {
@@ -168,12 +173,12 @@ func (v VirtualDevices) read() (virtualDevices, error) {
 	return asked, nil
 }
 
-// usesUnifiedMemory reports whether the pools use unified memory: if it was requested, or if a fraction above 1 needs it, regardless of the
-// resulting limit.
+// usesUnifiedMemory reports whether the pools use unified memory: if it was requested, or if a fraction above 1 needs
+// it, regardless of the resulting limit.
 func (e evaluation) usesUnifiedMemory() bool { return e.unified || e.sizing.Fraction > 1 }
 
-// checkSizing rejects sizes that the visible GPUs cannot have. A GPU whose logical devices have explicit limits is not sized, so it is not
-// checked for oversubscription, as in TensorFlow. Nor is any GPU for a session that uses none.
+// checkSizing rejects sizes that the visible GPUs cannot have. A GPU whose logical devices have explicit limits is not
+// sized, so it is not checked for oversubscription, as in TensorFlow. Nor is any GPU for a session that uses none.
 func (e evaluation) checkSizing(facts []GPUFacts) error {
 	for i, gpu := range facts {
 		sized := e.gpus > 0 && (e.virtual == nil || len(e.virtual[i].items) == 0)
@@ -182,14 +187,17 @@ func (e evaluation) checkSizing(facts []GPUFacts) error {
 		}
 	}
 	if f := e.sizing.Fraction; !(f >= 0 && f <= math.MaxFloat64) { // NaN fails too
-		return status.Errorf(status.InvalidArgument, "per_process_gpu_memory_fraction is %v: it must be a positive number", f)
+		return status.Errorf(status.InvalidArgument, "per_process_gpu_memory_fraction is %v: it must be a positive "+
+			"number", f)
 	}
 	if e.sizing.SystemMiB < 0 || e.sizing.Shares < 0 {
-		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu must not be "+
+		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu "+
+			"must not be "+
 			"negative: they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
 	}
 	if e.sizing.Shares > enough {
-		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: the maximum is %d", e.sizing.Shares, enough)
+		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: the maximum is %d",
+			e.sizing.Shares, enough)
 	}
 	return nil
 }

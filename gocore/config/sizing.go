@@ -15,10 +15,10 @@ const mib = 1 << 20
 
 // Memory is the input for the size of a GPU's pool, read when the pool is created.
 type Memory struct {
-	AvailableBytes uint64
-	TotalBytes     uint64
-	ComputeMajor   int  // 9 of compute capability 9.0
-	Shared         bool // with the host, which must keep some of it
+	AvailableBytes uint64 // free memory of the GPU
+	TotalBytes     uint64 // the memory of the GPU
+	ComputeMajor   int    // 9 of compute capability 9.0
+	Shared         bool   // with the host, which must keep some of it
 	Sizing
 }
 
@@ -31,10 +31,11 @@ type Sizing struct {
 
 // DefaultLimit returns the limit of a GPU without an explicit one.
 //
-// It is the available memory minus a reserve for the system. There is no reserve if it would take everything; it changes
-// abruptly at 2 GiB. If the host shares the memory, the reserve is at least an eighth of it, because a host without memory stops working;
-// TensorFlow makes no difference there. A fraction refers to total memory instead, without a reserve; above 1 it needs unified memory.
-// SystemMiB overrides both, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB overrides all three.
+// It is the available memory minus a reserve for the system. There is no reserve if it would take everything; it
+// changes abruptly at 2 GiB. If the host shares the memory, the reserve is at least an eighth of it, because a host
+// without memory stops working; TensorFlow makes no difference there. A fraction refers to total memory instead,
+// without a reserve; above 1 it needs unified memory. SystemMiB overrides both, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB
+// overrides all three.
 func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
 	if m.Fraction == 0 {
 		limitBytes = m.AvailableBytes
@@ -60,8 +61,9 @@ func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []No
 	if reserveMiB <= m.AvailableBytes/mib {
 		return m.AvailableBytes - reserveMiB*mib, notices
 	}
-	return before, append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
-		"The request is ignored.", humanMiB(reserveMiB), human.Bytes(m.AvailableBytes)))
+	return before,
+		append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
+			"The request is ignored.", humanMiB(reserveMiB), human.Bytes(m.AvailableBytes)))
 }
 
 // SystemReserve returns TensorFlow's reserve for the system, by available memory and compute capability.
@@ -94,7 +96,8 @@ func fractionLimit(m Memory) (uint64, error) {
 	bytes := float64(m.TotalBytes) * m.Fraction
 	if !(m.Fraction > 0 && bytes < math.MaxInt64) { // NaN fails too
 		return 0, status.Errorf(status.InvalidArgument,
-			"per_process_gpu_memory_fraction is %v: it must be a positive number, and that fraction of %s must be less than 2**63 bytes",
+			"per_process_gpu_memory_fraction is %v: it must be a positive number, and that fraction of %s must be "+
+				"less than 2**63 bytes",
 			m.Fraction, human.Bytes(m.TotalBytes))
 	}
 	return uint64(bytes), nil
@@ -105,9 +108,9 @@ func errNoOversubscription() error { // N17
 		"(pre-Pascal class GPUs) does not support oversubscription.")
 }
 
-// ExplicitLimit converts a memory_limit in MiB to bytes: rounded to float32, as in TensorFlow's configuration message, then
-// truncated to whole MiB. 0.5 becomes 0, a pool that serves nothing. TensorFlow turns a negative or too large number into some other
-// limit; here it is an InvalidArgument error.
+// ExplicitLimit converts a memory_limit in MiB to bytes: rounded to float32, as in TensorFlow's configuration message,
+// then truncated to whole MiB. 0.5 becomes 0, a pool that serves nothing. TensorFlow turns a negative or too large
+// number into some other limit; here it is an InvalidArgument error.
 func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
 	const tooMany = math.MaxInt64 / mib // MiB that no longer fit into 63 bits of bytes
 	rounded := float64(float32(memoryLimitMiB))

@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// State is a program's configuration (S2, SB or S3 of the package comment). It has no lock: its owner must guard it. It is plain
-// data; Clone copies it and reflect.DeepEqual compares it.
+// State is a program's configuration (S2, SB or S3 of the package comment). It has no lock: its owner must guard it. It
+// is plain data; Clone copies it and reflect.DeepEqual compares it.
 type State struct {
 	physical []PhysicalDevice // as enumerated; never changes
 
@@ -67,15 +67,16 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. As in TensorFlow, the
-// configuration stays open. In S3 Build does nothing.
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. As in TensorFlow,
+// the configuration stays open. In S3 Build does nothing.
 func (s *State) Build() {
 	if !s.initialized {
 		s.built, s.changed = true, false
 	}
 }
 
-// Changed reports whether, in SB, a setting was made after the last session built devices: they may have to be built again.
+// Changed reports whether, in SB, a setting was made after the last session built devices: they may have to be built
+// again.
 func (s *State) Changed() bool { return s.built && s.changed }
 
 // Initialize goes from S2 or SB to S3: from now on only equal values may be set. origin is the call that caused it, as
@@ -124,8 +125,8 @@ func (s *State) unrecognized(dev Arg) error {
 	return status.Errorf(status.Value, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 
-// tooLate is the error of a setter that is called after initialization: TensorFlow's text, the call that initialized the runtime,
-// and what to do.
+// tooLate is the error of a setter that is called after initialization: TensorFlow's text, the call that initialized
+// the runtime, and what to do.
 func (s *State) tooLate(text, remedy string) error {
 	by := "The runtime is already initialized"
 	if s.origin != "" {
@@ -136,5 +137,6 @@ func (s *State) tooLate(text, remedy string) error {
 		separator, by = ": ", "t"+by[1:]
 	}
 	return status.Errorf(status.State,
-		"%s%s%s. %s before the first call that needs a device, or call gpuconf.reset() first.", text, separator, by, remedy)
+		"%s%s%s. %s before the first call that needs a device, or call gpuconf.reset() first.", text,
+		separator, by, remedy)
 }

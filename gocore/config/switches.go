@@ -20,11 +20,12 @@ type switches struct {
 	synchronousExecution *bool
 }
 
-// TakeSwitches copies the switches of draft, a State without devices that holds what was set before the devices were listed.
+// TakeSwitches copies the switches of draft, a State without devices that holds what was set before the devices were
+// listed.
 func (s *State) TakeSwitches(draft *State) { s.switches = draft.Clone().switches }
 
-// SoftPlacement reports whether an operation may run on another device than requested. By default that is allowed only in eager
-// execution. Like every getter that reads the configuration as a whole, it returns Evaluate's error.
+// SoftPlacement reports whether an operation may run on another device than requested. By default that is allowed only
+// in eager execution. Like every getter that reads the configuration as a whole, it returns Evaluate's error.
 func (s *State) SoftPlacement(eager bool) (bool, error) {
 	if err := s.Evaluate(); err != nil {
 		return false, err
@@ -46,9 +47,11 @@ func (s *State) LogPlacement() (bool, error) {
 // SetLogPlacement may be called at any time; nil restores the default.
 func (s *State) SetLogPlacement(enabled *bool) { s.switches.logPlacement = clonePointer(enabled) }
 
-// Placement returns the settings that an eager operation needs. They are consistent, because the runtime is initialized.
+// Placement returns the settings that an eager operation needs. They are consistent, because the runtime is
+// initialized.
 func (s *State) Placement() (soft, log bool, policy string) {
-	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, s.imported.LogPlacement), s.DevicePolicy()
+	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, s.imported.LogPlacement),
+		s.DevicePolicy()
 }
 
 // Jit reports whether autoclustering is on. It returns Evaluate's error.
@@ -62,13 +65,14 @@ func (s *State) Jit() (bool, error) {
 // SetJit may be called at any time.
 func (s *State) SetJit(enabled bool) { s.switches.jit = enabled }
 
-// IntraOpThreads returns the number of threads inside one operation; 0 lets the runtime choose. It returns Evaluate's error.
+// IntraOpThreads returns the number of threads inside one operation; 0 lets the runtime choose. It returns Evaluate's
+// error.
 func (s *State) IntraOpThreads() (int64, error) {
 	return s.threads(s.switches.intraOpThreads, s.imported.IntraOpThreads)
 }
 
-// SetIntraOpThreads stores a number or None. After initialization the new value is compared with the stored value, not with the
-// getter's result, which for None is 0 or the imported value.
+// SetIntraOpThreads stores a number or None. After initialization the new value is compared with the stored value, not
+// with the getter's result, which for None is 0 or the imported value.
 func (s *State) SetIntraOpThreads(n *int64) error {
 	return s.setThreads(&s.switches.intraOpThreads, n, "Intra op parallelism cannot be modified after initialization.")
 }
@@ -124,7 +128,8 @@ func (s *State) SetDevicePolicy(policy *string, repr string) error {
 		return nil
 	}
 	return status.Errorf(status.Value, "Invalid argument `device_policy`: %s. Please refer to "+
-		"https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_device_policy for valid `device_policy` "+
+		"https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_device_policy for valid "+
+		"`device_policy` "+
 		"arguments. They are 'silent', 'silent_for_int32', 'warn' and 'explicit'.", repr)
 }
 
@@ -136,7 +141,8 @@ func (s *State) SetSynchronousExecution(enabled *bool) {
 	s.switches.synchronousExecution = clonePointer(enabled)
 }
 
-// TensorFlow's optimizer options. OptimizerOptions returns a toggle only if it is set, a flag always, and any other key never.
+// TensorFlow's optimizer options. OptimizerOptions returns a toggle only if it is set, a flag always, and any other key
+// never.
 var (
 	optimizerToggles = []string{
 		"layout_optimizer", "constant_folding", "shape_optimization", "remapping", "arithmetic_optimization",
@@ -149,8 +155,8 @@ var (
 
 const minGraphNodes = "min_graph_nodes" // the one option that is a number
 
-// OptimizerOptions returns the options in effect: each is 0 or 1, except min_graph_nodes, a number that is included only if it
-// is not 0. It returns Evaluate's error.
+// OptimizerOptions returns the options in effect: each is 0 or 1, except min_graph_nodes, a number that is included
+// only if it is not 0. It returns Evaluate's error.
 func (s *State) OptimizerOptions() (map[string]int64, error) {
 	if err := s.Evaluate(); err != nil {
 		return nil, err
@@ -170,7 +176,8 @@ func (s *State) OptimizerOptions() (map[string]int64, error) {
 	return options, nil
 }
 
-// SetOptimizerOptions adds options to the stored ones; a nil value is None, which removes one. It may be called at any time.
+// SetOptimizerOptions adds options to the stored ones; a nil value is None, which removes one. It may be called at any
+// time.
 func (s *State) SetOptimizerOptions(options map[string]*int64) error {
 	if err := validInt32(minGraphNodes, options[minGraphNodes]); err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Visible returns the visible devices as they were set, with the caller's order and duplicates. Only this getter shows that order;
-// logical devices follow the physical order.
+// Visible returns the visible devices as they were set, with the caller's order and duplicates. Only this getter shows
+// that order; logical devices follow the physical order.
 func (s *State) Visible() []PhysicalDevice {
 	devices := make([]PhysicalDevice, len(s.visible))
 	for i, index := range s.visible {
@@ -18,8 +18,8 @@ func (s *State) Visible() []PhysicalDevice {
 	return devices
 }
 
-// SetVisible replaces the visible devices: all of them if deviceType is nil, else those of that type, which move behind the
-// others.
+// SetVisible replaces the visible devices: all of them if deviceType is nil, else those of that type, which move behind
+// the others.
 func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	var visible []int
 	if deviceType != nil {

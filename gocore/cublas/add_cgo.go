@@ -9,8 +9,8 @@ import "C"
 
 import "gpuconf/gocore/gpu"
 
-// The number of elements that one call sums: of dense vectors, which are matrices of one column; of strided vectors, which are matrices
-// of one row; and of a vector and a scalar, where the scalar is repeated as often.
+// The number of elements that one call sums: of dense vectors, which are matrices of one column; of strided vectors,
+// which are matrices of one row; and of a vector and a scalar, where the scalar is repeated as often.
 const (
 	denseElements  = 1 << 30
 	sparseElements = 1 << 20
@@ -36,8 +36,8 @@ func (c compute) Add(a gpu.Add) error {
 	})
 }
 
-// spread calls use with an operand of a sum. A scalar is repeated in scratch memory as often as one piece needs it; its step stays 0, so
-// every piece uses the same scratch memory.
+// spread calls use with an operand of a sum. A scalar is repeated in scratch memory as often as one piece needs it; its
+// step stays 0, so every piece uses the same scratch memory.
 func (c compute) spread(a gpu.Add, operand gpu.Vector, use func(gpu.Vector) error) error {
 	if operand.Step != 0 {
 		return use(operand)

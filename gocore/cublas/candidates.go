@@ -13,7 +13,8 @@ import (
 const (
 	oldestMajor = 11
 
-	// The first version without kernels for GPUs before compute capability 7.5. Its wheel uses a folder named after the version.
+	// The first version without kernels for GPUs before compute capability 7.5. Its wheel uses a folder named after the
+	// version.
 	major13 = 13
 )
 
@@ -46,7 +47,8 @@ func candidates(majors []int, folders []string) (list []candidate) {
 	for _, major := range majors {
 		for _, folder := range folders {
 			folder = filepath.Join(folder, wheelFolder(major), "lib")
-			list = append(list, candidate{before: filepath.Join(folder, fmt.Sprintf("libcublasLt.so.%d", major)), path: filepath.Join(folder, soname(major))})
+			list = append(list, candidate{before: filepath.Join(folder, fmt.Sprintf("libcublasLt.so.%d", major)),
+				path: filepath.Join(folder, soname(major))})
 		}
 	}
 	for _, major := range majors {

@@ -9,8 +9,8 @@ import "C"
 
 import "gpuconf/gocore/gpu"
 
-// The workspace of a product is a few times the size of the result, because cuBLAS sums long products in parts. The minimum is NVIDIA's;
-// with it no product fails for lack of workspace.
+// The workspace of a product is a few times the size of the result, because cuBLAS sums long products in parts. The
+// minimum is NVIDIA's; with it no product fails for lack of workspace.
 const (
 	leastWorkspace   = 16 << 10
 	mostWorkspace    = 4 << 20
@@ -44,7 +44,8 @@ func (c compute) Gemm(g gpu.Gemm) error {
 	})
 }
 
-// byColumns converts a product of row-major matrices to column-major: it computes the transpose of C from those of B and A.
+// byColumns converts a product of row-major matrices to column-major: it computes the transpose of C from those of B
+// and A.
 func byColumns(g gpu.Gemm) C.struct_cublas_gemm {
 	return C.struct_cublas_gemm{
 		is_double:   flag(g.DType == gpu.Float64),

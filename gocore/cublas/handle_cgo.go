@@ -61,7 +61,8 @@ func (h *handle) end(entered bool) {
 	h.number = 0
 }
 
-// run loads the library, calls work with the GPU's handle in its context, and waits for what work queued, also on failure.
+// run loads the library, calls work with the GPU's handle in its context, and waits for what work queued, also on
+// failure.
 func (c compute) run(what string, work func(handle C.uint64_t) C.cublasStatus_t) error {
 	l := c.library
 	version, err := l.load()
@@ -81,14 +82,16 @@ func (c compute) run(what string, work func(handle C.uint64_t) C.cublasStatus_t)
 		case 0:
 			return waited
 		case C.MISSING_64:
-			return status.Errorf(status.Unimplemented, "%s with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, but the loaded version is %s", what, version)
+			return status.Errorf(status.Unimplemented, "%s with a size or a step beyond 2147483647 needs cuBLAS 12 "+
+				"or newer, but the loaded version is %s", what, version)
 		}
 		return errors.Join(Status(answer).failed(version, c.ordinal, what), waited)
 	})
 }
 
 // wait returns when the queued work is done, even if it failed: the memory that it used is about to be reused. A wait
-// that fails may not have waited, so it is tried again. If that fails too, the context has failed and no work is running in it.
+// that fails may not have waited, so it is tried again. If that fails too, the context has failed and no work is
+// running in it.
 func (c compute) wait() error {
 	err := c.library.driver.StreamSynchronize(c.ordinal, gpu.StreamNull)
 	if err != nil {

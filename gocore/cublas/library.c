@@ -9,9 +9,9 @@
 
 struct cublas_functions cublas;
 
-static int tell_version(const struct cublas_functions *found, struct cublas_load_answer *answer) {
+static int tell_version(const struct cublas_functions *functions, struct cublas_load_answer *answer) {
 	for (int i = 0; i < 3; i++)
-		if (found->cublasGetProperty(PROPERTY_MAJOR + i, &answer->version[i]) != 0)
+		if (functions->cublasGetProperty(PROPERTY_MAJOR + i, &answer->version[i]) != 0)
 			return 0;
 	return 1;
 }
@@ -29,19 +29,19 @@ void cublas_load(const char *before, const char *path, int only_loaded, struct c
 		return;
 	}
 	answer->state = CUBLAS_INCOMPLETE;
-	struct cublas_functions found;
+	struct cublas_functions functions;
 #define BIND(name, major, parameters) \
-	*(void **)&found.name = dlsym(library, #name); \
-	if (found.name == NULL && major <= OLDEST_CUBLAS) { \
+	*(void **)&functions.name = dlsym(library, #name); \
+	if (functions.name == NULL && major <= OLDEST_CUBLAS) { \
 		snprintf(answer->text, sizeof answer->text, "%s", #name); \
 		return; \
 	}
 	CUBLAS_SYMBOLS(BIND)
 #undef BIND
-	if (!tell_version(&found, answer)) {
+	if (!tell_version(&functions, answer)) {
 		snprintf(answer->text, sizeof answer->text, "%s", "its version");
 		return;
 	}
-	cublas = found;
+	cublas = functions;
 	answer->state = CUBLAS_LOADED;
 }

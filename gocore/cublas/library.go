@@ -14,8 +14,8 @@ type Driver interface {
 	gpu.Native
 }
 
-// Scratch allocates the memory that an operation needs besides its operands and its result, on the same GPU and for its default stream.
-// free releases it.
+// Scratch allocates the memory that an operation needs besides its operands and its result, on the same GPU and for its
+// default stream. free releases it.
 type Scratch interface {
 	Allocate(bytes uint64) (addr uint64, free func() error, err error)
 }
@@ -29,7 +29,8 @@ type Library struct {
 	handles map[int]*handle // guarded by mu; by ordinal
 }
 
-// New returns a Library without loading anything. folders are where wheels install NVIDIA's libraries: ".../site-packages/nvidia".
+// New returns a Library without loading anything. folders are where wheels install NVIDIA's libraries:
+// ".../site-packages/nvidia".
 func New(driver Driver, folders []string) *Library {
 	return &Library{driver: driver, folders: folders, handles: map[int]*handle{}}
 }

@@ -26,7 +26,8 @@ var loaded struct {
 	version string // "12.9.1"; "" until the table is filled
 }
 
-// load fills the table from the first candidate that can be used, and returns its version. After a failure a later call tries again.
+// load fills the table from the first candidate that can be used, and returns its version. After a failure a later call
+// tries again.
 func (l *Library) load() (version string, err error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -60,8 +61,10 @@ func (l *Library) load() (version string, err error) {
 }
 
 func errNone(usable []int, complaints []string) error {
-	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS, which is not available (%s). Install it with `pip install "+
-		"'%s'`, or run them on the CPU with gpuconf.device(\"CPU:0\")", strings.Join(complaints, "; "), extra(usable[0]))
+	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS, which is not available (%s). Install "+
+		"it with `pip install "+
+		"'%s'`, or run them on the CPU with gpuconf.device(\"CPU:0\")", strings.Join(complaints, "; "),
+		extra(usable[0]))
 }
 
 func exists(path string) bool {

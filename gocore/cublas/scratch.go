@@ -19,5 +19,6 @@ func (c compute) withScratch(bytes uint64, use func(addr uint64) error) error {
 
 // errNoInt32 returns the error for operations on int32.
 func errNoInt32() error {
-	return status.Errorf(status.Unimplemented, "cuBLAS does not support int32; run the operation on the CPU with gpuconf.device(\"CPU:0\")")
+	return status.Errorf(status.Unimplemented, "cuBLAS does not support int32; run the operation on the CPU with "+
+		"gpuconf.device(\"CPU:0\")")
 }

@@ -26,13 +26,13 @@ var kinds = map[Status]struct {
 	code status.Code
 	hint string
 }{
-	NotInitialized: {"NOT_INITIALIZED", status.Unavailable, ": its CUDA runtime failed to start. Check that the NVIDIA driver is new enough for " +
-		"this version, and that the GPU has some memory left outside the pools"},
-	AllocFailed: {"ALLOC_FAILED", status.ResourceExhausted, ": cuBLAS needs some GPU memory outside the pools, and none is left. " +
-		"Lower the limits of the pools"},
+	NotInitialized: {"NOT_INITIALIZED", status.Unavailable, ": its CUDA runtime failed to start. Check that the " +
+		"NVIDIA driver is new enough for this version, and that the GPU has some memory left outside the pools"},
+	AllocFailed: {"ALLOC_FAILED", status.ResourceExhausted, ": cuBLAS needs some GPU memory outside the pools, and " +
+		"none is left. Lower the limits of the pools"},
 	InvalidValue: {"INVALID_VALUE", status.Internal, ""},
-	ArchMismatch: {"ARCH_MISMATCH", status.Unavailable, ": this version does not support the GPU. Install one that does, or run the operation " +
-		"on the CPU with gpuconf.device(\"CPU:0\")"},
+	ArchMismatch: {"ARCH_MISMATCH", status.Unavailable, ": this version does not support the GPU. Install one that " +
+		"does, or run the operation on the CPU with gpuconf.device(\"CPU:0\")"},
 	11:           {"MAPPING_ERROR", status.Unknown, ""},
 	13:           {"EXECUTION_FAILED", status.Unknown, ""},
 	14:           {"INTERNAL_ERROR", status.Unknown, ""},
@@ -50,5 +50,6 @@ func (s Status) Error() string {
 
 // failed returns the error for a Status: the version of cuBLAS, the operation, the Status, and the next step.
 func (s Status) failed(version string, ordinal int, what string) error {
-	return status.Errorf(kinds[s].code, "cuBLAS %s failed on GPU %d (%s): %w%s", version, ordinal, what, s, kinds[s].hint)
+	return status.Errorf(kinds[s].code, "cuBLAS %s failed on GPU %d (%s): %w%s", version, ordinal, what, s,
+		kinds[s].hint)
 }

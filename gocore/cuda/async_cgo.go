@@ -13,8 +13,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// exchange starts an asynchronous copy between a device's memory and page-locked memory, like enter. CUDA accepts any host memory, but
-// copies from pageable memory either synchronously or, worse, later.
+// exchange starts an asynchronous copy between a device's memory and page-locked memory, like enter. CUDA accepts any
+// host memory, but copies from pageable memory either synchronously or, worse, later.
 func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error) {
 	g, err := d.touch(ordinal, bytes, addr)
 	if err != nil {
@@ -25,7 +25,8 @@ func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error
 	d.mu.Unlock()
 	if !locked {
 		d.leave(g)
-		return nil, fmt.Errorf("%d bytes at %#x are not in page-locked memory from MemHostAlloc: %w", bytes, host, gpu.ErrorInvalidValue)
+		return nil, fmt.Errorf("%d bytes at %#x are not in page-locked memory from MemHostAlloc: %w", bytes, host,
+			gpu.ErrorInvalidValue)
 	}
 	return g, nil
 }
@@ -40,7 +41,8 @@ func (d *driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_to_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(hostSrc), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_copy_to_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(hostSrc),
+		C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemcpyHtoDAsync of %d bytes to %#x on GPU %d", bytes, dst, uint64(ordinal))
 }
 
@@ -54,7 +56,8 @@ func (d *driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_from_async(d.machine, C.uint64_t(g.context), C.uint64_t(hostDst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_copy_from_async(d.machine, C.uint64_t(g.context), C.uint64_t(hostDst), C.uint64_t(src),
+		C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemcpyDtoHAsync of %d bytes from %#x on GPU %d", bytes, src, uint64(ordinal))
 }
 
@@ -68,8 +71,10 @@ func (d *driver) MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream gpu
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_within_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
-	return d.failure(result, "cuMemcpyDtoDAsync of %d bytes from %#x to %#x on GPU %d", bytes, src, dst, uint64(ordinal))
+	result := C.cudacall_copy_within_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src),
+		C.uint64_t(bytes), C.uint64_t(stream))
+	return d.failure(result, "cuMemcpyDtoDAsync of %d bytes from %#x to %#x on GPU %d", bytes, src, dst,
+		uint64(ordinal))
 }
 
 // MemsetD8Async queues a fill.
@@ -82,6 +87,7 @@ func (d *driver) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_fill_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_fill_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value),
+		C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemsetD8Async of %d bytes at %#x on GPU %d", bytes, dst, uint64(ordinal))
 }

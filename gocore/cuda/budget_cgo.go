@@ -11,7 +11,8 @@ import "gpuconf/gocore/gpu"
 
 var _ gpu.Budgeted = (*driver)(nil)
 
-// Budget returns the job's budget on a device, as gpuconf's guard counts it (pybind/guard). A budget may name a MIG instance or its card.
+// Budget returns the job's budget on a device, as gpuconf's guard counts it (pybind/guard). A budget may name a MIG
+// instance or its card.
 func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
 	if ordinal < 0 || ordinal >= len(d.devices) {
 		return gpu.Budget{}, false
@@ -22,6 +23,7 @@ func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
 		return gpu.Budget{}, false
 	}
 	return gpu.Budget{
-		LimitBytes: uint64(c.limit), PoolBytes: uint64(c.pools), OutsideBytes: uint64(c.outside), FreeBytes: uint64(c.left),
+		LimitBytes: uint64(c.limit), PoolBytes: uint64(c.pools), OutsideBytes: uint64(c.outside),
+		FreeBytes: uint64(c.left),
 	}, true
 }

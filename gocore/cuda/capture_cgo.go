@@ -23,7 +23,8 @@ func (d *driver) ContextSynchronize(ordinal int) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_context_synchronize(d.machine, C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_context_synchronize(d.machine, C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d",
+		uint64(ordinal))
 }
 
 // StreamGetCaptureInfo returns the capture that a stream is in.

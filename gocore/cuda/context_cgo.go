@@ -33,7 +33,8 @@ func (d *driver) ContextRetain(ordinal int) error {
 	return d.firstRetainLocked(g)
 }
 
-// firstRetainLocked releases the lock while CUDA creates the context, which takes a while. Other callers that retain it wait.
+// firstRetainLocked releases the lock while CUDA creates the context, which takes a while. Other callers that retain it
+// wait.
 func (d *driver) firstRetainLocked(g *device) error {
 	g.changing = true
 	d.mu.Unlock()
@@ -48,8 +49,8 @@ func (d *driver) firstRetainLocked(g *device) error {
 	return nil
 }
 
-// ContextRelease decrements the retain count. The last release waits for calls in progress and frees what is left. If CUDA
-// refuses to release the context, it stays retained.
+// ContextRelease decrements the retain count. The last release waits for calls in progress and frees what is left. If
+// CUDA refuses to release the context, it stays retained.
 func (d *driver) ContextRelease(ordinal int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,10 +74,11 @@ func (d *driver) ContextRelease(ordinal int) error {
 	return err
 }
 
-// dropContext frees what a device still holds (invariant 6), and then releases its context. No call is inside the device, and none can enter.
+// dropContext frees what a device still holds (invariant 6), and then releases its context. No call is inside the
+// device, and none can enter.
 //
-// Destroying the context would free everything in it, but another library may keep the context alive. Failures to free are
-// ignored: most likely the context has failed, and then nothing in it can be saved.
+// Destroying the context would free everything in it, but another library may keep the context alive. Failures to free
+// are ignored: most likely the context has failed, and then nothing in it can be saved.
 func (d *driver) dropContext(g *device) error {
 	d.runEndings(g)
 	d.mu.Lock()
@@ -109,7 +111,8 @@ func (d *driver) dropContext(g *device) error {
 	return nil
 }
 
-// dropVirtual frees the mappings, handles and reservations that are left, in that order. No other call is in the driver.
+// dropVirtual frees the mappings, handles and reservations that are left, in that order. No other call is in the
+// driver.
 func (d *driver) dropVirtual() (failed error) {
 	note := func(result C.CUresult, what string, number uint64) {
 		failed = errors.Join(failed, d.failure(result, what, number))
@@ -128,6 +131,7 @@ func (d *driver) dropVirtual() (failed error) {
 
 // notReachable returns the error for a range outside a device's reach.
 func notReachable(g *device, addr, bytes uint64) error {
-	return fmt.Errorf("%d bytes at %#x are not within one allocation, or within mappings with access, of GPU %d: %w", bytes, addr,
+	return fmt.Errorf("%d bytes at %#x are not within one allocation, or within mappings with access, of GPU %d: %w",
+		bytes, addr,
 		g.info.Ordinal, gpu.ErrorInvalidValue)
 }

@@ -70,7 +70,8 @@ func Open() (gpu.Driver, error) {
 		return nil, err
 	}
 	if path := simulatorLoaded(); path != "" && len(d.devices) == 0 {
-		return nil, status.Errorf(status.Unavailable, "this process has simulated GPUs with %s, and a process has one driver. "+
+		return nil, status.Errorf(status.Unavailable, "this process has simulated GPUs with %s, and a process has "+
+			"one driver. "+
 			"Use the real GPUs in another process", path)
 	}
 	return d, nil
@@ -88,7 +89,8 @@ func start(version C.int, machine unsafe.Pointer) (*driver, error) {
 	case gpu.ErrorNoDevice:
 		return d, nil
 	default:
-		return nil, status.Errorf(status.Unavailable, "the CUDA driver failed to start (cuInit): %w", startFailure(result))
+		return nil, status.Errorf(status.Unavailable, "the CUDA driver failed to start (cuInit): %w",
+			startFailure(result))
 	}
 	answer := C.cudacall_device_count(d.machine)
 	if gpu.Result(answer.result) == gpu.ErrorNoDevice {
@@ -110,7 +112,8 @@ func start(version C.int, machine unsafe.Pointer) (*driver, error) {
 // describe reads one device. Open is the only caller.
 func (d *driver) describe(ordinal int) (*device, error) {
 	var c C.struct_cuda_description
-	if err := d.failure(C.cudacall_describe(d.machine, C.int(ordinal), &c), "describe GPU %d", uint64(ordinal)); err != nil {
+	if err := d.failure(C.cudacall_describe(d.machine, C.int(ordinal), &c), "describe GPU %d",
+		uint64(ordinal)); err != nil {
 		return nil, err
 	}
 	name := C.GoString(&c.name[0])
@@ -241,7 +244,8 @@ func (d *driver) contextLocked(ordinal int) (*device, error) {
 	return g, nil
 }
 
-// Close waits for calls in progress, frees what is left, and releases the contexts. The error lists what CUDA refused to free.
+// Close waits for calls in progress, frees what is left, and releases the contexts. The error lists what CUDA refused
+// to free.
 func (d *driver) Close() error {
 	d.mu.Lock()
 	if d.closed {

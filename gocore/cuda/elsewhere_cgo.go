@@ -20,9 +20,10 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// A process that has loaded NVIDIA's driver cannot simulate GPUs any more, because the driver stays loaded. So where the driver is
-// installed and the machine seems to have no GPU, as in many containers, another process asks it first. Elsewhere that would only take time:
-// nothing is loaded without a driver, and with a GPU the program goes on to use it, and would start the driver twice.
+// A process that has loaded NVIDIA's driver cannot simulate GPUs any more, because the driver stays loaded. So where
+// the driver is installed and the machine seems to have no GPU, as in many containers, another process asks it first.
+// Elsewhere that would only take time: nothing is loaded without a driver, and with a GPU the program goes on to use
+// it, and would start the driver twice.
 
 // question prints the result of cuInit and the number of GPUs.
 const question = `
@@ -47,12 +48,13 @@ const questionName = "gpuconf-question"
 
 const patience = 10 * time.Second
 
-// interpreter matches the name of a file that takes Python's options. A program that embeds Python is sys.executable, too.
+// interpreter matches the name of a file that takes Python's options. A program that embeds Python is sys.executable,
+// too.
 var interpreter = regexp.MustCompile(`^(python|pypy)[0-9.]*t?$`)
 
-// HasNoDevice reports whether NVIDIA's driver is installed and finds no GPU, without loading it into this process. It returns false where
-// that is not known. python is the path of an interpreter, searched is LD_LIBRARY_PATH, and visible is CUDA_VISIBLE_DEVICES, nil if
-// that is not set.
+// HasNoDevice reports whether NVIDIA's driver is installed and finds no GPU, without loading it into this process. It
+// returns false where that is not known. python is the path of an interpreter, searched is LD_LIBRARY_PATH, and visible
+// is CUDA_VISIBLE_DEVICES, nil if that is not set.
 func HasNoDevice(python, searched string, visible *string) bool {
 	if !interpreter.MatchString(filepath.Base(python)) || isLoaded() || seemsToHaveDevice() || !isInstalled(searched) {
 		return false
@@ -63,7 +65,8 @@ func HasNoDevice(python, searched string, visible *string) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-X", questionName, "-c", question, shown}, candidates...)...)
+	ask := exec.CommandContext(ctx, python, append([]string{"-I", "-S", "-B", "-X", questionName, "-c", question,
+		shown}, candidates...)...)
 	ask.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the signal comes when the thread ends
 	defer runtime.UnlockOSThread()
@@ -85,9 +88,10 @@ func isLoaded() bool {
 	return library.version != 0 || otherDriver() != ""
 }
 
-// traces are what the kernel's driver leaves: of a server or desktop, under WSL, on Tegra. Not /dev/nvidiactl, which cuInit makes for root
-// without any GPU.
-var traces = []string{"/dev/nvidia[0-9]*", "/proc/driver/nvidia", "/sys/module/nvidia", "/dev/dxg", "/dev/nvmap", "/dev/nvgpu"}
+// traces are what the kernel's driver leaves: of a server or desktop, under WSL, on Tegra. Not /dev/nvidiactl, which
+// cuInit makes for root without any GPU.
+var traces = []string{"/dev/nvidia[0-9]*", "/proc/driver/nvidia", "/sys/module/nvidia", "/dev/dxg", "/dev/nvmap",
+	"/dev/nvgpu"}
 
 // seemsToHaveDevice reports whether there is a sign of a GPU of NVIDIA's.
 func seemsToHaveDevice() bool {
@@ -105,7 +109,8 @@ func seemsToHaveDevice() bool {
 	return false
 }
 
-// isInstalled reports whether the loader is likely to find the library. If it is wrong, the library is loaded as everywhere.
+// isInstalled reports whether the loader is likely to find the library. If it is wrong, the library is loaded as
+// everywhere.
 func isInstalled(searched string) bool {
 	for _, folder := range filepath.SplitList(searched) {
 		if exists(filepath.Join(folder, candidates[0])) {

@@ -45,7 +45,8 @@ func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
 	if !ok {
 		return fmt.Errorf("unknown event %#x on GPU %d: %w", uint64(event), ordinal, gpu.ErrorInvalidHandle)
 	}
-	err = d.failure(C.cudacall_event_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventDestroy on GPU %d", uint64(ordinal))
+	err = d.failure(C.cudacall_event_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -72,7 +73,8 @@ func (d *driver) EventSynchronize(ordinal int, event gpu.Event) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_event_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_event_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventSynchronize on GPU %d", uint64(ordinal))
 }
 
 // EventQuery reports whether the work that an event marks is done.
@@ -82,5 +84,6 @@ func (d *driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error)
 		return false, err
 	}
 	defer d.leave(g)
-	return d.ready(C.cudacall_event_query(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventQuery on GPU %d", uint64(ordinal))
+	return d.ready(C.cudacall_event_query(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventQuery on GPU %d", uint64(ordinal))
 }

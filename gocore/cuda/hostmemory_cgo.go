@@ -14,7 +14,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// MemHostAlloc allocates page-locked memory that all devices can access. On 64-bit Linux, devices and host use the same address for it.
+// MemHostAlloc allocates page-locked memory that all devices can access. On 64-bit Linux, devices and host use the same
+// address for it.
 func (d *driver) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -53,9 +54,11 @@ func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 	bytes, ok := g.host.takeAllocation(addr)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%#x is not an allocation of page-locked memory of GPU %d's context: %w", addr, ordinal, gpu.ErrorInvalidValue)
+		return fmt.Errorf("%#x is not an allocation of page-locked memory of GPU %d's context: %w", addr, ordinal,
+			gpu.ErrorInvalidValue)
 	}
-	err = d.failure(C.cudacall_host_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x", addr)
+	err = d.failure(C.cudacall_host_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x",
+		addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

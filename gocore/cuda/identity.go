@@ -14,8 +14,8 @@ func (u uuid) String() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
 }
 
-// uuidName returns a device's UUID as NVIDIA's tools print it. The driver has no call that identifies MIG instances; they are
-// recognized by a UUID that differs from the card's, or by the model's name.
+// uuidName returns a device's UUID as NVIDIA's tools print it. The driver has no call that identifies MIG instances;
+// they are recognized by a UUID that differs from the card's, or by the model's name.
 func uuidName(card, instance uuid, model string) string {
 	if instance != card || strings.Contains(model, " MIG ") {
 		return "MIG-" + instance.String()

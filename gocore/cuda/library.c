@@ -67,21 +67,21 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 
 	get_proc_address ask = NULL;
 	*(void **)&ask = dlsym(library, "cuGetProcAddress_v2");
-	struct cuda_functions found;
+	struct cuda_functions functions;
 	void *(*for_pools)(const char *name) = NULL; /* the guard's, if this process is under it (pybind/guard/figures.c) */
 	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
 	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
 #define BIND(field, base, exported, version, parameters) \
-	*(void **)&found.field = find(library, ask, base, exported, version); \
-	if (found.field == NULL && version <= OLDEST_CUDA) { \
+	*(void **)&functions.field = find(library, ask, base, exported, version); \
+	if (functions.field == NULL && version <= OLDEST_CUDA) { \
 		answer->state = CUDA_INCOMPLETE; \
 		snprintf(answer->text, sizeof answer->text, "%s", exported); \
 		return; \
 	} \
-	if (for_pools != NULL && found.field != NULL && for_pools(exported) != NULL) \
-		*(void **)&found.field = for_pools(exported);
+	if (for_pools != NULL && functions.field != NULL && for_pools(exported) != NULL) \
+		*(void **)&functions.field = for_pools(exported);
 	CUDA_SYMBOLS(BIND)
 #undef BIND
-	cuda = found;
+	cuda = functions;
 	answer->state = CUDA_LOADED;
 }

@@ -19,9 +19,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// candidates are the names of the library, in the order in which they are tried. The loader finds the first where the driver's package
-// or LD_LIBRARY_PATH put it, or where another library of the process loaded it from. The others, of WSL and NixOS, are outside the
-// loader's search path. libcuda.so is not a candidate: it is the toolkit's stub for linking.
+// candidates are the names of the library, in the order in which they are tried. The loader finds the first where the
+// driver's package or LD_LIBRARY_PATH put it, or where another library of the process loaded it from. The others, of
+// WSL and NixOS, are outside the loader's search path. libcuda.so is not a candidate: it is the toolkit's stub for
+// linking.
 var candidates = []string{
 	"libcuda.so.1",
 	"/usr/lib/wsl/lib/libcuda.so.1",
@@ -56,8 +57,10 @@ func load() (version C.int, err error) {
 			return 0, unusable(path, &answer)
 		}
 	}
-	return 0, status.Errorf(status.Unavailable, "CUDA is not available (%s). The library comes with the NVIDIA driver. In a container "+
-		"it comes from the host: start the container with GPU access, and include `compute` in NVIDIA_DRIVER_CAPABILITIES",
+	return 0, status.Errorf(status.Unavailable, "CUDA is not available (%s). The library comes with the NVIDIA "+
+		"driver. In a container "+
+		"it comes from the host: start the container with GPU access, and include `compute` in "+
+		"NVIDIA_DRIVER_CAPABILITIES",
 		strings.Join(complaints, "; "))
 }
 
@@ -71,21 +74,26 @@ func loadFrom(path string, answer *C.struct_cuda_load_answer) {
 func unusable(path string, answer *C.struct_cuda_load_answer) error {
 	switch answer.state {
 	case C.CUDA_TOO_OLD:
-		return status.Errorf(status.Unavailable, "the NVIDIA driver is too old: %s supports CUDA %s, and gpuconf needs %s or newer (driver "+
+		return status.Errorf(status.Unavailable, "the NVIDIA driver is too old: %s supports CUDA %s, and gpuconf "+
+			"needs %s or newer (driver "+
 			"450 or newer). Update the driver", path, version(answer.version), version(C.OLDEST_CUDA))
 	case C.CUDA_INCOMPLETE:
-		return status.Errorf(status.Unavailable, "%s reports CUDA %s, but it lacks %s, which every NVIDIA driver since CUDA %s has. "+
-			"Check that it belongs to the NVIDIA driver", path, version(answer.version), C.GoString(&answer.text[0]), version(C.OLDEST_CUDA))
+		return status.Errorf(status.Unavailable, "%s reports CUDA %s, but it lacks %s, which every NVIDIA driver "+
+			"since CUDA %s has. "+
+			"Check that it belongs to the NVIDIA driver", path, version(answer.version), C.GoString(&answer.text[0]),
+			version(C.OLDEST_CUDA))
 	}
 	if answer.result != 0 {
-		return status.Errorf(status.Unavailable, "%s does not report its version: %w", path, startFailure(answer.result))
+		return status.Errorf(status.Unavailable, "%s does not report its version: %w", path,
+			startFailure(answer.result))
 	}
 	return status.Errorf(status.Unavailable, "%s is not a CUDA driver: it lacks cuDriverGetVersion", path)
 }
 
 // hints are the next step after a failure to start the driver.
 var hints = map[gpu.Result]string{
-	gpu.ErrorNotInitialized: "a process that was forked after its parent used CUDA cannot use CUDA; start it with spawn",
+	gpu.ErrorNotInitialized: "a process that was forked after its parent used CUDA cannot use CUDA; start it with " +
+		"spawn",
 	34: "this is the CUDA toolkit's stub library for linking, not a driver; remove its folder " +
 		"(stubs) from LD_LIBRARY_PATH",
 	46:                      "the GPU is busy or unavailable; see nvidia-smi",

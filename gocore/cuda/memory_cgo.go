@@ -15,7 +15,8 @@ import (
 	"gpuconf/gocore/meminfo"
 )
 
-// tooManyBytes is more than any GPU can address. Drivers return different errors for such requests; here they are out of memory.
+// tooManyBytes is more than any GPU can address. Drivers return different errors for such requests; here they are out
+// of memory.
 const tooManyBytes = 1 << 57
 
 // MemGetInfo returns the bytes that are free, counting all processes, and the total.
@@ -27,7 +28,8 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	defer d.leave(g)
 	answer := C.cudacall_mem_info(d.machine, C.uint64_t(g.context))
 	freeBytes, totalBytes = uint64(answer.value), uint64(answer.second)
-	if freeBytes > totalBytes { // more is in use than there is, as under WSL2: the driver's difference has wrapped around
+	if freeBytes > totalBytes {
+		// more is in use than there is, as under WSL2: the driver's difference has wrapped around
 		freeBytes = 0
 	}
 	if g.info.MemoryKind == gpu.Unified && d.machine == nil {
@@ -36,7 +38,8 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	return freeBytes, totalBytes, d.failure(answer.result, "cuMemGetInfo of GPU %d", uint64(ordinal))
 }
 
-// reclaimable returns the memory that the host can still provide, which CUDA counts only as far as it is unused. 0 if unknown.
+// reclaimable returns the memory that the host can still provide, which CUDA counts only as far as it is unused. 0 if
+// unknown.
 func reclaimable() uint64 {
 	host, err := meminfo.Read()
 	if err != nil {
@@ -52,14 +55,16 @@ func (d *driver) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
 	})
 }
 
-// MemAllocManaged allocates managed memory. As in TensorFlow, it gives no memory advice: CUDA decides where pages reside.
+// MemAllocManaged allocates managed memory. As in TensorFlow, it gives no memory advice: CUDA decides where pages
+// reside.
 func (d *driver) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
 	return d.allocate(ordinal, bytes, "cuMemAllocManaged of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
 		return C.cudacall_mem_alloc_managed(d.machine, C.uint64_t(g.context), C.uint64_t(bytes))
 	})
 }
 
-func (d *driver) allocate(ordinal int, bytes uint64, what string, take func(*device) C.struct_cuda_answer) (addr uint64, err error) {
+func (d *driver) allocate(ordinal int, bytes uint64, what string, take func(*device) C.struct_cuda_answer) (
+	addr uint64, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
 		return 0, err
@@ -91,7 +96,8 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	if !ok {
 		return fmt.Errorf("%#x is not a live allocation of GPU %d: %w", addr, ordinal, gpu.ErrorInvalidValue)
 	}
-	err = d.failure(C.cudacall_mem_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
+	err = d.failure(C.cudacall_mem_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)),
+		"cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -100,7 +106,8 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	return err
 }
 
-// touch starts a call that accesses ranges of a device's memory, like enter (invariant 4). An empty range may be anywhere.
+// touch starts a call that accesses ranges of a device's memory, like enter (invariant 4). An empty range may be
+// anywhere.
 func (d *driver) touch(ordinal int, bytes uint64, addrs ...uint64) (*device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,7 +134,8 @@ func (d *driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_to(d.machine, C.uint64_t(g.context), C.uint64_t(dst), unsafe.Pointer(&src[0]), C.uint64_t(len(src)))
+	result := C.cudacall_copy_to(d.machine, C.uint64_t(g.context), C.uint64_t(dst), unsafe.Pointer(&src[0]),
+		C.uint64_t(len(src)))
 	return d.failure(result, "cuMemcpyHtoD of %d bytes to %#x on GPU %d", uint64(len(src)), dst, uint64(ordinal))
 }
 
@@ -141,7 +149,8 @@ func (d *driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_from(d.machine, C.uint64_t(g.context), unsafe.Pointer(&dst[0]), C.uint64_t(src), C.uint64_t(len(dst)))
+	result := C.cudacall_copy_from(d.machine, C.uint64_t(g.context), unsafe.Pointer(&dst[0]), C.uint64_t(src),
+		C.uint64_t(len(dst)))
 	return d.failure(result, "cuMemcpyDtoH of %d bytes from %#x on GPU %d", uint64(len(dst)), src, uint64(ordinal))
 }
 
@@ -155,7 +164,8 @@ func (d *driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_within(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes))
+	result := C.cudacall_copy_within(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src),
+		C.uint64_t(bytes))
 	return d.failure(result, "cuMemcpyDtoD of %d bytes from %#x to %#x on GPU %d", bytes, src, dst, uint64(ordinal))
 }
 

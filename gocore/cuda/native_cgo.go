@@ -33,7 +33,8 @@ func (d *driver) InContext(ordinal int, work func() error) error {
 	return err
 }
 
-// visit runs work in a device's context, which is not destroyed meanwhile. failed is set if the context could not be entered.
+// visit runs work in a device's context, which is not destroyed meanwhile. failed is set if the context could not be
+// entered.
 func (d *driver) visit(g *device, work func() error) (err, failed error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,8 +59,8 @@ func (d *driver) AtContextEnd(ordinal int, end func(entered bool)) error {
 	return nil
 }
 
-// runEndings calls the functions registered by AtContextEnd. No call is inside the device, and none can enter. Entering the context may
-// report a failure of work queued earlier, so it is tried twice.
+// runEndings calls the functions registered by AtContextEnd. No call is inside the device, and none can enter. Entering
+// the context may report a failure of work queued earlier, so it is tried twice.
 func (d *driver) runEndings(g *device) {
 	d.mu.Lock()
 	endings := g.endings

@@ -24,17 +24,19 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// simulated is a driver whose machine is the simulator's. It has only what every driver has: no captures, no native handles, no budget.
+// simulated is a driver whose machine is the simulator's. It has only what every driver has: no captures, no native
+// handles, no budget.
 type simulated struct {
 	gpu.Driver
 	machine unsafe.Pointer
 	close   sync.Once
 }
 
-// OpenSimulator opens a machine of simulated GPUs with the library at path, pybind/simulator's libcuda.so.1. A process may have several.
+// OpenSimulator opens a machine of simulated GPUs with the library at path, pybind/simulator's libcuda.so.1. A process
+// may have several.
 //
-// It fails with FailedPrecondition if the library must not be loaded here: another user could have written it, the program has rights
-// that its caller does not have, or NVIDIA's driver is already loaded. A process has one driver.
+// It fails with FailedPrecondition if the library must not be loaded here: another user could have written it, the
+// program has rights that its caller does not have, or NVIDIA's driver is already loaded. A process has one driver.
 func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions) (gpu.Driver, error) {
 	version, err := loadSimulator(path, options.Version)
 	if err != nil {
@@ -48,7 +50,8 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 		card.describe(&described[i])
 	}
 	var complaint [5120]C.char
-	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess), of_process: number(options.OfProcess)}
+	how := C.struct_simulator_options{to_the_byte: 1, version: version, lenient: number(options.OfProcess),
+		of_process: number(options.OfProcess)}
 	if options.SharedCards != "" {
 		how.shared_cards = C.CString(options.SharedCards)
 		defer C.free(unsafe.Pointer(how.shared_cards))
@@ -56,7 +59,8 @@ func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions)
 	machine := C.simulated_open(&described[0], C.int(len(cards)), &how, &complaint[0], C.size_t(len(complaint)))
 	if machine == nil {
 		code, text := status.ResourceExhausted, C.GoString(&complaint[0])
-		if options.SharedCards != "" && strings.Contains(text, options.SharedCards) || strings.Contains(text, "has started on other") {
+		if options.SharedCards != "" && strings.Contains(text, options.SharedCards) ||
+			strings.Contains(text, "has started on other") {
 			code = status.FailedPrecondition
 		}
 		return nil, status.Errorf(code, "%s", text)
@@ -81,7 +85,8 @@ func (s *simulated) HostVisible() bool { return true }
 // Machine returns the machine as the library knows it, for tests that look into it.
 func (s *simulated) Machine() unsafe.Pointer { return s.machine }
 
-// Close frees what is left, ends all work and unmaps all memory: addresses that the machine returned must not be used any more.
+// Close frees what is left, ends all work and unmaps all memory: addresses that the machine returned must not be used
+// any more.
 func (s *simulated) Close() (err error) {
 	s.close.Do(func() {
 		err = s.Driver.Close()
@@ -90,8 +95,9 @@ func (s *simulated) Close() (err error) {
 	return err
 }
 
-// ShippedSimulator returns the path of the simulator's library in the package that this extension module belongs to. It returns "", which
-// OpenSimulator refuses, if the loader does not know the module's absolute path: a relative one depends on the working directory.
+// ShippedSimulator returns the path of the simulator's library in the package that this extension module belongs to. It
+// returns "", which OpenSimulator refuses, if the loader does not know the module's absolute path: a relative one
+// depends on the working directory.
 func ShippedSimulator() string {
 	here := C.GoString(C.simulated_here())
 	if !filepath.IsAbs(here) {
@@ -100,9 +106,9 @@ func ShippedSimulator() string {
 	return filepath.Join(filepath.Dir(here), "..", "_simulator", "libcuda.so.1")
 }
 
-// GuardedSimulator returns the path of the guard's library that stands before the shipped simulator in a job of `gpuconf run`, so that the
-// job's limit counts what this process requests. budget is the path of the job's budget, which lies beside it. Without such a job, or if the
-// job's driver is another one, it returns ShippedSimulator().
+// GuardedSimulator returns the path of the guard's library that stands before the shipped simulator in a job of
+// `gpuconf run`, so that the job's limit counts what this process requests. budget is the path of the job's budget,
+// which lies beside it. Without such a job, or if the job's driver is another one, it returns ShippedSimulator().
 func GuardedSimulator(budget string) string {
 	shipped := ShippedSimulator()
 	if budget == "" || shipped == "" {
@@ -118,7 +124,8 @@ func GuardedSimulator(budget string) string {
 // behindGuard is the name of the link to the driver in the folder of a job's guard.
 const behindGuard = "libgpuconf-driver.so"
 
-// trustedFolders returns the folders of the simulator's libraries: of the one that is loaded, and of the one behind it, if it is the guard's.
+// trustedFolders returns the folders of the simulator's libraries: of the one that is loaded, and of the one behind it,
+// if it is the guard's.
 func trustedFolders(path string) ([]string, error) {
 	folders := []string{filepath.Dir(path)}
 	if behind := filepath.Join(filepath.Dir(path), behindGuard); exists(behind) {
@@ -148,7 +155,8 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 		if library.version != 0 && library.simulator == "" {
 			why = " (to list the GPUs of this machine)"
 		}
-		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one driver: simulate GPUs "+
+		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one "+
+			"driver: simulate GPUs "+
 			"before anything loads it, or in another process", other, why)
 	}
 	name := C.CString(path)
@@ -164,19 +172,22 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 		case C.CUDA_LOADED:
 			library.version, library.simulator = answer.version, path
 		case C.CUDA_NO_LIBRARY:
-			return 0, status.Errorf(status.Unavailable, "the simulator cannot be loaded: %s", C.GoString(&answer.text[0]))
+			return 0, status.Errorf(status.Unavailable, "the simulator cannot be loaded: %s",
+				C.GoString(&answer.text[0]))
 		default:
 			return 0, unusable(path, &answer)
 		}
 	}
 	if C.simulated_find(name) == 0 {
-		return 0, status.Errorf(status.FailedPrecondition, "%s is not the simulator of this gpuconf: install gpuconf again", path)
+		return 0, status.Errorf(status.FailedPrecondition, "%s is not the simulator of this gpuconf: install "+
+			"gpuconf again", path)
 	}
 	return library.version, nil
 }
 
 func anotherVersion(started, wanted C.int) error {
-	return status.Errorf(status.FailedPrecondition, "this process has started a simulated driver for CUDA %s, and a process has one driver: "+
+	return status.Errorf(status.FailedPrecondition, "this process has started a simulated driver for CUDA %s, and a "+
+		"process has one driver: "+
 		"simulate one for CUDA %s in another process", version(started), version(wanted))
 }
 
@@ -198,7 +209,8 @@ func trusted(path string) (string, error) {
 	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return "", status.Errorf(status.Unavailable, "the simulator's library is missing: %w. Install gpuconf again", err)
+		return "", status.Errorf(status.Unavailable, "the simulator's library is missing: %w. Install gpuconf again",
+			err)
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, syscall.EMFILE) {
@@ -221,7 +233,8 @@ func trusted(path string) (string, error) {
 	return path, nil
 }
 
-// writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's own.
+// writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's
+// own.
 func writers(owner, group, mode uint32) string {
 	switch {
 	case owner != 0 && int(owner) != os.Geteuid():
@@ -234,7 +247,8 @@ func writers(owner, group, mode uint32) string {
 	return ""
 }
 
-// otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. Those in the simulator's folders are not.
+// otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. Those in the
+// simulator's folders are not.
 func otherDriver(simulators ...string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -272,9 +286,11 @@ func (card SimulatedCard) describe(out *C.struct_simulator_card) {
 	if device.VMM {
 		out.granularity = granuleBytes
 	}
-	out.major, out.minor, out.multiprocessors = C.int(device.ComputeMajor), C.int(device.ComputeMinor), C.int(device.Multiprocessors)
+	out.major, out.minor, out.multiprocessors = C.int(device.ComputeMajor), C.int(device.ComputeMinor),
+		C.int(device.Multiprocessors)
 	out.greatest_priority = C.int(device.GreatestPriority)
-	out.memops, out.managed, out.oversubscribes = number(device.StreamMemOps), number(device.Managed), number(device.Oversubscribes)
+	out.memops, out.managed, out.oversubscribes = number(device.StreamMemOps), number(device.Managed),
+		number(device.Oversubscribes)
 	out.integrated = number(device.MemoryKind == gpu.Unified)
 	out.host_page_tables = number(device.MemoryKind == gpu.Coherent)
 	out.model, out.profile = C.int(card.Model), C.unsigned(card.Profile)

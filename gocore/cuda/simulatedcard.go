@@ -19,14 +19,16 @@ type SimulatedCard struct {
 
 // SimulatedOptions changes a simulated machine.
 type SimulatedOptions struct {
-	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions are about it in every thread.
+	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions are about it in every
+	// thread.
 	OfProcess bool
 
-	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all machines of a process.
+	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all
+	// machines of a process.
 	Version int
 
-	// SharedCards is the path of the file by which other processes have the same cards, and their memory with them; "" for none. It must be
-	// this user's alone. If it is of other cards, the machine has its cards alone.
+	// SharedCards is the path of the file by which other processes have the same cards, and their memory with them; ""
+	// for none. It must be this user's alone. If it is of other cards, the machine has its cards alone.
 	SharedCards string
 }
 
@@ -39,11 +41,13 @@ const (
 func (card SimulatedCard) check(ordinal int) error {
 	total := card.Device.TotalBytes
 	if total == 0 || total > mostCardBytes || total%chargeUnitBytes != 0 {
-		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a multiple of %d bytes, at most 16TiB",
+		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a "+
+			"multiple of %d bytes, at most 16TiB",
 			ordinal, total, chargeUnitBytes)
 	}
 	if card.UsedBytes > total {
-		return status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes", card.UsedBytes, total)
+		return status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes",
+			card.UsedBytes, total)
 	}
 	return nil
 }

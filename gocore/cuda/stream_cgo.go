@@ -45,9 +45,11 @@ func (d *driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	delete(g.streams, stream)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("stream %#x on GPU %d was not created by gpuconf: %w", uint64(stream), ordinal, gpu.ErrorInvalidHandle)
+		return fmt.Errorf("stream %#x on GPU %d was not created by gpuconf: %w", uint64(stream), ordinal,
+			gpu.ErrorInvalidHandle)
 	}
-	err = d.failure(C.cudacall_stream_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamDestroy on GPU %d", uint64(ordinal))
+	err = d.failure(C.cudacall_stream_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(stream)),
+		"cuStreamDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -85,7 +87,8 @@ func (d *driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_stream_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_stream_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(stream)),
+		"cuStreamSynchronize on GPU %d", uint64(ordinal))
 }
 
 // StreamQuery reports whether a stream is done.
@@ -95,7 +98,8 @@ func (d *driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err err
 		return false, err
 	}
 	defer d.leave(g)
-	return d.ready(C.cudacall_stream_query(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamQuery on GPU %d", uint64(ordinal))
+	return d.ready(C.cudacall_stream_query(d.machine, C.uint64_t(g.context), C.uint64_t(stream)),
+		"cuStreamQuery on GPU %d", uint64(ordinal))
 }
 
 // ready converts a query's result.
@@ -143,7 +147,8 @@ func (d *driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value 
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_stream_write(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
+	result := C.cudacall_stream_write(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr),
+		C.uint64_t(value))
 	return d.failure(result, "cuStreamWriteValue64 at %#x on GPU %d", addr, uint64(ordinal))
 }
 
@@ -154,6 +159,7 @@ func (d *driver) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value u
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_stream_wait(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
+	result := C.cudacall_stream_wait(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr),
+		C.uint64_t(value))
 	return d.failure(result, "cuStreamWaitValue64 at %#x on GPU %d", addr, uint64(ordinal))
 }

@@ -18,7 +18,8 @@ func (g *device) supportsVMM() error {
 	if g.info.VMM {
 		return nil
 	}
-	return fmt.Errorf("GPU %d (%s) does not support virtual memory management: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
+	return fmt.Errorf("GPU %d (%s) does not support virtual memory management: %w", g.info.Ordinal, g.info.Name,
+		gpu.ErrorNotSupported)
 }
 
 // MemGetAllocationGranularity queries the granularity of the kind of memory that MemCreate allocates.
@@ -37,7 +38,8 @@ func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended 
 	return uint64(answer.value), uint64(answer.second), err
 }
 
-// MemAddressReserve reserves addresses. CUDA does not document its default alignment; here the default suits every device.
+// MemAddressReserve reserves addresses. CUDA does not document its default alignment; here the default suits every
+// device.
 func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	if err := d.begin(); err != nil {
 		return 0, err
@@ -71,7 +73,8 @@ func (d *driver) MemAddressFree(addr, bytes uint64) error {
 	if !ok {
 		return fmt.Errorf("%d bytes at %#x are not a reservation: %w", bytes, addr, gpu.ErrorInvalidValue)
 	}
-	err := d.failure(C.cudacall_address_free(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree of %d bytes at %#x", bytes, addr)
+	err := d.failure(C.cudacall_address_free(d.machine, C.uint64_t(addr), C.uint64_t(bytes)),
+		"cuMemAddressFree of %d bytes at %#x", bytes, addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -154,7 +157,8 @@ func (d *driver) withPeers(g *device) []C.CUdevice {
 	g.findPeers.Do(func() {
 		g.peers = []C.CUdevice{g.number}
 		for _, other := range d.devices {
-			if other != g && len(g.peers) < C.CUDACALL_MOST_DEVICES && C.cudacall_can_access(d.machine, other.number, g.number) != 0 {
+			if other != g && len(g.peers) < C.CUDACALL_MOST_DEVICES && C.cudacall_can_access(d.machine, other.number,
+				g.number) != 0 {
 				g.peers = append(g.peers, other.number)
 			}
 		}
@@ -162,8 +166,9 @@ func (d *driver) withPeers(g *device) []C.CUdevice {
 	return g.peers
 }
 
-// MemSetAccess gives a device, and every other one that can access its memory, access to mappings. Memory from cuMemAlloc is open to these
-// once a library enables peer access, which does nothing for mappings: without a grant here, copies between GPUs fail.
+// MemSetAccess gives a device, and every other one that can access its memory, access to mappings. Memory from
+// cuMemAlloc is open to these once a library enables peer access, which does nothing for mappings: without a grant
+// here, copies between GPUs fail.
 func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -181,7 +186,8 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	}
 	devices := d.withPeers(g)
 	grant := func(count int) C.CUresult {
-		return C.cudacall_set_access(d.machine, C.uint64_t(g.context), &devices[0], C.int(count), C.uint64_t(addr), C.uint64_t(bytes))
+		return C.cudacall_set_access(d.machine, C.uint64_t(g.context), &devices[0], C.int(count), C.uint64_t(addr),
+			C.uint64_t(bytes))
 	}
 	result := grant(len(devices))
 	refusal := gpu.Result(result)
@@ -189,7 +195,8 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	if refused && len(devices) > 1 { // a driver may refuse a peer, and then grants it to the device itself
 		result = grant(1)
 	}
-	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr, uint64(ordinal)); err != nil {
+	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr,
+		uint64(ordinal)); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -205,10 +212,10 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	}
 	defer d.finish()
 	d.mu.Lock()
-	taken, err := d.wholeMappingsLocked(addr, bytes)
+	mappings, err := d.wholeMappingsLocked(addr, bytes)
 	cut := make([][]span, len(d.devices))
 	if err == nil {
-		for _, mapping := range taken {
+		for _, mapping := range mappings {
 			delete(d.mappings, mapping.begin)
 		}
 		for i, g := range d.devices {
@@ -219,11 +226,12 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	err = d.failure(C.cudacall_mem_unmap(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap of %d bytes at %#x", bytes, addr)
+	err = d.failure(C.cudacall_mem_unmap(d.machine, C.uint64_t(addr), C.uint64_t(bytes)),
+		"cuMemUnmap of %d bytes at %#x", bytes, addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		for _, mapping := range taken {
+		for _, mapping := range mappings {
 			d.mappings[mapping.begin] = mapping.end - mapping.begin
 		}
 		for i, g := range d.devices {
@@ -236,18 +244,19 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 }
 
 // wholeMappingsLocked returns the mappings that make up a range, each as a span.
-func (d *driver) wholeMappingsLocked(addr, bytes uint64) (found []span, err error) {
+func (d *driver) wholeMappingsLocked(addr, bytes uint64) (mappings []span, err error) {
 	for at, left := addr, bytes; left > 0; {
 		size, ok := d.mappings[at]
 		if !ok || size > left {
-			found = nil
+			mappings = nil
 			break
 		}
-		found = append(found, span{at, at + size, true})
+		mappings = append(mappings, span{at, at + size, true})
 		at, left = at+size, left-size
 	}
-	if found == nil {
-		return nil, fmt.Errorf("%d bytes at %#x are not a range of whole mappings: %w", bytes, addr, gpu.ErrorInvalidValue)
+	if mappings == nil {
+		return nil, fmt.Errorf("%d bytes at %#x are not a range of whole mappings: %w", bytes, addr,
+			gpu.ErrorInvalidValue)
 	}
-	return found, nil
+	return mappings, nil
 }

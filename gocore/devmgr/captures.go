@@ -13,15 +13,16 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// captures tracks the stream captures of a pool, each from the first allocation for a stream that is being captured until its graph is
-// destroyed.
+// captures tracks the stream captures of a pool, each from the first allocation for a stream that is being captured
+// until its graph is destroyed.
 //
-// Captures are not announced, and a past one leaves no trace, so each allocation queries its stream, except the default stream, which
-// cannot be captured. C callers query it before they enter Go (pybind/cabi/abi.c), which is faster. The allocated
-// memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The driver reports when the graph,
-// its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
+// Captures are not announced, and a past one leaves no trace, so each allocation queries its stream, except the default
+// stream, which cannot be captured. C callers query it before they enter Go (pybind/cabi/abi.c), which is faster. The
+// allocated memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The
+// driver reports when the graph, its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
 //
-// Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured, invariant 5).
+// Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it
+// (errIfCaptured, invariant 5).
 type captures struct {
 	driver gpu.Driver
 	device gpu.Device
@@ -49,13 +50,16 @@ func (c *captures) of(stream gpu.Stream) (id uint64, err error) {
 	case isNoStream(err):
 		return 0, errNoStream(stream, c.device, err)
 	case err != nil:
-		return 0, status.Errorf(status.Unknown, "cannot query whether stream %#x is being captured: %w", uint64(stream), err)
+		return 0, status.Errorf(status.Unknown, "cannot query whether stream %#x is being captured: %w",
+			uint64(stream), err)
 	}
 	return id, nil
 }
 
-// owner returns the owner of memory allocated for a stream, with its number, that takes part in a capture (invariant 6).
-func (c *captures) owner(id uint64, stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
+// owner returns the owner of memory allocated for a stream, with its number, that takes part in a capture (invariant
+// 6).
+func (c *captures) owner(id uint64, stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (
+	bfc.Stream, error) {
 	var err error
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +129,8 @@ func (c *captures) reclaimSometimes(allocator *bfc.Allocator) {
 	}
 }
 
-// errIfCaptured returns an error if a stream is being captured and so must not be used. The default stream waits for blocking
-// streams, so it must not be used while one of them is being captured.
+// errIfCaptured returns an error if a stream is being captured and so must not be used. The default stream waits for
+// blocking streams, so it must not be used while one of them is being captured.
 func errIfCaptured(driver gpu.Driver, device gpu.Device, stream gpu.Stream) error {
 	id, err := driver.StreamGetCaptureInfo(device.Ordinal, stream)
 	if err != nil {

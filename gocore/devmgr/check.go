@@ -4,8 +4,8 @@ package devmgr
 
 import "gpuconf/gocore/status"
 
-// Check verifies every invariant of the configuration and of every pool, and that owners contains exactly the pools' memory.
-// It excludes all other calls.
+// Check verifies every invariant of the configuration and of every pool, and that owners contains exactly the pools'
+// memory. It excludes all other calls.
 func (m *Manager) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,13 +24,14 @@ func (m *Manager) Check() error {
 		owned += n
 	}
 	if known := m.owners.count(); known != owned {
-		return status.Errorf(status.Internal, "invariant 2: %d address ranges have an owner, but the pools hold %d", known, owned)
+		return status.Errorf(status.Internal, "invariant 2: %d address ranges have an owner, but the pools hold %d",
+			known, owned)
 	}
 	return nil
 }
 
-// checkPoolLocked checks one pool and counts the address ranges that owners should have for it: a growing pool's range is one, whatever
-// is mapped in it, and so is each region outside it.
+// checkPoolLocked checks one pool and counts the address ranges that owners should have for it: a growing pool's range
+// is one, whatever is mapped in it, and so is each region outside it.
 func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
 	if err := p.bfc.Check(); err != nil {
 		return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
@@ -48,7 +49,8 @@ func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
 	}
 	for _, r := range p.bfc.MemoryMap().Regions {
 		if m.owners.find(r.Addr) != p || m.owners.find(r.Addr+r.Bytes-1) != p {
-			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not registered as owned by %s",
+			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not registered "+
+				"as owned by %s",
 				r.Bytes, r.Addr, shortName(p.number))
 		}
 		if r.Addr < start || r.Addr >= end {

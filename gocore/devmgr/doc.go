@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package devmgr turns a machine and a configuration into logical devices, each GPU with its own memory pool, and serves
-// every call that uses them.
+// Package devmgr turns a machine and a configuration into logical devices, each GPU with its own memory pool, and
+// serves every call that uses them.
 //
 // # Overview
 //
-// A Manager owns one gpu.Driver and one config.State. Package config validates the configuration, bfc does the accounting,
-// suballoc sizes regions and the driver provides memory. The Manager connects them, and is the only part that uses the driver.
+// A Manager owns one gpu.Driver and one config.State. Package config validates the configuration, bfc does the
+// accounting, suballoc sizes regions and the driver provides memory. The Manager connects them, and is the only part
+// that uses the driver.
 //
 // # States
 //
@@ -18,25 +19,29 @@
 //
 // # Invariants
 //
-//  1. gpus is empty before initialization. Between initialization and Close only Join changes it, and only while no block is live.
-//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners contains that region. (If the driver
-//     refuses to free a region, it is removed from owners but keeps counting against its pool's limit.)
+//  1. gpus is empty before initialization. Between initialization and Close only Join changes it, and only while no
+//     block is live.
+//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners contains that region. (If
+//     the driver refuses to free a region, it is removed from owners but keeps counting against its pool's limit.)
 //  3. A context is retained once for each logical GPU and released in Close.
-//  4. Close fails while there are live blocks or captured graphs with memory, unless it is forced: no memory is released silently.
-//  5. Nothing is queued in a stream that is being captured or was destroyed: the driver is queried before each mark and wait.
-//  6. Memory that was allocated for a captured stream, or freed from one, belongs to the capture until the driver reports that its
-//     graph is destroyed.
-//  7. Memory is returned to the driver only when no queued work is known to touch it. Close waits for all streams that used a pool; if
-//     it cannot wait for one, it frees the pool's regions nevertheless, but not the page that marks are written to.
+//  4. Close fails while there are live blocks or captured graphs with memory, unless it is forced: no memory is
+//     released silently.
+//  5. Nothing is queued in a stream that is being captured or was destroyed: the driver is queried before each mark and
+//     wait.
+//  6. Memory that was allocated for a captured stream, or freed from one, belongs to the capture until the driver
+//     reports that its graph is destroyed.
+//  7. Memory is returned to the driver only when no queued work is known to touch it. Close waits for all streams that
+//     used a pool; if it cannot wait for one, it frees the pool's regions nevertheless, but not the page that marks are
+//     written to.
 //
 // # Locks
 //
-// mu guards state, logical, gpus, layout and closed. Calls that use memory (statistics, copies and so on) hold it for reading;
-// configuration and life-cycle calls hold it for writing. A successful allocation or free takes no lock of the Manager (hot.go):
-// Close seals every pool before it checks that all are idle, so no block appears in between, and a sealed or closed pool sends the
-// caller to the slow path, which takes mu.
+// mu guards state, logical, gpus, layout and closed. Calls that use memory (statistics, copies and so on) hold it for
+// reading; configuration and life-cycle calls hold it for writing. A successful allocation or free takes no lock of the
+// Manager (hot.go): Close seals every pool before it checks that all are idle, so no block appears in between, and a
+// sealed or closed pool sends the caller to the slow path, which takes mu.
 //
-// Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices have leaf locks.
-// WaitForFree waits for other threads, and holds no lock while it does. Trim, Close and Join, and an allocation that needs memory of a
-// busy stream, may wait for the device with locks held.
+// Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices
+// have leaf locks. WaitForFree waits for other threads, and holds no lock while it does. Trim, Close and Join, and an
+// allocation that needs memory of a busy stream, may wait for the device with locks held.
 package devmgr

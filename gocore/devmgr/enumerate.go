@@ -24,16 +24,16 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 	if m.driver == nil {
 		return physical, nil
 	}
-	found, err := m.driver.Devices()
+	devices, err := m.driver.Devices()
 	if err != nil {
 		return nil, driverError(err, "cannot list the GPUs")
 	}
-	m.found = found
-	usable, notices := config.UsableGPUs(candidates(found), env)
+	m.found = devices
+	usable, notices := config.UsableGPUs(candidates(devices), env)
 	m.notice(notices...)
 	for _, i := range usable {
-		m.listed = append(m.listed, found[i])
-		physical = append(physical, config.PhysicalDevice{Name: physicalName(found[i].Ordinal), Type: "GPU"})
+		m.listed = append(m.listed, devices[i])
+		physical = append(physical, config.PhysicalDevice{Name: physicalName(devices[i].Ordinal), Type: "GPU"})
 	}
 	return physical, nil
 }
@@ -57,8 +57,8 @@ func candidate(d gpu.Device) config.Candidate {
 	}
 }
 
-// Found returns all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for a GPU that does not
-// meet the minimum requirements.
+// Found returns all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for a GPU
+// that does not meet the minimum requirements.
 func (m *Manager) Found() (devices []gpu.Device, names []string, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -13,8 +13,8 @@ import (
 
 // What other libraries' allocators (PyTorch, CuPy and Numba, through the C symbols) need beyond Allocate and Free.
 
-// RecordStream declares that a live block is used in a stream other than the one it was allocated for, so that it is not
-// reused before that work is done.
+// RecordStream declares that a live block is used in a stream other than the one it was allocated for, so that it is
+// not reused before that work is done.
 func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
 	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error { return p.bfc.RecordStream(addr, s) })
 }
@@ -77,8 +77,8 @@ func (m *Manager) Region(addr uint64) (start, bytes uint64, err error) {
 	return r.start, r.end - r.start, nil
 }
 
-// RequireFraction serves a library's request to limit itself to a fraction of an ordinal's memory. It fails if the limits of the
-// ordinal's logical GPUs exceed that fraction: limits cannot change after the devices are initialized.
+// RequireFraction serves a library's request to limit itself to a fraction of an ordinal's memory. It fails if the
+// limits of the ordinal's logical GPUs exceed that fraction: limits cannot change after the devices are initialized.
 func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -93,8 +93,10 @@ func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 		}
 	}
 	if total := first.device.TotalBytes; float64(limit) > fraction*float64(total) {
-		return status.Errorf(status.FailedPrecondition, "a fraction of %g of CUDA device %d is less than its limit of %s: limits cannot change once "+
-			"the devices are initialized. Set the limit before that with gpuconf.configure(limit=\"%g%%\")", fraction, ordinal, human.Bytes(limit), fraction*100)
+		return status.Errorf(status.FailedPrecondition, "a fraction of %g of CUDA device %d is less than its limit "+
+			"of %s: limits cannot change once "+
+			"the devices are initialized. Set the limit before that with gpuconf.configure(limit=\"%g%%\")", fraction,
+			ordinal, human.Bytes(limit), fraction*100)
 	}
 	return nil
 }

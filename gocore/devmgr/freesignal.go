@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// freeSignal lets a thread sleep until memory is freed. Frees are counted, so that one between a failed allocation and the wait is
-// never missed: wait returns at once if the count has changed. The allocator counts under its own lock, so a free that the check of
-// the count misses happens after waiting was raised, and wakes the waiter.
+// freeSignal lets a thread sleep until memory is freed. Frees are counted, so that one between a failed allocation and
+// the wait is never missed: wait returns at once if the count has changed. The allocator counts under its own lock, so
+// a free that the check of the count misses happens after waiting was raised, and wakes the waiter.
 type freeSignal struct {
 	waiting atomic.Int32
 

@@ -13,11 +13,13 @@ import (
 
 // The fast path of Allocate and Free does not take mu, which would cost as much as the allocator's own lock.
 //
-// hot is the list of pools as of the last change. A pool that was closed since then returns an error, and so does a sealed pool,
-// whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes mu.
+// hot is the list of pools as of the last change. A pool that was closed since then returns an error, and so does a
+// sealed pool, whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes
+// mu.
 
-// AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream freed is reused
-// only after that stream's work is done, or with a wait queued in this stream. The block counts for the holder.
+// AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream
+// freed is reused only after that stream's work is done, or with a wait queued in this stream. The block counts for the
+// holder.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
 	return m.AllocateKnowing(ordinal, scope, stream, 0, bytes, by)
 }
@@ -32,7 +34,8 @@ const (
 )
 
 // AllocateKnowing is AllocateOn for a caller that knows something of the stream.
-func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {
+func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (
+	bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
 		if p := m.routed(*pools, ordinal, scope, stream); p != nil {
 			if m.streams.find(stream, ordinal) == p {
@@ -61,8 +64,8 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	return m.AllocateFor(number, bytes, 0)
 }
 
-// AllocateFor allocates bytes on a logical GPU, for the default stream. The block counts for the holder. Size 0 returns the zero
-// block. If the memory is exhausted it returns ResourceExhausted with a full report.
+// AllocateFor allocates bytes on a logical GPU, for the default stream. The block counts for the holder. Size 0 returns
+// the zero block. If the memory is exhausted it returns ResourceExhausted with a full report.
 func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
@@ -83,7 +86,8 @@ func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block
 	return m.allocateLocked(p, gpu.StreamNull, Uncaptured, bytes, by)
 }
 
-func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {
+func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (
+	bfc.Block, error) {
 	block, err := p.allocate(stream, known, bytes, by)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
@@ -197,7 +201,8 @@ func (m *Manager) errForeign(addr uint64) error {
 	}
 }
 
-// freeError returns the pool's error, or errClosed if the pool is closed: then the Manager is closed too, or about to be.
+// freeError returns the pool's error, or errClosed if the pool is closed: then the Manager is closed too, or about to
+// be.
 func freeError(err error) error {
 	if isShut(err) {
 		return errClosed()

@@ -6,12 +6,13 @@ import "gpuconf/gocore/config"
 
 // InForce is the limit of all pools of a GPU together.
 type InForce struct {
-	Bytes uint64
+	Bytes uint64 // the sum of the limits that are known
 	Known bool   // a limit holds that does not depend on what memory is free when the pools are built
-	Why   string // why it is a part of GPUCONF_MEMORY_LIMIT, as the end of a sentence, or ""
+	Why   string // why it is a part of GPUCONF_LIMIT, as the end of a sentence, or ""
 }
 
-// InForce returns the limit that holds on the physical device at index, or will hold once the pools are built with env. It uses no GPU.
+// InForce returns the limit that holds on the physical device at index, or will hold once the pools are built with env.
+// It uses no GPU.
 func (m *Manager) InForce(index int, env config.Env) (InForce, error) {
 	device, ok := m.Details(index)
 	if !ok {
@@ -26,23 +27,23 @@ func (m *Manager) InForce(index int, env config.Env) (InForce, error) {
 	if err != nil {
 		return InForce{}, err
 	}
-	found := InForce{Why: ceiling.Why()}
+	inForce := InForce{Why: ceiling.Why()}
 	for _, p := range m.gpus {
 		if p.device.Ordinal == device.Ordinal {
-			found.Bytes += p.limitBytes
-			found.Known = found.Known || p.limited || ceiling.Set
+			inForce.Bytes += p.limitBytes
+			inForce.Known = inForce.Known || p.limited || ceiling.Set
 		}
 	}
-	if found.Bytes > 0 {
-		return found, nil
+	if inForce.Bytes > 0 {
+		return inForce, nil
 	}
 	limits := m.state.Limits(index)
 	for _, limit := range limits {
-		limit, _ = ceiling.Lower("", limit, found.Bytes)
-		found.Bytes, found.Known = found.Bytes+limit, true
+		limit, _ = ceiling.Lower("", limit, inForce.Bytes)
+		inForce.Bytes, inForce.Known = inForce.Bytes+limit, true
 	}
 	if len(limits) == 0 && ceiling.Set && ceiling.Bytes <= device.TotalBytes {
-		found.Bytes, found.Known = ceiling.Bytes, true
+		inForce.Bytes, inForce.Known = ceiling.Bytes, true
 	}
-	return found, nil
+	return inForce, nil
 }

@@ -12,8 +12,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Initialize builds the logical devices of the configuration, unless a session has built them, and freezes it. origin is the
-// caller, as "file:line (call)", which the errors of later setters name. A second call does nothing.
+// Initialize builds the logical devices of the configuration, unless a session has built them, and freezes it. origin
+// is the caller, as "file:line (call)", which the errors of later setters name. A second call does nothing.
 //
 // Initialize creates contexts; the first allocation takes pool memory. If it fails, nothing is changed.
 func (m *Manager) Initialize(env config.Env, origin string) error {
@@ -21,9 +21,10 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 	return err
 }
 
-// InitializeAfterSessions is Initialize for a caller that opens sessions. If settings were made after a session, it builds the
-// devices again, which must not be in use. renamed and unused are those of Join.
-func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused func() error) (renamed bool, err error) {
+// InitializeAfterSessions is Initialize for a caller that opens sessions. If settings were made after a session, it
+// builds the devices again, which must not be in use. renamed and unused are those of Join.
+func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused func() error) (
+	renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -60,9 +61,11 @@ func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused 
 	return renamed, nil
 }
 
-// errSetUp is the error for settings made after a session whose devices are in use. TensorFlow reports AlreadyExists, too.
+// errSetUp is the error for settings made after a session whose devices are in use. TensorFlow reports AlreadyExists,
+// too.
 func (m *Manager) errSetUp(inUse string) error {
-	return status.Errorf(status.AlreadyExists, "the devices were set up by %s, and settings made after it would set them up differently, which is not possible now: %s. "+
+	return status.Errorf(status.AlreadyExists, "the devices were set up by %s, and settings made after it would set "+
+		"them up differently, which is not possible now: %s. "+
 		"Make these settings before, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
@@ -94,7 +97,8 @@ func (m *Manager) facts() []config.GPUFacts {
 	facts := make([]config.GPUFacts, len(m.listed))
 	for i, d := range m.listed {
 		facts[i] = config.GPUFacts{
-			Ordinal: d.Ordinal, LeastPriority: d.LeastPriority, GreatestPriority: d.GreatestPriority, ComputeMajor: d.ComputeMajor,
+			Ordinal: d.Ordinal, LeastPriority: d.LeastPriority, GreatestPriority: d.GreatestPriority,
+			ComputeMajor: d.ComputeMajor,
 		}
 	}
 	return facts
@@ -118,7 +122,7 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 	collect, notices := env.GarbageCollection()
 	m.notice(notices...)
 	m.noticeAllocator(env)
-	taken := map[int]uint64{} // by physical device
+	allotted := map[int]uint64{} // by physical device
 	for _, wanted := range layout.Devices {
 		d := LogicalDevice{
 			Name:     wanted.Logical.Name,
@@ -128,11 +132,11 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 			gpu:      -1,
 		}
 		if d.Type == "GPU" {
-			p, err := m.newPool(len(pools), wanted, env, collect, taken[wanted.Physical])
+			p, err := m.newPool(len(pools), wanted, env, collect, allotted[wanted.Physical])
 			if err != nil {
 				return pools, logical, err
 			}
-			taken[wanted.Physical] += p.limitBytes
+			allotted[wanted.Physical] += p.limitBytes
 			d.gpu, d.Ordinal = len(pools), p.device.Ordinal
 			pools = append(pools, p)
 		}
@@ -141,8 +145,9 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 	m.noticeOvercommitted(pools)
 	m.noticePeers(pools)
 	for _, p := range pools {
-		m.notice(config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
-			localTask, p.number, p.limitBytes>>20, candidate(p.device))})
+		m.notice(
+			config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
+				localTask, p.number, p.limitBytes>>20, candidate(p.device))})
 	}
 	return pools, logical, nil
 }
@@ -152,6 +157,7 @@ func (m *Manager) noticeAllocator(env config.Env) {
 	switch name := env["TF_GPU_ALLOCATOR"]; name {
 	case "cuda_malloc", "memory_guard", "cuda_malloc_async":
 		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf(
-			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has a single allocator, which enforces limits and keeps statistics", name)})
+			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has a single allocator, which enforces limits and keeps "+
+				"statistics", name)})
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// FailAllocation makes the n-th allocation from now on fail with an injected out-of-memory error. Allocations of all threads on all
-// logical GPUs count, also on those of later layouts, for every library; those of 0 bytes do not. It replaces an earlier call. 0 ends
-// the counting, as closing the Manager does.
+// FailAllocation makes the n-th allocation from now on fail with an injected out-of-memory error. Allocations of all
+// threads on all logical GPUs count, also on those of later layouts, for every library; those of 0 bytes do not. It
+// replaces an earlier call. 0 ends the counting, as closing the Manager does.
 func (m *Manager) FailAllocation(n uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -35,7 +35,8 @@ func (m *Manager) CountedAllocations() uint64 {
 	return m.failure.Counted()
 }
 
-// CountForeign counts an allocation of a library that has an allocator of its own. It returns the out-of-memory error of the one that must fail.
+// CountForeign counts an allocation of a library that has an allocator of its own. It returns the out-of-memory error
+// of the one that must fail.
 func (m *Manager) CountForeign(bytes uint64) error {
 	m.mu.RLock()
 	failure := m.failure
@@ -43,7 +44,8 @@ func (m *Manager) CountForeign(bytes uint64) error {
 	if failure == nil || !failure.Due() {
 		return nil
 	}
-	return status.Errorf(status.ResourceExhausted, "Tried to allocate %s: out of memory, an injected failure, which a test requested", human.Exact(bytes))
+	return status.Errorf(status.ResourceExhausted, "Tried to allocate %s: out of memory, an injected failure, which "+
+		"a test requested", human.Exact(bytes))
 }
 
 func (m *Manager) injectLocked(pools []*pool) {

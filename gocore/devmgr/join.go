@@ -13,18 +13,21 @@ import (
 
 // View is the number of CPUs, and of the first GPUs, that one session sees of the logical devices.
 type View struct {
-	CPUs, GPUs int
+	CPUs, GPUs int // the number of CPUs, and of the first GPUs; math.MaxInt for all
 }
 
-// Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does. If the options
-// do not concern GPUs, or match the existing devices, it keeps those.
+// Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does.
+// If the options do not concern GPUs, or match the existing devices, it keeps those.
 //
-// A session that uses no GPU builds nothing: its CPUs need no set-up, and contexts would take memory of GPUs that it does not use.
+// A session that uses no GPU builds nothing: its CPUs need no set-up, and contexts would take memory of GPUs that it
+// does not use.
 //
-// If the options differ and memory of the pools is in use, Join returns FailedPrecondition, and the error names the caller that
-// created the current devices. Otherwise the pools are rebuilt. renamed reports whether the set of devices has changed; unused, if
-// not nil, may reject such a change beforehand. If rebuilding fails, the previous pools are restored.
-func (m *Manager) Join(options config.Options, env config.Env, origin string, unused func() error) (view View, renamed bool, err error) {
+// If the options differ and memory of the pools is in use, Join returns FailedPrecondition, and the error names the
+// caller that created the current devices. Otherwise the pools are rebuilt. renamed reports whether the set of devices
+// has changed; unused, if not nil, may reject such a change beforehand. If rebuilding fails, the previous pools are
+// restored.
+func (m *Manager) Join(options config.Options, env config.Env, origin string, unused func() error) (
+	view View, renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -67,13 +70,15 @@ func namesOf(p config.Layout) (names []string) {
 }
 
 func (m *Manager) errDiffers(inUse string) error {
-	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which were set by %s, and they cannot change now: %s. "+
+	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which "+
+		"were set by %s, and they cannot change now: %s. "+
 		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
-// rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout. refused is the error
-// if memory is in use.
-func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string, refused func(inUse string) error) error {
+// rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout.
+// refused is the error if memory is in use.
+func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string,
+	refused func(inUse string) error) error {
 	if live := m.sealLocked(); live != "" {
 		m.unsealLocked()
 		return refused("memory is in use: " + live)
@@ -83,14 +88,16 @@ func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin str
 	closeErr := closePools(m.driver, m.gpus)
 	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
 	if closeErr != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("some pools were not released cleanly: %v", closeErr)})
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("some pools were not released cleanly: %v",
+			closeErr)})
 	}
 	err := m.buildLocked(layout, env, origin)
 	if err == nil {
 		return nil
 	}
 	if again := m.buildLocked(before, env, beforeBy); again != nil {
-		return status.Errorf(status.CodeOf(err), "%w. The previous GPU configuration could not be restored either: call gpuconf.reset()", errors.Join(err, again))
+		return status.Errorf(status.CodeOf(err), "%w. The previous GPU configuration could not be restored either: "+
+			"call gpuconf.reset()", errors.Join(err, again))
 	}
 	return err
 }

@@ -63,8 +63,8 @@ type LogicalDevice struct {
 // localTask is the prefix of the full name of every device of this process.
 const localTask = "/job:localhost/replica:0/task:0"
 
-// New lists the machine's physical devices: the CPU, then the GPUs that meet the minimum requirements. driver may be nil, for a
-// machine without GPUs. The Manager takes ownership of the driver and closes it, also if New fails.
+// New lists the machine's physical devices: the CPU, then the GPUs that meet the minimum requirements. driver may be
+// nil, for a machine without GPUs. The Manager takes ownership of the driver and closes it, also if New fails.
 func New(driver gpu.Driver, env config.Env) (*Manager, error) {
 	m := &Manager{driver: driver}
 	physical, err := m.enumerate(env)
@@ -95,7 +95,8 @@ func (m *Manager) Inspect(fn func(*config.State) error) error {
 	return fn(m.state)
 }
 
-// LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialization.
+// LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before
+// initialization.
 func (m *Manager) LogicalDevices() ([]LogicalDevice, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -105,9 +106,9 @@ func (m *Manager) LogicalDevices() ([]LogicalDevice, error) {
 	return slices.Clone(m.logical), nil
 }
 
-// Close releases every pool, every context and the driver. While blocks are live it returns FailedPrecondition and changes
-// nothing, unless force is set. A second Close does nothing. Any other error is the driver's; the Manager is closed
-// nevertheless.
+// Close releases every pool, every context and the driver. While blocks are live it returns FailedPrecondition and
+// changes nothing, unless force is set. A second Close does nothing. Any other error is the driver's; the Manager is
+// closed nevertheless.
 func (m *Manager) Close(force bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,8 +138,8 @@ func closeDriver(driver gpu.Driver) error {
 	return nil
 }
 
-// sealLocked stops all allocations and describes the live blocks and captured graphs of each GPU; "" if there are none. The caller
-// must then close the pools or call unsealLocked (invariant 4).
+// sealLocked stops all allocations and describes the live blocks and captured graphs of each GPU; "" if there are none.
+// The caller must then close the pools or call unsealLocked (invariant 4).
 func (m *Manager) sealLocked() (live string) {
 	for _, p := range m.gpus {
 		p.bfc.Seal()
@@ -148,10 +149,12 @@ func (m *Manager) sealLocked() (live string) {
 		p.captures.reclaim(p.bfc)
 		s := p.bfc.Stats()
 		if s.LiveBlocks > 0 {
-			parts = append(parts, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
+			parts = append(parts, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number),
+				human.Bytes(s.BytesInUse)))
 		}
 		if n := p.captures.alive.Load(); n > 0 {
-			parts = append(parts, fmt.Sprintf("%s with memory on %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
+			parts = append(parts, fmt.Sprintf("%s with memory on %s (%s freed)",
+				human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -219,7 +222,8 @@ func (m *Manager) readyLocked() error {
 		return errClosed()
 	}
 	if !m.state.Initialized() {
-		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
+		return status.Errorf(status.FailedPrecondition,
+			"gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
 	}
 	return nil
 }

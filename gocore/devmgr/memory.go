@@ -30,8 +30,8 @@ func (m *Manager) Frees(number int) (uint64, error) {
 	return p.bfc.Frees(), nil
 }
 
-// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. If the Manager is
-// closed meanwhile, it returns FailedPrecondition.
+// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. If the
+// Manager is closed meanwhile, it returns FailedPrecondition.
 func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) error {
 	m.mu.RLock()
 	p, err := m.poolLocked(number)
@@ -70,5 +70,6 @@ func (m *Manager) ownerLocked(addr uint64) (*pool, error) {
 }
 
 func errNotLive(addr uint64) error {
-	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block: it was already freed, or gpuconf did not allocate it", addr)
+	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block: it was already freed, or "+
+		"gpuconf did not allocate it", addr)
 }

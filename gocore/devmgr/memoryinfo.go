@@ -11,14 +11,16 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's errors for a
-// string that is invalid or matches no device or several, and InvalidArgument for a CPU, which has no pool.
+// ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's
+// errors for a string that is invalid or matches no device or several, and InvalidArgument for a CPU, which has no
+// pool.
 func (m *Manager) ResolveGPU(text string) (int, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	number, name, err := m.resolveLocked(text)
 	if err == nil && number < 0 {
-		err = status.Errorf(status.InvalidArgument, "%s has no memory pool: only GPUs have one. Pass a GPU, such as \"GPU:0\"", name)
+		err = status.Errorf(status.InvalidArgument, "%s has no memory pool: only GPUs have one. Pass a GPU, such as "+
+			"\"GPU:0\"", name)
 	}
 	return number, err
 }
@@ -50,12 +52,12 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats holds a pool's statistics, the number of bytes in use on its GPU beyond that GPU's memory, and the job's budget there, which
-// is zero if the job has none.
+// MemoryStats holds a pool's statistics, the number of bytes in use on its GPU beyond that GPU's memory, and the job's
+// budget there, which is zero if the job has none.
 type MemoryStats struct {
 	bfc.Stats
-	OversubscribedBytes uint64
-	Budget              gpu.Budget
+	OversubscribedBytes uint64     // of all pools on the GPU, what exceeds the GPU's memory
+	Budget              gpu.Budget // the job's, on the GPU
 }
 
 // MemoryStats returns the statistics of a device's pool.
@@ -114,7 +116,7 @@ func (m *Manager) ResetMemoryStats(text string) error {
 type MemoryMap struct {
 	bfc.MemoryMap
 	Name                string // the short one, "GPU:0"
-	LimitBytes          uint64
+	LimitBytes          uint64 // the limit of the pool
 	OversubscribedBytes uint64 // as in MemoryStats
 }
 
@@ -170,7 +172,8 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after bfc.Usage, err erro
 	}
 	after, ok := p.bfc.StopPeak(id)
 	if !ok {
-		return bfc.Usage{}, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id, shortName(number))
+		return bfc.Usage{}, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id,
+			shortName(number))
 	}
 	return after, nil
 }

@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// ExplainNoGPU records why the machine has no GPU, as a clause for later errors. It must be called before the Manager is shared. The
-// first reason is kept.
+// ExplainNoGPU records why the machine has no GPU, as a clause for later errors. It must be called before the Manager
+// is shared. The first reason is kept.
 func (m *Manager) ExplainNoGPU(why string) {
 	if m.whyNone == "" {
 		m.whyNone = why
@@ -39,10 +39,12 @@ func (m *Manager) whyNoGPULocked() (why, remedy string) {
 	why, remedy = m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	switch listed := uint64(len(m.listed)); {
 	case listed > 0:
-		why, remedy = human.Count(listed, "GPU")+" in the physical device list, but none is visible (set_visible_devices)",
+		why, remedy = human.Count(listed, "GPU")+" in the physical device list, but none is visible "+
+			"(set_visible_devices)",
 			"Call gpuconf.reset() and leave at least one visible"
 	case len(m.found) > 0:
-		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements (see the gpuconf logger)"
+		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements " +
+			"(see the gpuconf logger)"
 	case m.HostVisible() && strings.HasPrefix(why, "CUDA_VISIBLE_DEVICES"):
 		remedy = "Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0"
 	}
@@ -54,5 +56,6 @@ func (m *Manager) errNoGPULocked(asked string) error {
 	if have == 0 {
 		return status.Errorf(status.InvalidArgument, "unknown device %s: %s", asked, m.noGPULocked())
 	}
-	return status.Errorf(status.InvalidArgument, "unknown device %s: this process has %s (GPU:0 to GPU:%d)", asked, human.Count(uint64(have), "logical GPU"), have-1)
+	return status.Errorf(status.InvalidArgument, "unknown device %s: this process has %s (GPU:0 to GPU:%d)", asked,
+		human.Count(uint64(have), "logical GPU"), have-1)
 }

@@ -12,8 +12,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// outOfMemoryLocked adds a report to the error of a failed allocation. The first sentence begins like TensorFlow's; figures and one
-// next step follow. The text contains " out of memory", which other libraries look for.
+// outOfMemoryLocked adds a report to the error of a failed allocation. The first sentence begins like TensorFlow's;
+// figures and one next step follow. The text contains " out of memory", which other libraries look for.
 func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	var oom *bfc.OutOfMemory
 	if !errors.As(err, &oom) {
@@ -48,9 +48,9 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
 
-// DescribeProcesses sets the function that describes, for a report, the other processes that use a GPU: sentences that begin with a
-// space, or "". Reports of full GPUs have them; with shared, those of every limit: processes share simulated GPUs only by their limits. It must
-// be called before the Manager is shared.
+// DescribeProcesses sets the function that describes, for a report, the other processes that use a GPU: sentences that
+// begin with a space, or "". Reports of full GPUs have them; with shared, those of every limit: processes share
+// simulated GPUs only by their limits. It must be called before the Manager is shared.
 func (m *Manager) DescribeProcesses(describe func(gpu.Device) string, shared bool) {
 	m.processes, m.shared = describe, shared
 }
@@ -64,14 +64,16 @@ type reported struct {
 func (r *reported) Error() string { return r.text }
 func (r *reported) Unwrap() error { return r.cause }
 
-// neighborsLocked describes what this process's other logical GPUs have reserved on the same physical GPU; "" for nothing.
+// neighborsLocked describes what this process's other logical GPUs have reserved on the same physical GPU; "" for
+// nothing.
 func (m *Manager) neighborsLocked(p *pool) (text string) {
 	for _, other := range m.gpus {
 		if other == p || other.device.Ordinal != p.device.Ordinal {
 			continue
 		}
 		if s := other.bfc.Stats(); s.BytesReserved > 0 {
-			text += fmt.Sprintf(" %s has reserved %s of it and uses %s.", shortName(other.number), human.Exact(s.BytesReserved), human.Exact(s.BytesInUse))
+			text += fmt.Sprintf(" %s has reserved %s of it and uses %s.", shortName(other.number),
+				human.Exact(s.BytesReserved), human.Exact(s.BytesInUse))
 		}
 	}
 	return text
@@ -99,7 +101,8 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 	case bfc.PendingStreams:
 		return "Synchronize those streams, then try again."
 	case bfc.Fragmented:
-		text := fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\"). Allocate the largest buffers first, or raise the limit.", shortName(p.number))
+		text := fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\"). Allocate the largest buffers first, or raise "+
+			"the limit.", shortName(p.number))
 		if p.virtual == nil && p.device.VMM && !p.unified {
 			text += " With memory growth, scattered free memory is remapped to one contiguous range."
 		}

@@ -10,8 +10,9 @@ import (
 	"gpuconf/gocore/human"
 )
 
-// noticeOvercommitted reports cards whose limits add up to more than their memory. TensorFlow allows that, and so does gpuconf: a limit
-// is not a reservation, and the pools may not need it all at once. With unified memory the host holds the excess, which is slow but works.
+// noticeOvercommitted reports cards whose limits add up to more than their memory. TensorFlow allows that, and so does
+// gpuconf: a limit is not a reservation, and the pools may not need it all at once. With unified memory the host holds
+// the excess, which is slow but works.
 func (m *Manager) noticeOvercommitted(pools []*pool) {
 	for _, first := range pools {
 		if firstOf(pools, first.device.Ordinal) != first {
@@ -33,8 +34,8 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 	}
 }
 
-// promised adds up the limits on an ordinal that are not bounded by the card's memory (explicit limits, and fractions of unified memory)
-// and describes whose they are.
+// promised adds up the limits on an ordinal that are not bounded by the card's memory (explicit limits, and fractions
+// of unified memory) and describes whose they are.
 func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 	var count uint64
 	what := "limit"

@@ -10,8 +10,8 @@ import (
 
 // owners finds the pool that an address belongs to, so that a free needs nothing but the pointer (invariant 2).
 //
-// Readers load a sorted slice and search it without a lock; a pool that gains or loses a region publishes a new slice. Regions
-// change rarely, frees are frequent.
+// Readers load a sorted slice and search it without a lock; a pool that gains or loses a region publishes a new slice.
+// Regions change rarely, frees are frequent.
 type owners struct {
 	mu      sync.Mutex // serializes writers
 	regions atomic.Pointer[[]ownedRegion]

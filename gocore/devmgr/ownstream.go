@@ -10,11 +10,11 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// ownStreams maps streams to logical GPUs. A thread without a device scope, such as an autograd worker, runs its work in the stream of
-// the scope that the work comes from, so the stream identifies the logical GPU to allocate from.
+// ownStreams maps streams to logical GPUs. A thread without a device scope, such as an autograd worker, runs its work
+// in the stream of the scope that the work comes from, so the stream identifies the logical GPU to allocate from.
 //
-// The first logical GPU of an ordinal needs no stream: it is the default. Each further one has a stream from the first call of
-// StreamOf on. It is a blocking stream, so that it stays ordered with the legacy default stream.
+// The first logical GPU of an ordinal needs no stream: it is the default. Each further one has a stream from the first
+// call of StreamOf on. It is a blocking stream, so that it stays ordered with the legacy default stream.
 type ownStreams struct {
 	mu     sync.Mutex // serializes StreamOf
 	owners atomic.Pointer[map[gpu.Stream]*pool]
@@ -35,8 +35,8 @@ func (o *ownStreams) find(stream gpu.Stream, ordinal int) *pool {
 	return nil
 }
 
-// StreamOf returns the stream of a logical GPU: the null stream for the first logical GPU of an ordinal, else a stream of its own, which
-// has the logical device's priority and lasts until Close.
+// StreamOf returns the stream of a logical GPU: the null stream for the first logical GPU of an ordinal, else a stream
+// of its own, which has the logical device's priority and lasts until Close.
 func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -68,24 +68,26 @@ func (u upstream) MemFree(addr uint64) error {
 	return u.driver.MemFree(u.pool.device.Ordinal, addr)
 }
 
-// newPool retains the GPU's context (invariant 3) and creates an empty pool on it. The first allocation takes pool memory.
+// newPool retains the GPU's context (invariant 3) and creates an empty pool on it. The first allocation takes pool
+// memory.
 //
 // taken is the sum of the limits of the pools that the physical GPU already has.
-func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (*pool, error) {
+func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, allotted uint64) (
+	*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: cannot create a context on %s", shortName(number), device.Name)
 	}
 	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: wanted.Priority,
 		limited: wanted.Limited, unified: wanted.Unified}
-	if err := m.fill(p, wanted, env, collect, taken); err != nil {
+	if err := m.fill(p, wanted, env, collect, allotted); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
 	return p, nil
 }
 
 // fill determines the limit and the growth, and creates the allocator.
-func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (err error) {
+func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool, allotted uint64) (err error) {
 	ceiling, err := env.Ceiling(p.device.Ordinal, len(m.listed))
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 		return err
 	}
 	var lowered []config.Notice
-	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, taken)
+	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, allotted)
 	m.notice(lowered...)
 	p.raise = "raise its limit"
 	if ceiling.Set && (len(lowered) > 0 || !wanted.Limited && p.limitBytes == ceiling.Default(wanted.Sizing.Shares)) {
@@ -105,7 +107,8 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	}
 	if wanted.Allocator != "" {
 		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
-		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. allocator_type is '%s': the "+
+		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of "+
+			"memory. allocator_type is '%s': the "+
 			"only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
 	growth, notices := env.AllowGrowth(wanted.Growth)
@@ -123,11 +126,12 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	return nil
 }
 
-// subAllocator returns a pool's source of memory: granules if the pool grows and the GPU supports virtual memory management, else
-// TensorFlow's regions.
+// subAllocator returns a pool's source of memory: granules if the pool grows and the GPU supports virtual memory
+// management, else TensorFlow's regions.
 //
-// A pool that takes its whole limit at once uses one region, as in TensorFlow, even if the GPU could map granules: those need a call for
-// every 2 MiB, which would delay the first allocation, and the addresses would differ from TensorFlow's.
+// A pool that takes its whole limit at once uses one region, as in TensorFlow, even if the GPU could map granules:
+// those need a call for every 2 MiB, which would delay the first allocation, and the addresses would differ from
+// TensorFlow's.
 //
 // A pool of unified memory always uses regions.
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
@@ -139,8 +143,10 @@ func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
 	}
 	var err error
-	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
-		return nil, driverError(err, "%s: cannot reserve an address range of %s", shortName(p.number), human.Bytes(p.limitBytes))
+	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up},
+		suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
+		return nil, driverError(err, "%s: cannot reserve an address range of %s", shortName(p.number),
+			human.Bytes(p.limitBytes))
 	}
 	return p.virtual, nil
 }
@@ -160,8 +166,10 @@ func (p *pool) closeRange() error {
 	return p.virtual.Close()
 }
 
-// limit returns the explicit limit, or else the ceiling unless the GPU has less, or else the default limit for the GPU's available memory.
-func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env, ceiling config.Ceiling) (uint64, error) {
+// limit returns the explicit limit, or else the ceiling unless the GPU has less, or else the default limit for the
+// GPU's available memory.
+func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env, ceiling config.Ceiling) (
+	uint64, error) {
 	if wanted.Limited {
 		return wanted.LimitBytes, nil
 	}
@@ -177,19 +185,22 @@ func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env confi
 		return 0, driverError(err, "Failed to query available memory for GPU %d", device.Ordinal)
 	}
 	limit, notices, err := config.DefaultLimit(config.Memory{
-		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Shared: device.MemoryKind == gpu.Unified,
+		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor,
+		Shared: device.MemoryKind == gpu.Unified,
 		Sizing: wanted.Sizing,
 	}, env)
 	m.notice(notices...)
 	return limit, err
 }
 
-// closePools releases every pool and its context, in reverse order of creation. It continues after errors and joins them.
+// closePools releases every pool and its context, in reverse order of creation. It continues after errors and joins
+// them.
 func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
-		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), p.closeStream(driver), releaseContext(driver, p))
+		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), p.closeStream(driver),
+			releaseContext(driver, p))
 		p.frees.freed() // its memory is free: wake the waiters
 	}
 	return err

@@ -29,7 +29,9 @@ func (m *Manager) Publish(to Publisher) error {
 // publishNewLocked adds the pools of a new layout.
 func (m *Manager) publishNewLocked(pools []*pool) {
 	if err := m.publishLocked(pools); err != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("other processes do not see this process's use of GPUs: %v", err)})
+		m.notice(
+			config.Notice{Level: "warning",
+				Text: fmt.Sprintf("other processes do not see this process's use of GPUs: %v", err)})
 	}
 }
 

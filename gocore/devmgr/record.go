@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Record starts recording the memory events of all logical GPUs, including those of later layouts. There is one recorder at a time:
-// a new one replaces it, even if Record fails.
+// Record starts recording the memory events of all logical GPUs, including those of later layouts. There is one
+// recorder at a time: a new one replaces it, even if Record fails.
 func (m *Manager) Record(r *trace.Recorder) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,7 +26,8 @@ func (m *Manager) Record(r *trace.Recorder) error {
 	return nil
 }
 
-// StopRecording stops recording and returns, by logical GPU, the live blocks and the pool's map as of the last recorded event.
+// StopRecording stops recording and returns, by logical GPU, the live blocks and the pool's map as of the last recorded
+// event.
 func (m *Manager) StopRecording() (live map[int][]trace.Block, pools map[int]bfc.MemoryMap) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

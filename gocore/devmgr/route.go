@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Route returns the logical GPU that serves an allocation on a CUDA ordinal: the scope's, a number, if it is on that ordinal; else
-// the one that the stream belongs to; else the ordinal's first.
+// Route returns the logical GPU that serves an allocation on a CUDA ordinal: the scope's, a number, if it is on that
+// ordinal; else the one that the stream belongs to; else the ordinal's first.
 func (m *Manager) Route(ordinal, scope int, stream gpu.Stream) (number int, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -26,7 +26,8 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 	if m.closed {
 		return nil, errClosed()
 	}
-	return nil, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it does not exist, is not visible, or gpuconf is not "+
+	return nil, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it does not exist, is not "+
+		"visible, or gpuconf is not "+
 		"initialized yet (call gpuconf.config.list_logical_devices())", ordinal)
 }
 

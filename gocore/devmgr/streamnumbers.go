@@ -16,18 +16,18 @@ import (
 
 // streamNumbers maps CUDA streams to the small numbers that a pool's allocator uses.
 //
-// The legacy default stream is number 0, which needs no lookup. A lasting stream is identified by its handle, without asking the driver.
-// Any other stream is identified by its id, because handles are reused after a stream is destroyed and ids are not. The per-thread
-// default stream has the same handle in all threads, but is a different stream in each; its marks go into the legacy stream, which waits
-// for it and can be used from any thread.
+// The legacy default stream is number 0, which needs no lookup. A lasting stream is identified by its handle, without
+// asking the driver. Any other stream is identified by its id, because handles are reused after a stream is destroyed
+// and ids are not. The per-thread default stream has the same handle in all threads, but is a different stream in each;
+// its marks go into the legacy stream, which waits for it and can be used from any thread.
 //
-// The id of a captured stream cannot be queried (fact 32 of package gpu), so it may be another one than that of the last allocation.
-// Unless it is lasting, what it allocates while it is captured has a number for the handle of captured streams, which is never alive:
-// once the graph is gone, that memory is handed over after a wait for the GPU.
+// The id of a captured stream cannot be queried (fact 32 of package gpu), so it may be another one than that of the
+// last allocation. Unless it is lasting, what it allocates while it is captured has a number for the handle of captured
+// streams, which is never alive: once the graph is gone, that memory is handed over after a wait for the GPU.
 //
-// CUDA does not report that a stream was destroyed. That is detected when its handle denotes another stream, or none. Then nothing can be
-// queued behind its work, and the timeline waits for the GPU instead (timeline.settle). Once there are enough such streams, their
-// numbers are ended, so that they can be reused.
+// CUDA does not report that a stream was destroyed. That is detected when its handle denotes another stream, or none.
+// Then nothing can be queued behind its work, and the timeline waits for the GPU instead (timeline.settle). Once there
+// are enough such streams, their numbers are ended, so that they can be reused.
 type streamNumbers struct {
 	driver  gpu.Driver
 	device  gpu.Device
@@ -65,8 +65,8 @@ func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
 // isLegacy reports whether a handle is the legacy default stream by either of its names.
 func isLegacy(stream gpu.Stream) bool { return stream == gpu.StreamNull || stream == gpu.StreamLegacy }
 
-// of returns the allocator's number of a stream that is not being captured, a new one if it has none yet. lasting: the stream is never
-// destroyed. An invalid stream is an InvalidArgument error.
+// of returns the allocator's number of a stream that is not being captured, a new one if it has none yet. lasting: the
+// stream is never destroyed. An invalid stream is an InvalidArgument error.
 func (s *streamNumbers) of(stream gpu.Stream, lasting bool, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return 0, nil
@@ -125,7 +125,8 @@ func (s *streamNumbers) numberOf(handles streamHandles, allocator *bfc.Allocator
 		return number, nil
 	}
 	s.endGone(allocator)
-	number, err := allocator.NewStream(uint64(handles.work)) // without the lock: the allocator may be asking for handles
+	// without the lock: the allocator may be asking for handles
+	number, err := allocator.NewStream(uint64(handles.work))
 	if err != nil {
 		return 0, err
 	}
@@ -202,7 +203,8 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 }
 
 func errNoStream(stream gpu.Stream, device gpu.Device, err error) error {
-	return status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or belongs to another device (%w)",
+	return status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or "+
+		"belongs to another device (%w)",
 		uint64(stream), device.Ordinal, err)
 }
 
@@ -211,8 +213,8 @@ func isNoStream(err error) bool {
 	return errors.Is(err, gpu.ErrorInvalidHandle) || errors.Is(err, gpu.ErrorContextIsDestroyed)
 }
 
-// alive returns a number's handles, and queries the driver whether they still denote the same stream. If that stream is being captured, it
-// returns an error: nothing must be queued in it (invariant 5).
+// alive returns a number's handles, and queries the driver whether they still denote the same stream. If that stream is
+// being captured, it returns an error: nothing must be queued in it (invariant 5).
 func (s *streamNumbers) alive(number bfc.Stream) (h streamHandles, alive bool, err error) {
 	if h = s.handle(number); h.gone || h.key.captured {
 		return h, false, nil
@@ -230,7 +232,8 @@ func (s *streamNumbers) alive(number bfc.Stream) (h streamHandles, alive bool, e
 	return h, false, nil
 }
 
-// errIfAnother returns ErrorInvalidHandle if a handle denotes no stream, or another one than before. The stream is not being captured.
+// errIfAnother returns ErrorInvalidHandle if a handle denotes no stream, or another one than before. The stream is not
+// being captured.
 func (s *streamNumbers) errIfAnother(h streamHandles) error {
 	id, err := s.driver.StreamGetID(s.device.Ordinal, h.work)
 	if err == nil && id != h.key.id {
@@ -255,7 +258,8 @@ func (s *streamNumbers) allGone() []bfc.Stream {
 	return gone
 }
 
-// errIfAnyCaptured returns an error if a known stream is being captured: waiting for all streams would invalidate the capture.
+// errIfAnyCaptured returns an error if a known stream is being captured: waiting for all streams would invalidate the
+// capture.
 func (s *streamNumbers) errIfAnyCaptured() error {
 	s.mu.Lock()
 	handles := slices.Clone(s.handles)

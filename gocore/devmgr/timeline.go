@@ -14,10 +14,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// timeline tracks the progress of a pool's streams for its allocator. It allocates nothing until a second stream is used.
+// timeline tracks the progress of a pool's streams for its allocator. It allocates nothing until a second stream is
+// used.
 //
-// A mark is a number that the stream itself writes into a word of page-locked host memory, one word for each stream, so reading the
-// progress is one load. If streams cannot write memory, a mark is an event, and reading the progress is a query.
+// A mark is a number that the stream itself writes into a word of page-locked host memory, one word for each stream, so
+// reading the progress is one load. If streams cannot write memory, a mark is an event, and reading the progress is a
+// query.
 type timeline struct {
 	driver  gpu.Driver
 	device  gpu.Device
@@ -90,8 +92,8 @@ func (t *timeline) mark(s bfc.Stream, number uint64) error {
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
 }
 
-// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark as passed. For the
-// number of captured streams it waits each time, because those streams may live on.
+// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark
+// as passed. For the number of captured streams it waits each time, because those streams may live on.
 func (t *timeline) settle(s bfc.Stream, number uint64) error {
 	if !t.numbers.handle(s).done {
 		gone := t.numbers.allGone()
@@ -157,8 +159,8 @@ func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
 }
 
-// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait on. A broken
-// context never writes the mark, so now and then it makes a call that fails if the context is broken.
+// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait
+// on. A broken context never writes the mark, so now and then it makes a call that fails if the context is broken.
 func (t *timeline) Sync(s bfc.Stream, number uint64) error {
 	for naps, nap := 1, syncNap; t.Passed(s) < number; naps, nap = naps+1, min(2*nap, longestNap) {
 		if event, pending := t.eventOf(s, number); pending {
@@ -185,7 +187,8 @@ func (t *timeline) word(s bfc.Stream) (addr uint64, err error) {
 		}
 	}
 	if int(s) >= len(words.Words) {
-		return 0, status.Errorf(status.ResourceExhausted, "GPU:%d supports at most %d streams", t.device.Ordinal, len(words.Words))
+		return 0, status.Errorf(status.ResourceExhausted, "GPU:%d supports at most %d streams", t.device.Ordinal,
+			len(words.Words))
 	}
 	return words.Addr + uint64(s)*wordBytes, nil
 }
@@ -250,8 +253,8 @@ func (t *timeline) eventOf(s bfc.Stream, number uint64) (event gpu.Event, pendin
 	return 0, false
 }
 
-// close releases the words and the events. The allocator is already closed. Words that a stream may still write or read stay until the
-// context ends, which is often later: other pools and other libraries retain it too (invariant 7).
+// close releases the words and the events. The allocator is already closed. Words that a stream may still write or read
+// stay until the context ends, which is often later: other pools and other libraries retain it too (invariant 7).
 func (t *timeline) close() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

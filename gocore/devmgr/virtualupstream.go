@@ -4,8 +4,8 @@ package devmgr
 
 import "gpuconf/gocore/gpu"
 
-// virtualUpstream gives a pool access to its GPU's virtual memory management. The range that it reserves belongs to the pool as a
-// whole; suballoc.Virtual tracks what is mapped inside it.
+// virtualUpstream gives a pool access to its GPU's virtual memory management. The range that it reserves belongs to the
+// pool as a whole; suballoc.Virtual tracks what is mapped inside it.
 type virtualUpstream struct{ upstream }
 
 func (u virtualUpstream) MemGetAllocationGranularity() (uint64, error) {

@@ -21,8 +21,8 @@
 //	"/device:GPU"     an error         any GPU               no
 //	"/cpu:0/gpu:0"    an error         GPU:0 (the last one)  no
 //
-// P returns a Spec, whose numbers are Python integers and so unbounded. F and L return a Name, whose numbers have 32 bits.
-// EnterScope uses only P: entering a scope that F cannot parse succeeds, and an operation that runs in it fails.
+// P returns a Spec, whose numbers are Python integers and so unbounded. F and L return a Name, whose numbers have 32
+// bits. EnterScope uses only P: entering a scope that F cannot parse succeeds, and an operation that runs in it fails.
 // MatchMemoryDevice tries F, then L.
 //
 // # Invariants

@@ -11,15 +11,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Int is a Python integer, which is unbounded, in decimal: no plus sign, no leading zero, and a minus sign only before a
-// number other than zero. Equal numbers are equal strings.
+// Int is a Python integer, which is unbounded, in decimal: no plus sign, no leading zero, and a minus sign only before
+// a number other than zero. Equal numbers are equal strings.
 type Int string
 
 // maxIntDigits is Python's limit for parsing an integer, which guards its quadratic cost against hostile input.
 const maxIntDigits = 4300
 
-// ParseInt parses text as Python's int() does. It allows surrounding white space, a sign, single underscores between digits, and
-// the decimal digits of every script. The error text is Python's.
+// ParseInt parses text as Python's int() does. It allows surrounding white space, a sign, single underscores between
+// digits, and the decimal digits of every script. The error text is Python's.
 func ParseInt(text string) (Int, error) {
 	digits := asciiDigits(text)
 	negative := strings.HasPrefix(digits, "-")
@@ -32,7 +32,8 @@ func ParseInt(text string) (Int, error) {
 			"invalid literal for int() with base 10: %s", firstRunes(pythonRepr(text), 200))
 	}
 	if len(digits) > maxIntDigits {
-		return "", status.Errorf(status.InvalidArgument, "Exceeds the limit (%d digits) for integer string conversion: "+
+		return "", status.Errorf(status.InvalidArgument, "Exceeds the limit (%d digits) for integer string "+
+			"conversion: "+
 			"value has %d digits; use sys.set_int_max_str_digits() to increase the limit", maxIntDigits, len(digits))
 	}
 	digits = strings.TrimLeft(digits, "0")
@@ -57,8 +58,8 @@ func parseOptionalInt(text *string) (*Int, error) {
 	return &number, nil
 }
 
-// asciiDigits trims white space and converts every decimal digit to ASCII. Python does not convert text that is all ASCII, so the
-// separators 0x1c to 0x1f are white space only in other text.
+// asciiDigits trims white space and converts every decimal digit to ASCII. Python does not convert text that is all
+// ASCII, so the separators 0x1c to 0x1f are white space only in other text.
 func asciiDigits(text string) string {
 	if isASCII(text) {
 		return strings.Trim(text, "\t\n\v\f\r ")
@@ -85,8 +86,8 @@ func asciiDigits(text string) string {
 	}, text)
 }
 
-// joinUnderscores removes the underscores between digits. It returns false if there is any other character, or an underscore
-// anywhere else.
+// joinUnderscores removes the underscores between digits. It returns false if there is any other character, or an
+// underscore anywhere else.
 func joinUnderscores(text string) (string, bool) {
 	var b strings.Builder
 	previous := byte('_')

@@ -4,11 +4,12 @@ package devname
 
 import "gpuconf/gocore/status"
 
-// MergeHard merges two partial names into one that satisfies both. If a field differs, it returns an InvalidArgument error.
+// MergeHard merges two partial names into one that satisfies both. If a field differs, it returns an InvalidArgument
+// error.
 func MergeHard(a, b Name) (Name, error) { return merge(a, b, false) }
 
-// MergeSoft merges two partial names under soft placement: if the types differ, the result has neither type nor id; if only the
-// ids differ, it has no id. Job, replica and task must still agree.
+// MergeSoft merges two partial names under soft placement: if the types differ, the result has neither type nor id; if
+// only the ids differ, it has no id. Job, replica and task must still agree.
 func MergeSoft(a, b Name) (Name, error) { return merge(a, b, true) }
 
 // merge adds b's fields to a one by one, so an error shows a with the fields of b merged so far.

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may be unset.
-// The zero Name matches everything. Unset fields are zero, so names can be compared with ==.
+// Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may
+// be unset. The zero Name matches everything. Unset fields are zero, so names can be compared with ==.
 type Name struct {
-	HasJob, HasReplica, HasTask, HasType, HasID bool
+	HasJob, HasReplica, HasTask, HasType, HasID bool // which fields are set
 
-	Job     string
-	Replica int32
-	Task    int32
-	Type    string
-	ID      int32
+	Job     string // such as "localhost"
+	Replica int32  // the number after "replica:"
+	Task    int32  // the number after "task:"
+	Type    string // such as "GPU"
+	ID      int32  // the number of the device among those of its type
 }
 
 // LocalDevice is the full name of a device of this process.

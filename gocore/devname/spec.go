@@ -8,14 +8,14 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text; an empty
-// string is not missing.
+// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text;
+// an empty string is not missing.
 type Spec struct {
-	Job     *string `json:"job"`
-	Replica *Int    `json:"replica"`
-	Task    *Int    `json:"task"`
-	Type    *string `json:"device_type"`
-	Index   *Int    `json:"device_index"`
+	Job     *string `json:"job"`          // such as "localhost"
+	Replica *Int    `json:"replica"`      // the number after "replica:"
+	Task    *Int    `json:"task"`         // the number after "task:"
+	Type    *string `json:"device_type"`  // such as "GPU"
+	Index   *Int    `json:"device_index"` // the number of the device among those of its type
 }
 
 // specTypes are the device types that P accepts as bare names, in any case.
@@ -45,7 +45,8 @@ func ParseSpec(text string) (Spec, error) {
 			}
 		case field[0] != "":
 			return Spec{}, status.Errorf(status.InvalidArgument,
-				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.", field[0], text)
+				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.%s", field[0], text,
+				ofPyTorch(field))
 		}
 	}
 	var err error
@@ -120,11 +121,10 @@ func (s Spec) Override(over Spec) Spec {
 	return s
 }
 
-// CanonicalName is ParseSpec followed by String: the canonical spelling of a name that P accepts.
-func CanonicalName(text string) (string, error) {
-	spec, err := ParseSpec(text)
-	if err != nil {
-		return "", err
+// ofPyTorch returns a question for PyTorch's name of a device, split at its colon.
+func ofPyTorch(field []string) string {
+	if field[0] != "cuda" || len(field) != 2 {
+		return ""
 	}
-	return spec.String(), nil
+	return " Did you mean 'GPU:" + field[1] + "'?"
 }

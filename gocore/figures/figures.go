@@ -6,13 +6,14 @@ package figures
 // Libraries is the number of libraries that have a word of their own: one for each value of holder.Library.
 const Libraries = 8
 
-// Pool is what a pool has and uses, in bytes. The allocator writes it with its lock held; readers are other processes, which see
-// whole words in any order. It is exact while the pool is idle.
+// Pool is what a pool has and uses, in bytes. The allocator writes it with its lock held; readers are other processes,
+// which see whole words in any order. It is exact while the pool is idle.
 //
-// Each half is a cache line of most processors: an allocation writes the second one, and the first one only with a new peak.
+// Each half is a cache line of most processors: an allocation writes the second one, and the first one only with a new
+// peak.
 type Pool struct {
-	Limit     uint64
-	Reserved  uint64
+	Limit     uint64 // the most that the pool may reserve
+	Reserved  uint64 // what the pool has taken from the device
 	Peak      uint64 // the most in use, since the statistics were cleared
 	_         [5]uint64
 	Libraries [Libraries]uint64 // in use, by holder.Library

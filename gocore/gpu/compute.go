@@ -36,25 +36,25 @@ func (d DType) String() string {
 	return "invalid"
 }
 
-// Gemm describes a matrix product, C = op(A) × op(B). op(A) is M × K and op(B) is K × N. Matrices are dense and row-major. With
-// TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
+// Gemm describes a matrix product, C = op(A) × op(B). op(A) is M × K and op(B) is K × N. Matrices are dense and
+// row-major. With TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
 type Gemm struct {
-	DType          DType
-	M, N, K        uint64
-	TransA, TransB bool
+	DType          DType  // of all elements
+	M, N, K        uint64 // the sizes of the product and of the sum in each element
+	TransA, TransB bool   // whether A and B are stored transposed
 	A, B, C        uint64 // device addresses
 }
 
 // Vector is Count elements at a device address, Step elements apart. Step 0 repeats one element Count times.
 type Vector struct {
-	Addr uint64
-	Step uint64
+	Addr uint64 // the device address of the first element
+	Step uint64 // the distance of the elements, in elements
 }
 
 // Add describes an elementwise sum: Out[i] = A[i] + B[i] for each of Count elements.
 type Add struct {
-	DType     DType
-	Count     uint64
+	DType     DType  // of all elements
+	Count     uint64 // the number of elements
 	Out, A, B Vector // Out.Step is not 0
 }
 
@@ -64,13 +64,13 @@ type Add struct {
 //
 // One conformance suite, tests_go/computetest, checks these facts against every implementation.
 //
-//  1. Addresses are device addresses, and multiples of the element size. The caller guarantees that the memory there is live and
-//     large enough.
+//  1. Addresses are device addresses, and multiples of the element size. The caller guarantees that the memory there is
+//     live and large enough.
 //  2. The result overlaps no operand, except that Add's Out may be exactly its A or its B.
 //  3. Only the result is written. If the result is empty, nothing is written and no address is read or checked.
 //  4. An empty inner dimension (K is 0) produces zeros; A and B are not read.
-//  5. Floating-point values follow IEEE 754: NaN and infinities propagate, and 0 times one of them is NaN. The implementation
-//     chooses the order of summation, and it is the same every time.
+//  5. Floating-point values follow IEEE 754: NaN and infinities propagate, and 0 times one of them is NaN. The
+//     implementation chooses the order of summation, and it is the same every time.
 //  6. Int32 wraps around. An implementation may not support a DType; it then returns Unimplemented.
 //  7. An invalid DType, a size in bytes beyond 63 bits, an Out.Step of 0 and an address that is not a multiple of the
 //     element size are InvalidArgument. On error, nothing is written.

@@ -15,7 +15,8 @@ func (g Gemm) Check() error {
 		return errNoType(g.DType)
 	}
 	if !fits(g.M, g.N, size) || !fits(g.M, g.K, size) || !fits(g.K, g.N, size) {
-		return status.Errorf(status.InvalidArgument, "the product of a %d x %d and a %d x %d matrix exceeds 63-bit sizes", g.M, g.K, g.K, g.N)
+		return status.Errorf(status.InvalidArgument, "the product of a %d x %d and a %d x %d matrix exceeds 63-bit "+
+			"sizes", g.M, g.K, g.K, g.N)
 	}
 	if g.M == 0 || g.N == 0 {
 		return nil
@@ -37,7 +38,8 @@ func (a Add) Check() error {
 	}
 	for _, v := range []Vector{a.Out, a.A, a.B} {
 		if !fits(a.Count, max(v.Step, 1), size) {
-			return status.Errorf(status.InvalidArgument, "%d elements with step %d exceed 63-bit sizes", a.Count, v.Step)
+			return status.Errorf(status.InvalidArgument, "%d elements with step %d exceed 63-bit sizes",
+				a.Count, v.Step)
 		}
 	}
 	if a.Out.Step == 0 {
@@ -59,7 +61,8 @@ func fits(a, b, c uint64) bool {
 func checkAligned(size uint64, addresses ...uint64) error {
 	for _, addr := range addresses {
 		if addr == 0 || addr%size != 0 {
-			return status.Errorf(status.InvalidArgument, "invalid address 0x%x: must be a nonzero multiple of the element size, %d bytes", addr, size)
+			return status.Errorf(status.InvalidArgument, "invalid address 0x%x: must be a nonzero multiple of the "+
+				"element size, %d bytes", addr, size)
 		}
 	}
 	return nil

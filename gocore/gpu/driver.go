@@ -4,20 +4,20 @@ package gpu
 
 // Device describes one GPU as the driver sees it. It is a value: nothing in it changes while the machine runs.
 type Device struct {
-	Ordinal         int    // CUDA ordinal, after CUDA_VISIBLE_DEVICES
-	UUID            string // "GPU-", or "MIG-" for a MIG instance, and 32 hex digits grouped 8-4-4-4-12
-	PCIBusID        string // "0000:17:00.0"
-	Name            string // "NVIDIA H100 80GB HBM3"
-	ComputeMajor    int    // compute capability 9.0 is 9, 0
-	ComputeMinor    int
-	Multiprocessors int
-	TotalBytes      uint64
-	MemoryKind      MemoryKind
+	Ordinal         int        // CUDA ordinal, after CUDA_VISIBLE_DEVICES
+	UUID            string     // "GPU-", or "MIG-" for a MIG instance, and 32 hex digits grouped 8-4-4-4-12
+	PCIBusID        string     // "0000:17:00.0"
+	Name            string     // "NVIDIA H100 80GB HBM3"
+	ComputeMajor    int        // compute capability 9.0 is 9, 0
+	ComputeMinor    int        // 0 of compute capability 9.0
+	Multiprocessors int        // the number of streaming multiprocessors
+	TotalBytes      uint64     // the memory that CUDA reports
+	MemoryKind      MemoryKind // the device's own memory, or the host's
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
 	// LeastPriority. Both are 0 if the device does not support priorities.
 	LeastPriority    int
-	GreatestPriority int
+	GreatestPriority int // numerically the lowest
 
 	VMM          bool // VirtualMemory works on it
 	StreamMemOps bool // StreamWriteValue64 and StreamWaitValue64 work on it
@@ -26,9 +26,9 @@ type Device struct {
 	Oversubscribes bool // managed memory may exceed device memory; host memory holds what does not fit
 }
 
-// Driver is the only interface to the hardware. It is implemented by the CUDA driver, the simulated machine, and wrappers of
-// either that log or inject failures. Methods are named after the CUDA driver calls that they stand for. Errors are
-// Result values, wrapped or plain.
+// Driver is the only interface to the hardware. It is implemented by the CUDA driver, the simulated machine, and
+// wrappers of either that log or inject failures. Methods are named after the CUDA driver calls that they stand for.
+// Errors are Result values, wrapped or plain.
 type Driver interface {
 	// Devices returns the GPUs that the process may use, by ordinal. It creates no context.
 	Devices() ([]Device, error)
@@ -39,8 +39,8 @@ type Driver interface {
 	// ContextSynchronize waits until all work queued on the device is done, including work in destroyed streams.
 	ContextSynchronize(ordinal int) error
 
-	// MemGetInfo returns the free and total bytes of a device. On a device with Unified memory, free is what the host can still
-	// provide, including memory that its kernel would reclaim first.
+	// MemGetInfo returns the free and total bytes of a device. On a device with Unified memory, free is what the host
+	// can still provide, including memory that its kernel would reclaim first.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
 
 	// MemAlloc allocates device memory. MemFree frees memory of MemAlloc and MemAllocManaged.

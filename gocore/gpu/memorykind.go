@@ -8,8 +8,10 @@ type MemoryKind int
 // The kinds.
 const (
 	Dedicated MemoryKind = iota // the GPU's own memory
-	Unified                     // the host's memory, which the GPU shares with programs on the CPU, as on GB10 and Jetson
-	Coherent                    // the GPU's own memory, which the CPU can also access, as on GH200: its size is the GPU's, without the CPU's
+	// the host's memory, which the GPU shares with programs on the CPU, as on GB10 and Jetson
+	Unified
+	// the GPU's own memory, which the CPU can also access, as on GH200: its size is the GPU's, without the CPU's
+	Coherent
 )
 
 // String returns the kind as commands and documents name it.

@@ -10,9 +10,10 @@ package gpu
 //  2. Cards lists every GPU that the process may open, regardless of CUDA_VISIBLE_DEVICES. The order differs from
 //     CUDA's and may change after a reboot. Match a card with a Device by UUID, else by PCI bus id, never by
 //     index.
-//  3. A card that cannot be read does not hide the others: it is listed with what is known, and Card.Err says what failed.
-//  4. A query returns one of three results: a value with a nil error; an error of kind status.Unimplemented, if this GPU or
-//     its driver does not report the value; or any other error. The second is shown as unknown, never as 0.
+//  3. A card that cannot be read does not hide the others: it is listed with what is known, and Card.Err says what
+//     failed.
+//  4. A query returns one of three results: a value with a nil error; an error of kind status.Unimplemented, if this
+//     GPU or its driver does not report the value; or any other error. The second is shown as unknown, never as 0.
 //  5. Memory and Processes take the UUID of a card or of a MIG instance; an unknown UUID is status.NotFound. A card's
 //     numbers include those of its MIG instances.
 //  6. Each result is a snapshot; two results may be inconsistent with each other.
@@ -43,14 +44,15 @@ type Card struct {
 	Index        int    // the monitor's own order, for messages
 	UUID         string // as Device.UUID; "" if it cannot be read
 	PCIBusID     string // as Device.PCIBusID
-	Name         string
-	ComputeMajor int
-	ComputeMinor int
+	Name         string // as Device.Name
+	ComputeMajor int    // compute capability 9.0 is 9, 0
+	ComputeMinor int    // 0 of compute capability 9.0
 
-	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no error.
+	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no
+	// error.
 	MemoryKind MemoryKind
 
-	MIG MIGMode
+	MIG MIGMode // whether the card is divided
 	// Instances are the card's MIG devices, which CUDA then uses instead of the card. Empty unless MIG is MIGOn.
 	Instances []Instance
 
@@ -72,13 +74,14 @@ const (
 type Instance struct {
 	UUID              string // "MIG-" and 32 hex digits grouped 8-4-4-4-12; with old drivers "MIG-GPU-.../1/0"
 	Name              string // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-	GPUInstanceID     int
-	ComputeInstanceID int
+	GPUInstanceID     int    // the number of the GPU instance on the card
+	ComputeInstanceID int    // the number of the compute instance in the GPU instance
 }
 
-// MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the driver.
+// MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the
+// driver.
 type MemoryUse struct {
-	TotalBytes, UsedBytes, FreeBytes uint64
+	TotalBytes, UsedBytes, FreeBytes uint64 // free memory may be less than total minus used
 }
 
 // Process is one process that uses a GPU.
@@ -88,7 +91,7 @@ type Process struct {
 	// UsedBytes is the device memory that the process uses on this GPU, in all its contexts. BytesKnown is false
 	// if the driver does not report it.
 	UsedBytes  uint64
-	BytesKnown bool
+	BytesKnown bool // whether UsedBytes is known
 
 	// The MIG instance that it uses; both are -1 on a card without instances.
 	GPUInstanceID, ComputeInstanceID int

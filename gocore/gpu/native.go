@@ -2,7 +2,8 @@
 
 package gpu
 
-// CaptureInfo is a Driver whose cuStreamGetCaptureInfo C code may call directly, for a stream of the thread's current context.
+// CaptureInfo is a Driver whose cuStreamGetCaptureInfo C code may call directly, for a stream of the thread's current
+// context.
 type CaptureInfo interface {
 	// CaptureInfoFunction returns the function's address.
 	CaptureInfoFunction() uintptr
@@ -16,7 +17,7 @@ type Native interface {
 	// InContext runs work in a device's primary context.
 	InContext(ordinal int, work func() error) error
 
-	// AtContextEnd registers end to be called before the device's primary context ends. entered reports whether the context is current
-	// during the call: a context that has failed can no longer be entered.
+	// AtContextEnd registers end to be called before the device's primary context ends. entered reports whether the
+	// context is current during the call: a context that has failed can no longer be entered.
 	AtContextEnd(ordinal int, end func(entered bool)) error
 }

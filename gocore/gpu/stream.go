@@ -8,9 +8,10 @@ type Stream uint64
 
 // Streams that every context has.
 const (
-	StreamNull      Stream = 0 // the default stream: the legacy one, as gpuconf calls the driver
-	StreamLegacy    Stream = 1 // CU_STREAM_LEGACY: the same stream by an explicit name
-	StreamPerThread Stream = 2 // CU_STREAM_PER_THREAD: the calling thread's own blocking stream. A goroutine may change threads
+	StreamNull   Stream = 0 // the default stream: the legacy one, as gpuconf calls the driver
+	StreamLegacy Stream = 1 // CU_STREAM_LEGACY: the same stream by an explicit name
+	// CU_STREAM_PER_THREAD: the calling thread's own blocking stream. A goroutine may change threads
+	StreamPerThread Stream = 2
 )
 
 // StreamFlags are the flags of StreamCreate, with CUDA's values.
@@ -31,7 +32,8 @@ type Streams interface {
 	StreamCreate(ordinal int, flags StreamFlags, priority int) (Stream, error)
 	// StreamDestroy destroys a stream without waiting. Work that is already queued still runs.
 	StreamDestroy(ordinal int, stream Stream) error
-	// StreamGetID returns an id that is unique among all streams of the process, past and future. The stream must not be captured.
+	// StreamGetID returns an id that is unique among all streams of the process, past and future. The stream must not
+	// be captured.
 	StreamGetID(ordinal int, stream Stream) (id uint64, err error)
 	StreamGetPriority(ordinal int, stream Stream) (priority int, err error)
 	// StreamSynchronize waits until all work queued so far is done; StreamQuery reports whether it is.
@@ -57,7 +59,8 @@ type Streams interface {
 	StreamWriteValue64(ordinal int, stream Stream, addr, value uint64) error
 	StreamWaitValue64(ordinal int, stream Stream, addr, value uint64) error
 
-	// The Async calls queue a copy or a fill and return. Host addresses must be in page-locked memory from MemHostAlloc.
+	// The Async calls queue a copy or a fill and return. Host addresses must be in page-locked memory from
+	// MemHostAlloc.
 	MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream Stream) error
 	MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream Stream) error
 	MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream Stream) error

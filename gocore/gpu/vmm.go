@@ -5,15 +5,16 @@ package gpu
 // Handle is physical memory from MemCreate: a CUmemGenericAllocationHandle as a number.
 type Handle uint64
 
-// VirtualMemory is virtual memory management: addresses and physical memory are allocated separately. It works on devices with
-// Device.VMM; facts 11 to 18.
+// VirtualMemory is virtual memory management: addresses and physical memory are allocated separately. It works on
+// devices with Device.VMM; facts 11 to 18.
 type VirtualMemory interface {
 	// MemGetAllocationGranularity returns the minimum granularity of the device's physical memory and mappings,
 	// and the granularity that performs best. It needs no context.
 	MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error)
 
 	// MemAddressReserve reserves a range of addresses without memory, aligned to alignment (a power of two, or 0
-	// for the default). The range belongs to no device, and the call needs no context. MemAddressFree frees a whole range.
+	// for the default). The range belongs to no device, and the call needs no context. MemAddressFree frees a whole
+	// range.
 	MemAddressReserve(bytes, alignment uint64) (addr uint64, err error)
 	MemAddressFree(addr, bytes uint64) error
 
@@ -27,7 +28,7 @@ type VirtualMemory interface {
 	MemMap(addr, bytes uint64, handle Handle) error
 	MemUnmap(addr, bytes uint64) error
 
-	// MemSetAccess gives a device, and every other one that can access its memory (cuDeviceCanAccessPeer), read and write access to a
-	// range of whole mappings.
+	// MemSetAccess gives a device, and every other one that can access its memory (cuDeviceCanAccessPeer), read and
+	// write access to a range of whole mappings.
 	MemSetAccess(ordinal int, addr, bytes uint64) error
 }

@@ -9,8 +9,9 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// broadcastShape applies NumPy's rule, which is TensorFlow's: shapes are aligned at their last dimensions, and a dimension that is
-// missing or has size 1 is repeated. A size may be Unknown; against a size above 1 it must be that size, or 1.
+// broadcastShape applies NumPy's rule, which is TensorFlow's: shapes are aligned at their last dimensions, and a
+// dimension that is missing or has size 1 is repeated. A size may be Unknown; against a size above 1 it must be that
+// size, or 1.
 func broadcastShape(a, b Shape) (Shape, string) {
 	out := make(Shape, max(len(a), len(b)))
 	for i := range out {

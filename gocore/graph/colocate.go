@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// colocate builds the groups of nodes that share a device. A node can only be tied to an earlier one, so one pass in the
-// nodes' order finds the roots. Under soft placement an impossible tie is ignored.
+// colocate builds the groups of nodes that share a device. A node can only be tied to an earlier one, so one pass in
+// the nodes' order finds the roots. Under soft placement an impossible tie is ignored.
 func (p *placer) colocate() error {
 	p.root = make([]int32, len(p.nodes))
 	p.groups = make([]group, len(p.nodes))
@@ -19,7 +19,8 @@ func (p *placer) colocate() error {
 			continue
 		}
 		if err := p.tie(n, &p.groups[i]); err != nil && !p.soft {
-			return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: Cannot colocate nodes "+
+			return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: Cannot colocate "+
+				"nodes "+
 				"{{colocation_node %s}} and {{colocation_node %s}}: %w", n.name, n.name, n.colocated.name, err)
 		}
 	}

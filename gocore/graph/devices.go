@@ -34,9 +34,10 @@ type Device interface {
 	Compute() gpu.Compute
 }
 
-// Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same address.
+// Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same
+// address.
 type Buffer struct {
-	Addr, ID uint64
+	Addr, ID uint64 // the address, and the number of the allocation
 }
 
 // Devices holds the devices of one runtime, which tensors and sessions belong to. Only its cache of placements changes.
@@ -61,7 +62,8 @@ func NewDevices(list []Device) (*Devices, error) {
 	for i, device := range list {
 		name := device.Name()
 		if !name.IsComplete() || slices.Contains(d.names, name) {
-			return nil, status.Errorf(status.InvalidArgument, "'%s' is not a full device name, or is listed twice", name)
+			return nil, status.Errorf(status.InvalidArgument, "'%s' is not a full device name, or is listed twice",
+				name)
 		}
 		d.names = append(d.names, name)
 		d.texts = append(d.texts, name.String())
@@ -75,7 +77,8 @@ func NewDevices(list []Device) (*Devices, error) {
 		return nil, status.Errorf(status.FailedPrecondition, "no CPU device is available: make one visible")
 	}
 	slices.SortFunc(d.preferred, func(i, j int) int {
-		return cmp.Or(cmp.Compare(priority(d.names[i].Type), priority(d.names[j].Type)), strings.Compare(d.texts[i], d.texts[j]))
+		return cmp.Or(cmp.Compare(priority(d.names[i].Type), priority(d.names[j].Type)),
+			strings.Compare(d.texts[i], d.texts[j]))
 	})
 	return d, nil
 }

@@ -11,7 +11,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// v1Name formats a name as in TensorFlow 1: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had no such form.
+// v1Name formats a name as in TensorFlow 1: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had
+// no such form.
 func v1Name(n devname.Name) string {
 	if n.Type != "CPU" && n.Type != "GPU" {
 		return n.String()

@@ -14,21 +14,21 @@ import (
 
 // Call is an operation to run eagerly.
 type Call struct {
-	Op     Op
-	Name   string // of the operation, for errors; mostly ""
-	Inputs []*Tensor
+	Op     Op        // the operation
+	Name   string    // of the operation, for errors; mostly ""
+	Inputs []*Tensor // in the order of its arguments
 
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
 	Device        string // the scope in effect, as returned by devname.EnterScope; "" for none
-	SoftPlacement bool
-	Policy        Policy
+	SoftPlacement bool   // whether another device may do what the named one cannot
+	Policy        Policy // what to do with inputs in another memory
 }
 
 // Outcome is the result of a call. The caller releases the tensor.
 type Outcome struct {
-	Tensor   *Tensor
+	Tensor   *Tensor  // the result
 	Copies   int      // inputs that were copied from another memory
 	Warnings []string // the policy's warnings about them
 }
@@ -46,9 +46,9 @@ func (d *Devices) Execute(c Call) (Outcome, error) {
 }
 
 func (d *Devices) execute(c Call) (outcome Outcome, err error) {
-	held, err := d.holdAll(c.Inputs)
+	inputs, err := d.holdAll(c.Inputs)
 	defer func() {
-		if releaseErr := c.releaseAll(held); err == nil {
+		if releaseErr := c.releaseAll(inputs); err == nil {
 			err = releaseErr
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	memory := d.memoryFor(o.op, o.dtype, o.device)
-	for i, input := range held {
+	for i, input := range inputs {
 		if input.memory == memory {
 			continue
 		}
@@ -77,32 +77,34 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 		if err != nil {
 			return Outcome{}, err
 		}
-		held[i] = moved
+		inputs[i] = moved
 		outcome.Copies++
 		if err := input.unhold(); err != nil {
 			return Outcome{}, err
 		}
 	}
-	outcome.Tensor, err = d.compute(o, held)
+	outcome.Tensor, err = d.compute(o, inputs)
 	return outcome, err
 }
 
-// holdAll keeps the inputs from being released meanwhile. The caller must pass the result to releaseAll, also after an error.
-func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
-	held = make([]*Tensor, 0, len(inputs))
+// holdAll keeps the inputs from being released meanwhile. The caller must pass the result to releaseAll, also after an
+// error.
+func (d *Devices) holdAll(inputs []*Tensor) (tensors []*Tensor, err error) {
+	tensors = make([]*Tensor, 0, len(inputs))
 	for i, input := range inputs {
 		if input == nil {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
+			return tensors, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
 		}
 		if input.devices != d {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was created before a reset", i)
+			return tensors, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was "+
+				"created before a reset", i)
 		}
 		if err := input.hold(); err != nil {
-			return held, err
+			return tensors, err
 		}
-		held = append(held, input)
+		tensors = append(tensors, input)
 	}
-	return held, nil
+	return tensors, nil
 }
 
 // releaseAll ends holdAll. Held inputs may have been replaced by copies, which are released.
@@ -122,7 +124,8 @@ func (c Call) releaseAll(held []*Tensor) error {
 func (c Call) infer() (operation, error) {
 	o := operation{op: c.Op, attrs: attrs{c.TransposeA, c.TransposeB, c.Value}}
 	if _, known := kernels[c.Op]; !known || c.Op == Placeholder || c.Op == NoOp {
-		return o, status.Errorf(status.NotFound, "Could not find device for node: {{node %s}} = %s[]\nAll kernels registered for op %s:\n%s",
+		return o, status.Errorf(status.NotFound, "Could not find device for node: {{node %s}} = %s[]\nAll kernels "+
+			"registered for op %s:\n%s",
 			c.nodeName(), c.Op, c.Op, describeKernels(c.Op))
 	}
 	if err := checkArity(c.Op, len(c.Inputs)); err != nil {
@@ -133,7 +136,8 @@ func (c Call) infer() (operation, error) {
 		o.attrs.value.Shape = o.shape
 		return o, c.Value.check()
 	}
-	types, shapes := make([]gpu.DType, 0, usualInputs), make([]Shape, 0, usualInputs) // on the stack, for as many inputs
+	// on the stack, for as many inputs
+	types, shapes := make([]gpu.DType, 0, usualInputs), make([]Shape, 0, usualInputs)
 	for _, input := range c.Inputs {
 		types, shapes = append(types, input.dtype), append(shapes, input.shape)
 	}
@@ -176,8 +180,8 @@ func (d *Devices) placed(c Call, o operation) (int, error) {
 	return device, err
 }
 
-// placeCall finds the device for one operation: the first that satisfies the scope, or under soft placement the first of
-// the scope's job, replica and task.
+// placeCall finds the device for one operation: the first that satisfies the scope, or under soft placement the first
+// of the scope's job, replica and task.
 func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	pattern, readable := devname.ParseFullName(c.Device)
 	if c.Op == Const && strings.Contains(c.Device, "/device:CPU:0") && !(readable && d.anyMatches(pattern)) {
@@ -185,7 +189,8 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
 	}
 	if !readable {
-		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s", c.Device, c.Op.v2Name())
+		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s",
+			c.Device, c.Op.v2Name())
 	}
 	types := supportedTypes(o.op, o.dtype)
 	device := d.find(pattern, types)
@@ -204,7 +209,8 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 		return 0, status.Errorf(status.InvalidArgument, "No supported device found in available devices [%s]. "+
 			"enable_soft_placement=%d. Supported devices types [%s].", d.preferredNames(), soft, supported)
 	}
-	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. enable_soft_placement=%d. "+
+	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. "+
+		"enable_soft_placement=%d. "+
 		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.preferredNames())
 }
 
@@ -227,12 +233,15 @@ func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, ou
 		index, d.texts[memory], d.texts[input.memory], d.texts[device])
 	switch c.Policy.verdict(input.dtype) {
 	case refuse:
-		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s Tensors can be copied explicitly using: "+
-			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using tf.config.experimental.set_device_policy('silent'). "+
+		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s "+
+			"Tensors can be copied explicitly using: "+
+			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using "+
+			"tf.config.experimental.set_device_policy('silent'). "+
 			"Copying tensors between devices may slow down your model", c.Op.v2Name(), where)
 	case warn:
-		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+
-			"performance bottleneck.", c.Op.v2Name(), where))
+		outcome.Warnings = append(outcome.Warnings,
+			fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+
+				"performance bottleneck.", c.Op.v2Name(), where))
 	}
 	return nil
 }

@@ -26,8 +26,9 @@ type RunRequest struct {
 
 // Feed is a value that replaces a node's tensor in one run.
 type Feed struct {
-	Node  *Node
-	Value Value // of the node's type and a shape that fits the node's, with all its elements; it is read until the run ends
+	Node *Node // whose tensor is replaced
+	// of the node's type and a shape that fits the node's, with all its elements; it is read until the run ends
+	Value Value
 }
 
 // check validates a request to run a graph.
@@ -49,7 +50,8 @@ func (r RunRequest) check(g *Graph) error {
 		if n == nil || n.graph != g {
 			return errForeign(n)
 		}
-		if v.DType != n.dtype || !n.shape.matches(v.Shape) || v.Shape.check(v.DType) != nil || uint64(len(v.Bytes)) != v.Shape.bytes(v.DType) {
+		if v.DType != n.dtype || !n.shape.matches(v.Shape) || v.Shape.check(v.DType) != nil ||
+			uint64(len(v.Bytes)) != v.Shape.bytes(v.DType) {
 			return status.Errorf(status.InvalidArgument, "Cannot feed value of shape %s and type %s (%d bytes) for %s",
 				v.Shape, typeName(v.DType), len(v.Bytes), n.describe())
 		}
@@ -57,8 +59,8 @@ func (r RunRequest) check(g *Graph) error {
 	return nil
 }
 
-// run executes the nodes that a request needs (invariant 6), in order of creation: a node's inputs and control inputs come before it
-// (invariant 1).
+// run executes the nodes that a request needs (invariant 6), in order of creation: a node's inputs and control inputs
+// come before it (invariant 1).
 type run struct {
 	devices *Devices
 	placed  []int32
@@ -117,8 +119,8 @@ func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 	return r
 }
 
-// infer determines the shapes of all tensors before any node is executed (invariant 5), or returns the error of the first node
-// without one.
+// infer determines the shapes of all tensors before any node is executed (invariant 5), or returns the error of the
+// first node without one.
 func (r *run) infer() error {
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -154,14 +156,15 @@ func (r *run) inferStep(s *step) error {
 	return s.shape.check(n.dtype)
 }
 
-// errNotFed is the error for a placeholder without a value. A fed placeholder that is a target fails too, as in TensorFlow: a feed replaces its
-// tensor, and a target executes the operation itself.
+// errNotFed is the error for a placeholder without a value. A fed placeholder that is a target fails too, as in
+// TensorFlow: a feed replaces its tensor, and a target executes the operation itself.
 func errNotFed(n *Node) error {
 	shape := ""
 	if !n.shape.Unranked {
 		shape = " and shape " + n.shape.String()
 	}
-	return status.Errorf(status.InvalidArgument, "You must feed a value for placeholder tensor '%s' with dtype %s%s", n.name, typeName(n.dtype), shape)
+	return status.Errorf(status.InvalidArgument, "You must feed a value for placeholder tensor '%s' with dtype %s%s",
+		n.name, typeName(n.dtype), shape)
 }
 
 func (r *run) isFed(n *Node) bool {
@@ -176,14 +179,14 @@ func (r *run) collect(request RunRequest) {
 	}
 }
 
-// needed returns the nodes to execute, in the order of their numbers: fetches, targets, and what they read or wait for. A fed node
-// reads nothing.
+// needed returns the nodes to execute, in the order of their numbers: fetches, targets, and what they read or wait for.
+// A fed node reads nothing.
 func (request *RunRequest) needed() []*Node {
 	fed := make(map[*Node]bool, len(request.Feeds))
 	for _, feed := range request.Feeds {
 		fed[feed.Node] = true
 	}
-	var found []*Node
+	var ordered []*Node
 	seen := map[*Node]bool{}
 	stack := slices.Concat(request.Fetches, request.Targets)
 	for len(stack) > 0 {
@@ -193,17 +196,18 @@ func (request *RunRequest) needed() []*Node {
 			continue
 		}
 		seen[n] = true
-		found = append(found, n)
+		ordered = append(ordered, n)
 		if !fed[n] {
 			stack = append(stack, n.inputs...)
 			stack = append(stack, n.controls...)
 		}
 	}
-	slices.SortFunc(found, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
-	return found
+	slices.SortFunc(ordered, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
+	return ordered
 }
 
-// expect counts a read in a memory. The first read in another memory also reads the tensor in its own memory, to copy it.
+// expect counts a read in a memory. The first read in another memory also reads the tensor in its own memory, to copy
+// it.
 func (s *step) expect(memory int) {
 	if memory == s.memory {
 		s.reads++

@@ -16,8 +16,8 @@ type Graph struct {
 	nodes []*Node // guarded by mu
 	names names   // guarded by mu
 
-	// requests holds the nodes' device requests, by text: few, so that they stay in the CPU cache while a large graph is placed.
-	// Guarded by mu.
+	// requests holds the nodes' device requests, by text: few, so that they stay in the CPU cache while a large graph
+	// is placed. Guarded by mu.
 	requests map[string]request
 }
 
@@ -27,8 +27,8 @@ type request struct {
 	parsed *devname.Name
 }
 
-// Add adds a node. It returns InvalidArgument for incompatible shapes, an invalid name or an invalid device string, InvalidType for
-// types that do not match, and NotFound for an unknown operation.
+// Add adds a node. It returns InvalidArgument for incompatible shapes, an invalid name or an invalid device string,
+// InvalidType for types that do not match, and NotFound for an unknown operation.
 func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,7 +69,8 @@ func (g *Graph) fillLocked(node *Node, spec NodeSpec) (commit func(), err error)
 	}
 	r, readable := g.requestLocked(spec.Device)
 	if !readable {
-		return nil, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in node: %s", spec.Device, node.name)
+		return nil, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in node: %s",
+			spec.Device, node.name)
 	}
 	node.device, node.request = r.text, r.parsed
 	if err := inferNode(node); err != nil {
@@ -106,7 +107,8 @@ func (g *Graph) checkOwn(spec NodeSpec) error {
 			return status.Errorf(status.InvalidArgument, "an input of %s is not a node", spec.Op)
 		}
 		if node.graph != g {
-			return status.Errorf(status.InvalidArgument, "Tensor %s must be from the same graph as the %s that reads it", node.describe(), spec.Op)
+			return status.Errorf(status.InvalidArgument, "Tensor %s must be from the same graph as the %s that "+
+				"reads it", node.describe(), spec.Op)
 		}
 	}
 	return nil
@@ -120,13 +122,6 @@ func (g *Graph) Node(id int) (*Node, bool) {
 		return nil, false
 	}
 	return g.nodes[id], true
-}
-
-// Len returns the number of nodes.
-func (g *Graph) Len() int {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	return len(g.nodes)
 }
 
 // all returns the current nodes. The list is append-only, so the result stays valid.

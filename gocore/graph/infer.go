@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// inferNode determines the type and shape of a node's tensor. If its inputs are incompatible, it returns an error with the text of
-// TensorFlow's graphs.
+// inferNode determines the type and shape of a node's tensor. If its inputs are incompatible, it returns an error with
+// the text of TensorFlow's graphs.
 func inferNode(n *Node) error {
 	if err := checkArity(n.op, len(n.inputs)); err != nil {
 		return err
@@ -42,7 +42,8 @@ func inferNode(n *Node) error {
 		for i, s := range shapes {
 			texts[i] = s.String()
 		}
-		return status.Errorf(status.InvalidArgument, "%s for '%s' (op: '%s') with input shapes: %s.", reason, n.name, n.op, strings.Join(texts, ", "))
+		return status.Errorf(status.InvalidArgument, "%s for '%s' (op: '%s') with input shapes: %s.", reason, n.name,
+			n.op, strings.Join(texts, ", "))
 	}
 	n.shape = shape
 	return shape.check(n.dtype)
@@ -61,7 +62,8 @@ func inferConst(n *Node) error {
 // inferPlaceholder checks the requested type and shape.
 func inferPlaceholder(n *Node) error {
 	if n.dtype.Bytes() == 0 {
-		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32", int(n.dtype))
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32",
+			int(n.dtype))
 	}
 	return n.shape.check(n.dtype)
 }
@@ -71,7 +73,8 @@ func checkArity(op Op, n int) error {
 	want := map[Op]int{Const: 0, Placeholder: 0, NoOp: 0, MatMul: 2, Add: 2, Identity: 1}
 	if op == AddN {
 		if n == 0 {
-			return status.Errorf(status.InvalidArgument, "inputs must be a list of at least one Tensor with the same dtype and shape")
+			return status.Errorf(status.InvalidArgument, "inputs must be a list of at least one Tensor with the "+
+				"same dtype and shape")
 		}
 		return nil
 	}
@@ -100,9 +103,11 @@ func checkNodeTypes(n *Node) error {
 				types[j] = each.dtype.String()
 			}
 			return status.Errorf(status.InvalidType,
-				"Tensors in list passed to 'inputs' of 'AddN' Op have types [%s] that don't all match.", strings.Join(types, ", "))
+				"Tensors in list passed to 'inputs' of 'AddN' Op have types [%s] that don't all match.",
+				strings.Join(types, ", "))
 		}
-		return status.Errorf(status.InvalidType, "Input '%s' of '%s' Op has type %s that does not match type %s of argument '%s'.",
+		return status.Errorf(status.InvalidType, "Input '%s' of '%s' Op has type %s that does not match type %s of "+
+			"argument '%s'.",
 			names[i], n.op, input.dtype, n.inputs[0].dtype, names[0])
 	}
 	return nil
@@ -192,7 +197,8 @@ func mergeShapes(a, b Partial) (merged Partial, reason string) {
 	merged.Sizes = slices.Clone(a.Sizes)
 	for i, size := range b.Sizes {
 		if differ(a.Sizes[i], size) {
-			return Partial{}, fmt.Sprintf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are %s and %s.", i, a.Sizes[i], size, a, b)
+			return Partial{}, fmt.Sprintf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are "+
+				"%s and %s.", i, a.Sizes[i], size, a, b)
 		}
 		if size != Unknown {
 			merged.Sizes[i] = size
@@ -201,8 +207,8 @@ func mergeShapes(a, b Partial) (merged Partial, reason string) {
 	return merged, ""
 }
 
-// eagerReason returns why tensors are incompatible, "" if they are not. The texts are those of TensorFlow's kernels, which differ from its
-// graphs'.
+// eagerReason returns why tensors are incompatible, "" if they are not. The texts are those of TensorFlow's kernels,
+// which differ from its graphs'.
 func eagerReason(op Op, a attrs, in []Shape) string {
 	switch op {
 	case MatMul:
@@ -210,7 +216,8 @@ func eagerReason(op Op, a attrs, in []Shape) string {
 	case AddN:
 		for i, s := range in {
 			if !s.Equal(in[0]) {
-				return fmt.Sprintf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s", op, op, in[0], i, s)
+				return fmt.Sprintf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: "+
+					"%s != input %d: %s", op, op, in[0], i, s)
 			}
 		}
 	case Add:
@@ -239,7 +246,8 @@ func eagerMatMulReason(attr attrs, a, b Shape) string {
 func checkEagerTypes(op Op, types []gpu.DType) error {
 	for i, d := range types {
 		if d != types[0] {
-			return status.Errorf(status.InvalidArgument, "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor",
+			return status.Errorf(status.InvalidArgument, "cannot compute %s as input #%d(zero-based) was expected "+
+				"to be a %s tensor but is a %s tensor",
 				op.v2Name(), i, typeName(types[0]), typeName(d))
 		}
 	}

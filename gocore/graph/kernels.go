@@ -12,8 +12,8 @@ import (
 // Op is the name of an operation.
 type Op string
 
-// The operations. Add broadcasts like NumPy; AddN takes any number of tensors of the same shape. Placeholder has no value but a fed one,
-// and NoOp has no tensor.
+// The operations. Add broadcasts like NumPy; AddN takes any number of tensors of the same shape. Placeholder has no
+// value but a fed one, and NoOp has no tensor.
 const (
 	Const       Op = "Const"
 	MatMul      Op = "MatMul"
@@ -49,8 +49,8 @@ var (
 	none   = []gpu.DType{0} // of an operation without a tensor
 )
 
-// kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its other int32
-// kernels work in host memory.
+// kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its
+// other int32 kernels work in host memory.
 var kernels = map[Op][]kernel{
 	Const:    {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	MatMul:   {{"GPU", floats, false}, {"CPU", all, false}},

@@ -15,8 +15,8 @@ type names struct {
 	next  map[string]int  // lower-case requested name -> the first number that may be free
 }
 
-// unique returns a unique name for a requested name; commit reserves it. A name that ends in a slash is used without the slash, and
-// must already be unique.
+// unique returns a unique name for a requested name; commit reserves it. A name that ends in a slash is used without
+// the slash, and must already be unique.
 func (n *names) unique(asked string) (name string, commit func(), err error) {
 	exact, isExact := strings.CutSuffix(asked, "/")
 	if isExact {

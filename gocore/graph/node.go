@@ -12,9 +12,9 @@ import (
 
 // NodeSpec describes a node to add to a graph.
 type NodeSpec struct {
-	Op     Op
-	Name   string // the requested name; "" for the operation's name
-	Inputs []*Node
+	Op     Op      // the operation
+	Name   string  // the requested name; "" for the operation's name
+	Inputs []*Node // in the order of its arguments
 
 	Controls []*Node // nodes that run before this one without being read by it; no node is listed twice
 
@@ -59,9 +59,6 @@ func (n *Node) ID() int { return n.id }
 // Name returns the node's unique name.
 func (n *Node) Name() string { return n.name }
 
-// Op returns the node's operation.
-func (n *Node) Op() Op { return n.op }
-
 // DType returns the type of the node's tensor. It is invalid for a node without a tensor.
 func (n *Node) DType() gpu.DType { return n.dtype }
 
@@ -70,15 +67,6 @@ func (n *Node) HasTensor() bool { return n.op != NoOp }
 
 // Shape returns what is known of the shape of the node's tensor. The caller must not change it.
 func (n *Node) Shape() Partial { return n.shape }
-
-// Inputs returns the nodes whose tensors this one reads. The caller must not change the list.
-func (n *Node) Inputs() []*Node { return n.inputs }
-
-// Controls returns the nodes that run before this one without being read. The caller must not change the list.
-func (n *Node) Controls() []*Node { return n.controls }
-
-// Device returns the requested device, "" for none.
-func (n *Node) Device() string { return n.device }
 
 // attributes formats the node's attributes like TensorFlow, sorted by name.
 func (n *Node) attributes() string {
@@ -94,7 +82,8 @@ func (n *Node) attributes() string {
 	case Const:
 		return "dtype=" + typeConstant(n.dtype) + ", value=" + n.attrs.value.summary()
 	case MatMul:
-		return fmt.Sprintf("T=%s, transpose_a=%t, transpose_b=%t", typeConstant(n.dtype), n.attrs.transposeA, n.attrs.transposeB)
+		return fmt.Sprintf("T=%s, transpose_a=%t, transpose_b=%t", typeConstant(n.dtype), n.attrs.transposeA,
+			n.attrs.transposeB)
 	case AddN:
 		return fmt.Sprintf("N=%d, T=%s", len(n.inputs), typeConstant(n.dtype))
 	}

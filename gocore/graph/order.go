@@ -9,8 +9,8 @@ type adjacency struct {
 
 func (a adjacency) of(i int) []int32 { return a.lists[a.start[i]:a.start[i+1]] }
 
-// newReaders lists, for each node, the nodes that read it, once per read, and those that only wait for it, in order. The nodes are
-// numbered from first.
+// newReaders lists, for each node, the nodes that read it, once per read, and those that only wait for it, in order.
+// The nodes are numbered from first.
 func newReaders(nodes []*Node, first int) adjacency {
 	a := adjacency{start: make([]int32, len(nodes)+1)}
 	each := func(use func(input, reader int)) {
@@ -37,8 +37,8 @@ func newReaders(nodes []*Node, first int) adjacency {
 	return a
 }
 
-// loadingOrder returns the order in which TensorFlow loads a graph, logs placements and reports errors: of the nodes whose inputs
-// are loaded, the one that became ready last comes next.
+// loadingOrder returns the order in which TensorFlow loads a graph, logs placements and reports errors: of the nodes
+// whose inputs are loaded, the one that became ready last comes next.
 func loadingOrder(readers adjacency, first int) []int32 {
 	waiting := make([]int32, len(readers.start)-1) // by node: inputs not yet loaded
 	for _, reader := range readers.lists {

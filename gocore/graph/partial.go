@@ -13,8 +13,8 @@ import (
 // Unknown is a size in a Partial that is not known before a run.
 const Unknown = -1
 
-// Partial is what is known of a tensor's shape before a run. A placeholder's shape may be partly unknown, and so may the shapes of the nodes
-// that read it.
+// Partial is what is known of a tensor's shape before a run. A placeholder's shape may be partly unknown, and so may
+// the shapes of the nodes that read it.
 type Partial struct {
 	Sizes    Shape // Unknown where a size is not known
 	Unranked bool  // not even the number of dimensions is known; then Sizes is nil

@@ -18,15 +18,19 @@ func (p *placer) explain(n *Node, g *group) error {
 	reason := fmt.Sprintf("Could not satisfy explicit device specification '%s' ", n.request)
 	if alone {
 		reason += fmt.Sprintf("because no supported kernel for %s devices is available.\n"+
-			"Op: %s\nNode attrs: %s\nRegistered kernels:\n%s", n.request.Type, n.op, n.attributes(), describeKernels(n.op))
+			"Op: %s\nNode attrs: %s\nRegistered kernels:\n%s", n.request.Type, n.op, n.attributes(),
+			describeKernels(n.op))
 	} else {
 		reason += fmt.Sprintf("because the node {{colocation_node %s}} was colocated with a group of nodes "+
-			"that required incompatible device '%s'. All available devices [%s].", n.name, g.request, p.devices.allNames())
+			"that required incompatible device '%s'. All available devices [%s].", n.name, g.request,
+			p.devices.allNames())
 	}
-	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: %s\n\t [[{{node %s}}]]", n.name, strings.TrimRight(reason, "\n"), n.name)
+	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: %s\n\t [[{{node %s}}]]",
+		n.name, strings.TrimRight(reason, "\n"), n.name)
 }
 
-// noDevice returns the error for a request that no device matches: TensorFlow 1's text, the available devices, and what to do.
+// noDevice returns the error for a request that no device matches: TensorFlow 1's text, the available devices, and what
+// to do.
 func (p *placer) noDevice(n *Node) error {
 	request := v1Name(*n.request)
 	there := make([]string, len(p.devices.names))

@@ -6,9 +6,9 @@ import "gpuconf/gocore/devname"
 
 // placer places the nodes that were added to a graph since the last placement. Placed nodes are not moved.
 //
-// It makes three passes over the nodes, in loading order. First it checks each node's group against the available devices; the error
-// names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants and placeholders come last: if all readers
-// of one are on one device, it is placed there if allowed, to avoid a copy.
+// It makes three passes over the nodes, in loading order. First it checks each node's group against the available
+// devices; the error names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants and
+// placeholders come last: if all readers of one are on one device, it is placed there if allowed, to avoid a copy.
 type placer struct {
 	devices *Devices
 	soft    bool
@@ -28,8 +28,8 @@ type wish struct {
 	soft    bool
 }
 
-// group is the combined request of new nodes that share a device. Most groups have one node, so a group is small and shares its
-// node's request.
+// group is the combined request of new nodes that share a device. Most groups have one node, so a group is small and
+// shares its node's request.
 type group struct {
 	request *devname.Name // merged; never written through
 	soft    bool          // the request can be satisfied only under soft placement
@@ -46,10 +46,11 @@ func (g *group) pattern() devname.Name {
 	return *g.request
 }
 
-// place returns the devices of all nodes (invariants 3 and 4), and the numbers of the new nodes in the order in which they are logged.
-// placed holds the devices of the first nodes; it is appended to, not changed.
+// place returns the devices of all nodes (invariants 3 and 4), and the numbers of the new nodes in the order in which
+// they are logged. placed holds the devices of the first nodes; it is appended to, not changed.
 func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
-	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed, found: map[wish]int32{}}
+	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed,
+		found: map[wish]int32{}}
 	for range p.nodes {
 		p.placed = append(p.placed, -1)
 	}
@@ -101,7 +102,8 @@ func (p *placer) satisfy(n *Node) error {
 	return p.explain(n, g)
 }
 
-// preferred returns the device for a node: its group's if that has one, its input's for some Identity nodes, else the first suitable one.
+// preferred returns the device for a node: its group's if that has one, its input's for some Identity nodes, else the
+// first suitable one.
 func (p *placer) preferred(n *Node) int32 {
 	g := p.groupOf(n)
 	if g.device >= 0 {
@@ -115,8 +117,9 @@ func (p *placer) preferred(n *Node) int32 {
 	return p.find(g)
 }
 
-// goesWithInput reports whether a node is an Identity without a requested device whose input and only reader request the same device, or
-// without a reader, whose input requests none. A node that reads it twice counts as two readers, and one that waits for it as one.
+// goesWithInput reports whether a node is an Identity without a requested device whose input and only reader request
+// the same device, or without a reader, whose input requests none. A node that reads it twice counts as two readers,
+// and one that waits for it as one.
 func (p *placer) goesWithInput(n *Node) bool {
 	readers := p.readers.of(n.id - p.first)
 	if n.op != Identity || *n.request != (devname.Name{}) || len(readers) > 1 || len(n.controls) > 0 {
@@ -129,8 +132,8 @@ func (p *placer) goesWithInput(n *Node) bool {
 	return *n.inputs[0].request == wanted
 }
 
-// nearReaders returns the device for a constant or placeholder: that of all its readers, if allowed. A constant that waits for it may not be
-// placed yet.
+// nearReaders returns the device for a constant or placeholder: that of all its readers, if allowed. A constant that
+// waits for it may not be placed yet.
 func (p *placer) nearReaders(n *Node) int32 {
 	g := p.groupOf(n)
 	readers := p.readers.of(n.id - p.first)

@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Policy determines what happens if an eager operation's input is not in the memory that the operation works in. The zero Policy
-// copies silently.
+// Policy determines what happens if an eager operation's input is not in the memory that the operation works in. The
+// zero Policy copies silently.
 type Policy int
 
 // The policies of set_device_policy.

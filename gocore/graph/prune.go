@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// placePruned returns the devices of the nodes that a run executes, and -1 for all others, which may request devices that do not
-// exist. It places a copy of that part of the graph.
+// placePruned returns the devices of the nodes that a run executes, and -1 for all others, which may request devices
+// that do not exist. It places a copy of that part of the graph.
 func (s *Session) placePruned(request RunRequest) ([]int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -17,7 +17,7 @@ func (s *Session) placePruned(request RunRequest) ([]int32, error) {
 	}
 	nodes := request.needed()
 	part := pruned(nodes, request)
-	found, order, err := place(s.devices, s.options.SoftPlacement, part, nil)
+	places, order, err := place(s.devices, s.options.SoftPlacement, part, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -26,22 +26,22 @@ func (s *Session) placePruned(request RunRequest) ([]int32, error) {
 		placed[i] = -1
 	}
 	for i, n := range nodes {
-		placed[n.id] = found[i]
+		placed[n.id] = places[i]
 	}
 	if s.options.LogPlacement {
 		s.logged = append(s.logged, make([]bool, len(placed)-len(s.logged))...)
 		for _, at := range order {
 			if n := nodes[at]; !s.logged[n.id] {
 				s.logged[n.id] = true
-				s.log = append(s.log, placementLine(n, s.devices, int(found[at])))
+				s.log = append(s.log, placementLine(n, s.devices, int(places[at])))
 			}
 		}
 	}
 	return placed, nil
 }
 
-// pruned copies nodes, numbers the copies from 0, and connects them with each other only. A fed node reads nothing and may
-// be anywhere.
+// pruned copies nodes, numbers the copies from 0, and connects them with each other only. A fed node reads nothing and
+// may be anywhere.
 func pruned(nodes []*Node, request RunRequest) []*Node {
 	copies := make(map[*Node]*Node, len(nodes))
 	part := make([]*Node, len(nodes))
@@ -62,11 +62,11 @@ func pruned(nodes []*Node, request RunRequest) []*Node {
 }
 
 func among(nodes []*Node, copies map[*Node]*Node) []*Node {
-	var found []*Node
+	var duplicates []*Node
 	for _, n := range nodes {
 		if duplicate := copies[n]; duplicate != nil {
-			found = append(found, duplicate)
+			duplicates = append(duplicates, duplicate)
 		}
 	}
-	return found
+	return duplicates
 }

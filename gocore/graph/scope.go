@@ -11,11 +11,11 @@ type Scope struct {
 	Overwrite bool   // Device is the result of a device function: it replaces the request
 }
 
-// Request returns the device string for a node inside scopes, which are listed outermost first and applied innermost first. own is
-// the node's own request, "" for none.
+// Request returns the device string for a node inside scopes, which are listed outermost first and applied innermost
+// first. own is the node's own request, "" for none.
 //
-// A device function must see the request that results from the scopes inside its own. So a caller that has functions among its scopes
-// calls Request for the inner scopes, then the function, and passes its result as a Scope.
+// A device function must see the request that results from the scopes inside its own. So a caller that has functions
+// among its scopes calls Request for the inner scopes, then the function, and passes its result as a Scope.
 func Request(own string, scopes []Scope) (string, error) {
 	request, err := devname.ParseSpec(own)
 	if err != nil {

@@ -16,7 +16,8 @@ type SessionOptions struct {
 	PlacePruned   bool // place only the nodes that a run executes, anew in each run
 }
 
-// Session places the nodes of a graph on devices and runs them, including nodes that are added later. It is safe for concurrent use.
+// Session places the nodes of a graph on devices and runs them, including nodes that are added later. It is safe for
+// concurrent use.
 type Session struct {
 	graph   *Graph
 	devices *Devices
@@ -43,9 +44,9 @@ func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 	return s
 }
 
-// Run executes a request and returns the tensors of its fetches in the same order. Each is a separate tensor in the first CPU's memory,
-// and the caller must release it. The whole graph is placed first, including nodes that are not executed, unless the session
-// has PlacePruned.
+// Run executes a request and returns the tensors of its fetches in the same order. Each is a separate tensor in the
+// first CPU's memory, and the caller must release it. The whole graph is placed first, including nodes that are not
+// executed, unless the session has PlacePruned.
 func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
 	r, err := s.prepare(request)
 	if err != nil {
@@ -54,7 +55,8 @@ func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
 	return r.execute()
 }
 
-// Shapes returns the shapes that Run's tensors would have. It fails like Run for a request that Run refuses before it executes anything.
+// Shapes returns the shapes that Run's tensors would have. It fails like Run for a request that Run refuses before it
+// executes anything.
 func (s *Session) Shapes(request RunRequest) ([]Shape, error) {
 	r, err := s.prepare(request)
 	if err != nil {
@@ -111,7 +113,7 @@ func (s *Session) place() ([]int32, error) {
 // DeviceAttributes describes a device of a session.
 type DeviceAttributes struct {
 	Name        string // the full name
-	Type        string
+	Type        string // "CPU" or "GPU"
 	MemoryLimit uint64 // in bytes
 	Incarnation int64  // a random number, different in each session
 }

@@ -46,7 +46,8 @@ func (s Shape) bytes(d gpu.DType) uint64 { return s.elements() * d.Bytes() }
 // check rejects an invalid shape: a negative size, too many dimensions, or 2**63 bytes or more.
 func (s Shape) check(d gpu.DType) error {
 	if len(s) > maxRank {
-		return status.Errorf(status.InvalidArgument, "A tensor cannot have %d dimensions: the maximum is %d", len(s), maxRank)
+		return status.Errorf(status.InvalidArgument, "A tensor cannot have %d dimensions: the maximum is %d",
+			len(s), maxRank)
 	}
 	empty := false
 	for _, size := range s {
@@ -62,7 +63,8 @@ func (s Shape) check(d gpu.DType) error {
 	for _, size := range s {
 		high, low := bits.Mul64(total, uint64(size))
 		if high != 0 || low > math.MaxInt64 {
-			return status.Errorf(status.InvalidArgument, "Shape %s of type %s would have more than 2**63 - 1 bytes", s, typeName(d))
+			return status.Errorf(status.InvalidArgument, "Shape %s of type %s would have more than 2**63 - 1 bytes", s,
+				typeName(d))
 		}
 		total = low
 	}

@@ -10,7 +10,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Tensor is an immutable array in a device's memory, which lives until it is released. Tensors can share a buffer, as after Identity.
+// Tensor is an immutable array in a device's memory, which lives until it is released. Tensors can share a buffer, as
+// after Identity.
 type Tensor struct {
 	devices *Devices
 	dtype   gpu.DType
@@ -40,7 +41,8 @@ func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*
 	if b.bytes > 0 {
 		var err error
 		if b.at, err = b.device.Allocate(b.bytes); err != nil {
-			return nil, status.Errorf(status.CodeOf(err), "OOM when allocating tensor with shape%s and type %s on %s: %w",
+			return nil, status.Errorf(status.CodeOf(err), "OOM when allocating tensor with shape%s and type %s on "+
+				"%s: %w",
 				shape, typeName(dtype), d.texts[memory], err)
 		}
 	}
@@ -53,7 +55,8 @@ func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*
 // share returns another tensor of the same buffer; the caller must hold t.
 func (t *Tensor) share(device int) *Tensor {
 	t.buffer.tensors.Add(1)
-	return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: device, memory: t.memory, buffer: t.buffer}
+	return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: device, memory: t.memory,
+		buffer: t.buffer}
 }
 
 // hold keeps the buffer from being freed by a concurrent Release. The caller must call unhold.
@@ -101,13 +104,15 @@ func (t *Tensor) Device() string { return t.devices.texts[t.device] }
 // BackingDevice returns the full name of the device whose memory the tensor is in.
 func (t *Tensor) BackingDevice() devname.Name { return t.devices.names[t.memory] }
 
-// Buffer returns the location of the contents, zero for a tensor without elements. It is valid until the tensor is released.
+// Buffer returns the location of the contents, zero for a tensor without elements. It is valid until the tensor is
+// released.
 func (t *Tensor) Buffer() Buffer { return t.buffer.at }
 
 // Read copies the contents to the host. The length of dst must be exactly Bytes.
 func (t *Tensor) Read(dst []byte) error {
 	if uint64(len(dst)) != t.buffer.bytes {
-		return status.Errorf(status.InvalidArgument, "a buffer of %d bytes does not match a tensor of %d bytes", len(dst), t.buffer.bytes)
+		return status.Errorf(status.InvalidArgument, "a buffer of %d bytes does not match a tensor of %d bytes",
+			len(dst), t.buffer.bytes)
 	}
 	if err := t.hold(); err != nil {
 		return err
@@ -117,12 +122,6 @@ func (t *Tensor) Read(dst []byte) error {
 		err = t.buffer.device.CopyToHost(dst, t.buffer.at, 0)
 	}
 	return firstError(err, t.unhold)
-}
-
-// Value reads the tensor into a new value.
-func (t *Tensor) Value() (Value, error) {
-	v := Value{DType: t.dtype, Shape: t.shape, Bytes: make([]byte, t.buffer.bytes)}
-	return v, t.Read(v.Bytes)
 }
 
 func (t *Tensor) address() uint64 { return t.buffer.at.Addr }

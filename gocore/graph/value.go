@@ -16,10 +16,10 @@ import (
 
 // Value holds the contents of a tensor on the host: of a constant, or of a result.
 type Value struct {
-	DType gpu.DType
-	Shape Shape
-	// Bytes holds the elements in row-major order and native byte order. If there are fewer than in the shape, the last one is
-	// repeated, as in TensorFlow's constants: one element fills a tensor.
+	DType gpu.DType // of the elements
+	Shape Shape     // the length of each dimension
+	// Bytes holds the elements in row-major order and native byte order. If there are fewer than in the shape, the last
+	// one is repeated, as in TensorFlow's constants: one element fills a tensor.
 	Bytes []byte
 }
 
@@ -27,7 +27,8 @@ type Value struct {
 func (v Value) check() error {
 	size := v.DType.Bytes()
 	if size == 0 {
-		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32", int(v.DType))
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32",
+			int(v.DType))
 	}
 	if err := v.Shape.check(v.DType); err != nil {
 		return err
@@ -35,11 +36,14 @@ func (v Value) check() error {
 	given, needed := uint64(len(v.Bytes))/size, v.Shape.elements()
 	switch {
 	case uint64(len(v.Bytes))%size != 0:
-		return status.Errorf(status.InvalidArgument, "%d bytes is not a whole number of %s elements", len(v.Bytes), v.DType)
+		return status.Errorf(status.InvalidArgument, "%d bytes is not a whole number of %s elements",
+			len(v.Bytes), v.DType)
 	case given > needed && given > 1:
-		return status.Errorf(status.InvalidArgument, "Too many elements provided. Needed at most %d, but received %d", needed, given)
+		return status.Errorf(status.InvalidArgument, "Too many elements provided. Needed at most %d, but received %d",
+			needed, given)
 	case given == 0 && needed > 0:
-		return status.Errorf(status.InvalidArgument, "Too few elements provided. Needed at least 1 for shape %s, but received 0", v.Shape)
+		return status.Errorf(status.InvalidArgument, "Too few elements provided. Needed at least 1 for shape %s, "+
+			"but received 0", v.Shape)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ var tags = struct {
 	names  []string // by number; 0 is no tag
 }{byName: map[string]Tag{otherName: Other}, names: []string{""}}
 
-// Intern returns the tag of a name. It returns Other if too many other names came first. Names that are empty, longer than
-// MostBytes, not valid UTF-8, or that contain a control character are InvalidArgument.
+// Intern returns the tag of a name. It returns Other if too many other names came first. Names that are empty, longer
+// than MostBytes, not valid UTF-8, or that contain a control character are InvalidArgument.
 func Intern(name string) (Tag, error) {
 	tags.Lock()
 	defer tags.Unlock()
@@ -64,12 +64,14 @@ func check(name string) error {
 	case name == "":
 		return status.Errorf(status.InvalidArgument, "a tag must not be empty")
 	case len(name) > MostBytes:
-		return status.Errorf(status.InvalidArgument, "a tag must be at most %d bytes long, but got %d bytes that begin with %s",
+		return status.Errorf(status.InvalidArgument, "a tag must be at most %d bytes long, but got %d bytes that "+
+			"begin with %s",
 			MostBytes, len(name), strconv.Quote(strings.ToValidUTF8(name[:40], "?")))
 	case !utf8.ValidString(name):
 		return status.Errorf(status.InvalidArgument, "a tag must be valid UTF-8, but got %s", strconv.Quote(name))
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return status.Errorf(status.InvalidArgument, "a tag must not contain control characters, but got %s", strconv.Quote(name))
+		return status.Errorf(status.InvalidArgument, "a tag must not contain control characters, but got %s",
+			strconv.Quote(name))
 	}
 	return nil
 }

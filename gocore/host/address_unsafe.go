@@ -6,11 +6,11 @@ import "unsafe"
 
 // All conversions of addresses to memory are in this file.
 
-// elementsAt returns a slice of count elements at an address that is a multiple of their size. The caller keeps the memory live while
-// it uses the slice.
+// elementsAt returns a slice of count elements at an address that is a multiple of their size. The caller keeps the
+// memory live while it uses the slice.
 //
-// The address is reinterpreted as a pointer, not converted: vet forbids conversions, since it cannot know that the memory does not
-// move. If this function is inlined, the Go 1.26 compiler crashes on a copy of constant size.
+// The address is reinterpreted as a pointer, not converted: vet forbids conversions, since it cannot know that the
+// memory does not move. If this function is inlined, the Go 1.26 compiler crashes on a copy of constant size.
 //
 //go:noinline
 func elementsAt[T any](addr, count uint64) []T {

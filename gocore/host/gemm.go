@@ -10,7 +10,8 @@ import (
 )
 
 // multiply is gonum's product of dense row-major matrices with alpha 1 and beta 0.
-type multiply[T float32 | float64] func(ta, tb blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int)
+type multiply[T float32 | float64] func(ta, tb blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int,
+	c []T, ldc int)
 
 func sgemm(ta, tb blas.Transpose, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	gonum.Implementation{}.Sgemm(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)
@@ -50,8 +51,8 @@ func columns(trans bool, rows, cols uint64) int {
 	return int(cols)
 }
 
-// restoreNotFinite corrects gonum's result. Where an element of A is 0, gonum skips the whole row of B, although 0 times
-// a NaN or an infinity is NaN. The pass over B costs 1/M of the product.
+// restoreNotFinite corrects gonum's result. Where an element of A is 0, gonum skips the whole row of B, although 0
+// times a NaN or an infinity is NaN. The pass over B costs 1/M of the product.
 func restoreNotFinite[T float32 | float64](g gpu.Gemm, a, b, c []T) {
 	rowA, colA := strides(g.TransA, g.M, g.K)
 	rowB, colB := strides(g.TransB, g.K, g.N)

@@ -35,8 +35,9 @@ type block struct {
 	mapped []byte // the whole mapping, nil for a block on the Go heap
 }
 
-// Allocate returns the address of a block, whose contents are undefined, and an id that distinguishes it from earlier blocks at the same
-// address. Size 0 returns address 0 and changes nothing. If the host is out of memory, the error is ResourceExhausted.
+// Allocate returns the address of a block, whose contents are undefined, and an id that distinguishes it from earlier
+// blocks at the same address. Size 0 returns address 0 and changes nothing. If the host is out of memory, the error is
+// ResourceExhausted.
 func (m *Memory) Allocate(bytes uint64) (addr, id uint64, err error) {
 	if bytes == 0 {
 		return 0, 0, nil
@@ -90,8 +91,8 @@ func outOfMemory(bytes uint64, err error) error {
 	return status.Errorf(status.ResourceExhausted, "the host is out of memory: could not map %d bytes (%w)", bytes, err)
 }
 
-// Free frees the block that was allocated at addr with id. Freeing address 0 does nothing. If addr and id do not name a live
-// block, the error is InvalidArgument and nothing changes.
+// Free frees the block that was allocated at addr with id. Freeing address 0 does nothing. If addr and id do not name a
+// live block, the error is InvalidArgument and nothing changes.
 func (m *Memory) Free(addr, id uint64) error {
 	if addr == 0 {
 		return nil
@@ -151,7 +152,8 @@ func (m *Memory) within(addr, offset uint64, bytes int, use func([]byte)) error 
 		return errNotLive(addr)
 	}
 	if size := uint64(len(b.data)); offset > size || uint64(bytes) > size-offset {
-		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in a block of %d bytes", bytes, offset, size)
+		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in a block of %d "+
+			"bytes", bytes, offset, size)
 	}
 	use(b.data[offset : offset+uint64(bytes)])
 	return nil

@@ -2,8 +2,8 @@
 
 package host
 
-// The sizes of freed blocks that are kept, and the bytes of all of them. The pages of a new block cost as much as a third of a
-// 512 × 512 product, so a program that repeats its operations should get the same blocks again.
+// The sizes of freed blocks that are kept, and the bytes of all of them. The pages of a new block cost as much as a
+// third of a 512 × 512 product, so a program that repeats its operations should get the same blocks again.
 const (
 	leastSpareBytes = 4 << 10
 	mostSpareBytes  = 64 << 20

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// Bytes formats a number of bytes: 1023B, 1.0KiB, 1.50MiB, 80.00GiB. As in TensorFlow, each step to the next unit truncates
-// instead of rounding.
+// Bytes formats a number of bytes: 1023B, 1.0KiB, 1.50MiB, 80.00GiB. As in TensorFlow, each step to the next unit
+// truncates instead of rounding.
 func Bytes(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%dB", n)

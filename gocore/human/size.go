@@ -12,12 +12,13 @@ import (
 var (
 	size  = regexp.MustCompile(`^(\d*)(?:\.(\d*))?\s*([A-Za-z]*)$`)
 	units = map[string]int64{
-		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40,
+		"": 1, "B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
+		"TIB": 1 << 40,
 	}
 )
 
-// ParseSize returns the bytes of a size such as "1073741824", "500MB" or "1.5GiB", by the grammar of python/gpuconf/_core/size_text.py, without
-// its percentages. Its errors are the ends of sentences, as those there.
+// ParseSize returns the bytes of a size such as "1073741824", "500MB" or "1.5GiB", by the grammar of
+// python/gpuconf/_core/size_text.py, without its percentages. Its errors are the ends of sentences, as those there.
 func ParseSize(text string) (uint64, error) {
 	parts := size.FindStringSubmatch(strings.TrimSpace(text))
 	if parts == nil || parts[1]+parts[2] == "" || units[strings.ToUpper(parts[3])] == 0 {

@@ -45,13 +45,16 @@ func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
 	var granted []*slotView
 	for _, s := range claims {
 		if other := ids[s.id]; other != nil {
-			findings = append(findings, fmt.Sprintf("claim %s is in two slots: in %s, and in %s", s.id, l.placeOf(other), l.placeOf(s)))
+			findings = append(findings, fmt.Sprintf("claim %s is in two slots: in %s, and in %s", s.id,
+				l.placeOf(other), l.placeOf(s)))
 		}
 		if other := tickets[s.ticket]; other != nil {
-			findings = append(findings, fmt.Sprintf("two claims have ticket %d: in %s, and in %s", s.ticket, l.placeOf(other), l.placeOf(s)))
+			findings = append(findings, fmt.Sprintf("two claims have ticket %d: in %s, and in %s", s.ticket,
+				l.placeOf(other), l.placeOf(s)))
 		}
 		if highest := now(); s.ticket > highest || s.granted > highest {
-			findings = append(findings, fmt.Sprintf("ticket %d or grant %d is forged: no gpuconf counts that far (%s)", s.ticket, s.granted, l.placeOf(s)))
+			findings = append(findings, fmt.Sprintf("ticket %d or grant %d is forged: no gpuconf counts that far (%s)",
+				s.ticket, s.granted, l.placeOf(s)))
 		}
 		ids[s.id], tickets[s.ticket] = s, s
 		if s.isLease() {
@@ -67,8 +70,10 @@ func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
 			}
 			leased[c.UUID] = min(leased[c.UUID]+c.Charge, mostBytes)
 			if leased[c.UUID] > c.Total {
-				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of process %d, in %s)", c.UUID,
-					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID, l.placeOf(s)))
+				findings = append(findings,
+					fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of "+
+						"process %d, in %s)", c.UUID,
+						human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID, l.placeOf(s)))
 			}
 		}
 	}
@@ -99,7 +104,8 @@ func (l *Ledger) checkNames() (findings []string) {
 		return []string{err.Error()}
 	}
 	for _, name := range names {
-		if name != headerName && name != wakeName && !strings.HasPrefix(name, filePrefix) && !strings.HasPrefix(name, newPrefix) {
+		if name != headerName && name != wakeName && !strings.HasPrefix(name, filePrefix) &&
+			!strings.HasPrefix(name, newPrefix) {
 			findings = append(findings, fmt.Sprintf("%s/%s does not belong to the ledger", l.folder, Clean(name, 100)))
 		}
 	}

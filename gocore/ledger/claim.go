@@ -16,9 +16,9 @@ import (
 // Request is for bytes on a number of cards, all or nothing.
 type Request struct {
 	Cards  []Card // the candidates, of which the policy picks; Leased is ignored
-	Count  int
-	Policy Policy
-	Text   Text
+	Count  int    // how many cards are needed
+	Policy Policy // which of the candidates to prefer
+	Text   Text   // what others see of it
 
 	Contexts int // how many CUDA contexts Charge has room for on each card; 0 if that is not known
 }
@@ -42,7 +42,8 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 	if err := l.checkRequest(&request); err != nil {
 		return nil, err
 	}
-	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
+	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy,
+		count:   uint32(request.Count),
 		process: l.self, since: now(), cards: request.Cards, text: request.Text, contexts: uint32(request.Contexts)}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
@@ -67,10 +68,12 @@ func (l *Ledger) checkRequest(r *Request) error {
 		return status.Errorf(status.InvalidArgument, "a claim names 1 to %d cards, not %d", MostCards, len(r.Cards))
 	}
 	if r.Contexts < 0 || r.Contexts > MostContexts {
-		return status.Errorf(status.InvalidArgument, "a claim has room for 0 to %d contexts, not %d", MostContexts, r.Contexts)
+		return status.Errorf(status.InvalidArgument, "a claim has room for 0 to %d contexts, not %d",
+			MostContexts, r.Contexts)
 	}
 	if r.Count < 1 || r.Count > len(r.Cards) {
-		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d", human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
+		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d",
+			human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
 	}
 	seen, possible, largest := map[string]bool{}, 0, uint64(0)
 	for i := range r.Cards {
@@ -84,7 +87,8 @@ func (l *Ledger) checkRequest(r *Request) error {
 			c.Charge = c.Bytes
 		}
 		if c.Bytes == 0 || c.Charge < c.Bytes || c.Charge > mostBytes || c.Total > mostBytes {
-			return status.Errorf(status.InvalidArgument, "a claim of %d bytes on %s that takes %d is invalid", c.Bytes, c.UUID, c.Charge)
+			return status.Errorf(status.InvalidArgument, "a claim of %d bytes on %s that takes %d is invalid", c.Bytes,
+				c.UUID, c.Charge)
 		}
 		c.Budget = min(c.Budget, c.Total)
 		largest = max(largest, c.Total)
@@ -104,14 +108,15 @@ func (l *Ledger) checkRequest(r *Request) error {
 		if possible > 0 {
 			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s", asked, cards, why)
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s. Request less memory",
+			asked, cards, why)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil
 }
 
-// Look looks whether the claim is granted. If it is not, it is worth looking again after the nap. cards, unless nil, replaces what was said
-// of the candidates: their use by others changes.
+// Look looks whether the claim is granted. If it is not, it is worth looking again after the nap. cards, unless nil,
+// replaces what was said of the candidates: their use by others changes.
 func (c *Claim) Look(cards []Card) (granted bool, nap Nap, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +141,8 @@ func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 	return granted, nap, err
 }
 
-// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks once. cards is as for Look.
+// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks once.
+// cards is as for Look.
 func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +156,8 @@ func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error)
 	}
 }
 
-// lookAgain returns how long a waiter sleeps at most: a killed process wakes no waiter. The first one looks often, and wakes the others if
-// it is their turn; those look in case the first one is killed or stopped.
+// lookAgain returns how long a waiter sleeps at most: a killed process wakes no waiter. The first one looks often, and
+// wakes the others if it is their turn; those look in case the first one is killed or stopped.
 func lookAgain(ahead int) time.Duration {
 	return min(100*time.Millisecond*time.Duration(1+ahead), longestLook)
 }
@@ -165,7 +171,8 @@ func (c *Claim) replaceCardsLocked(cards []Card) error {
 	return nil
 }
 
-// tryLocked looks whether it is the claim's turn, and returns how many wait before it. changed: the record differs from what is stored.
+// tryLocked looks whether it is the claim's turn, and returns how many wait before it. changed: the record differs from
+// what is stored.
 func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	l := c.ledger
 	l.mu.Lock()

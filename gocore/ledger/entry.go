@@ -9,12 +9,18 @@ import (
 
 // The directory of a slot file has an entry for each slot, which says what the slot is:
 //
-//	0 kind, 0 if the slot is free   1 state of a claim   4 which contents (4)   8 when the claim looked last   28 CRC-32 of the slot and the rest
+//	 0   kind, 0 if the slot is free
+//	 1   state of a claim
+//	 4   which contents (4 bytes)
+//	 8   when the claim looked last
+//	28   CRC-32 of the slot and the rest
 //
-// It is written after the record. The contents are another number for another record, so that a process that has read the record need not read
-// it again. A waiting claim writes the time since boot each time it looks: others tell by it that the claim is not stopped.
+// It is written after the record. The contents are another number for another record, so that a process that has read
+// the record need not read it again. A waiting claim writes the time since boot each time it looks: others tell by it
+// that the claim is not stopped.
 //
-// A free slot's entry has a checksum too. So what is there by accident, zeros included, never makes a live lease disappear.
+// A free slot's entry has a checksum too. So what is there by accident, zeros included, never makes a live lease
+// disappear.
 const entryBytes = 32
 
 type entry struct {
@@ -60,14 +66,15 @@ func emptyDirectory() (b []byte) {
 func (e entry) isFree() bool    { return e.kind == 0 && !e.damaged }
 func (e entry) isWaiting() bool { return e.kind == kindClaim && e.state == stateWaiting }
 
-// A waiter that has not looked for stoppedAfter is stopped or frozen, and others pass it. A waiter looks at least once in longestLook.
+// A waiter that has not looked for stoppedAfter is stopped or frozen, and others pass it. A waiter looks at least once
+// in longestLook.
 const (
 	stoppedAfter = 5_000_000_000 // nanoseconds
 	longestLook  = 1_000_000_000
 )
 
-// isStopped reports whether a waiting claim has not looked for a time before some moment. A time that is still to come counts as none; time namespaces may
-// differ by a part of a second.
+// isStopped reports whether a waiting claim has not looked for a time before some moment. A time that is still to come
+// counts as none; time namespaces may differ by a part of a second.
 func (e entry) isStopped(at uint64) bool {
 	return e.isWaiting() && (e.looked > at+longestLook || at > e.looked+stoppedAfter)
 }

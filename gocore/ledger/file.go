@@ -14,8 +14,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// A slot file belongs to one user, who alone can write it. It has a line that names the format, a directory with an entry for each slot, and the
-// slots. Its name does not matter beyond its prefix: the owner of a slot is the owner of the file.
+// A slot file belongs to one user, who alone can write it. It has a line that names the format, a directory with an
+// entry for each slot, and the slots. Its name does not matter beyond its prefix: the owner of a slot is the owner of
+// the file.
 const (
 	filePrefix  = "slots-"
 	newPrefix   = ".new-"
@@ -36,7 +37,8 @@ func slotAt(slot int) int64 { return slotsAt + int64(slot)*recordBytes }
 
 func entryAt(slot int) int64 { return directoryAt + entryBytes*int64(slot) }
 
-// slotFile is an open slot file. It is opened for reading only: claims open the file again, so that each has a lock of its own.
+// slotFile is an open slot file. It is opened for reading only: claims open the file again, so that each has a lock of
+// its own.
 type slotFile struct {
 	name    string
 	fd      int
@@ -48,8 +50,8 @@ type slotFile struct {
 	entries [slotsInFile]entry            // what it says
 }
 
-// slotFiles returns the slot files of the ledger, each once, even if it has several names. What is wrong with files of other users is added to
-// the view's problems.
+// slotFiles returns the slot files of the ledger, each once, even if it has several names. What is wrong with files of
+// other users is added to the view's problems.
 func (l *Ledger) slotFiles(v *view) ([]*slotFile, error) {
 	names, err := l.list()
 	if err != nil {
@@ -66,8 +68,10 @@ func (l *Ledger) slotFiles(v *view) ([]*slotFile, error) {
 			if of[owner]++; of[owner] > mostFilesOfUser && l.mayPass(owner) {
 				l.closeSlotFile(name)
 				if of[owner] == mostFilesOfUser+1 {
-					v.problems = append(v.problems, fmt.Sprintf("%s: user %d has more than %d slot files, which gpuconf never makes. The others are ignored: remove them",
-						l.folder, owner, mostFilesOfUser))
+					v.problems = append(v.problems,
+						fmt.Sprintf("%s: user %d has more than %d slot files, which gpuconf never makes. The others "+
+							"are ignored: remove them",
+							l.folder, owner, mostFilesOfUser))
 				}
 				continue
 			}
@@ -109,15 +113,16 @@ func (l *Ledger) closeSlotFile(name string) {
 
 // mayPass reports whether what a user's files say may be ignored if it cannot be read.
 //
-// In a shared ledger, it may for other users. They alone can have spoiled it, and they harm themselves: no process counts their leases any longer, as if
-// their programs used the GPUs without one, which they could do too. Refusing would let any user stop all others. In a private ledger, and for
-// this user's own files, it is an error.
+// In a shared ledger, it may for other users. They alone can have spoiled it, and they harm themselves: no process
+// counts their leases any longer, as if their programs used the GPUs without one, which they could do too. Refusing
+// would let any user stop all others. In a private ledger, and for this user's own files, it is an error.
 func (l *Ledger) mayPass(owner uint32) bool { return l.Shared && owner != l.uid }
 
-// passOver turns an error about what a user's files say into a problem of the view, where it may be ignored. An error of this process, such as
-// too many open files, stays one.
+// passOver turns an error about what a user's files say into a problem of the view, where it may be ignored. An error
+// of this process, such as too many open files, stays one.
 func (l *Ledger) passOver(v *view, owner uint32, err error) error {
-	if err == nil || !l.mayPass(owner) || status.CodeOf(err) != status.FailedPrecondition && !errors.Is(err, unix.EACCES) {
+	if err == nil || !l.mayPass(owner) || status.CodeOf(err) != status.FailedPrecondition && !errors.Is(
+		err, unix.EACCES) {
 		return err
 	}
 	v.problems = append(v.problems, fmt.Sprintf("%v (of user %d; its leases are not counted)", err, owner))
@@ -157,7 +162,8 @@ func (l *Ledger) tooMany(names []string) error {
 			}
 		}
 	}
-	return status.Errorf(status.FailedPrecondition, "%s holds more than %d files, most of them of user %d. Remove those that no program uses", l.folder, mostFiles, whose)
+	return status.Errorf(status.FailedPrecondition, "%s holds more than %d files, most of them of user %d. Remove "+
+		"those that no program uses", l.folder, mostFiles, whose)
 }
 
 // slotFile opens a slot file, or returns it if it is open, and checks that only its owner can write it.
@@ -209,7 +215,8 @@ func (l *Ledger) readFormat(f *slotFile) error {
 	}
 	written, least, _, ok := parseFormat(string(text[:]), fileMagic)
 	if ok && least > version {
-		return status.Errorf(status.FailedPrecondition, "%s/%s has format version %d, which needs a gpuconf that reads version %d; this gpuconf reads version %d. Update gpuconf",
+		return status.Errorf(status.FailedPrecondition, "%s/%s has format version %d, which needs a gpuconf that "+
+			"reads version %d; this gpuconf reads version %d. Update gpuconf",
 			l.folder, f.name, written, least, version)
 	}
 	if !ok || written < leastReader {
@@ -232,16 +239,19 @@ func (l *Ledger) checkFile(f *slotFile) error {
 		return status.Errorf(status.FailedPrecondition, "%s can be written by users other than its owner %d (mode "+
 			"%03o). Set mode 644", path, f.stat.Uid, f.stat.Mode&0o777)
 	case !l.Shared && f.stat.Uid != l.owner:
-		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d, but the ledger is private to user %d. Make one for several users with: "+
+		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d, but the ledger is private to user "+
+			"%d. Make one for several users with: "+
 			"gpuconf ledger init --shared FOLDER", path, f.stat.Uid, l.owner)
 	}
 	return nil
 }
 
-// createFile creates a slot file of this user, and takes its first slot. The slot is locked before others can open the file: a program that locks
-// what it can read, which keeps its owner from taking slots, cannot keep it from this one. The caller holds the grant lock.
+// createFile creates a slot file of this user, and takes its first slot. The slot is locked before others can open the
+// file: a program that locks what it can read, which keeps its owner from taking slots, cannot keep it from this one.
+// The caller holds the grant lock.
 func (l *Ledger) createFile() (holding, error) {
-	if err := refuseLost(lostLeases(l.folder, true, nil)); err != nil { // this user's files, or the whole ledger, may have been removed
+	if err := refuseLost(lostLeases(l.folder, true, nil)); err != nil {
+		// this user's files, or the whole ledger, may have been removed
 		return holding{}, err
 	}
 	if err := l.removeUnfinished(); err != nil {
@@ -263,8 +273,9 @@ func (l *Ledger) createFile() (holding, error) {
 	return holding{f, fd, 0}, nil
 }
 
-// makeRoom is called when no slot of this user's files can be taken, which is rare: all are in use, or other programs lock them. It removes files
-// without a live slot, and refuses to make more than a user may have. The caller holds the grant lock.
+// makeRoom is called when no slot of this user's files can be taken, which is rare: all are in use, or other programs
+// lock them. It removes files without a live slot, and refuses to make more than a user may have. The caller holds the
+// grant lock.
 func (l *Ledger) makeRoom() error {
 	var own []*slotFile
 	for name, f := range l.files {
@@ -282,7 +293,8 @@ func (l *Ledger) makeRoom() error {
 	if len(own) < mostFilesOfUser {
 		return nil
 	}
-	return status.Errorf(status.Unavailable, "%s has no room: user %d has %d slot files, the most that a user may have, and no slot of them is free%s", l.folder, l.uid, len(own),
+	return status.Errorf(status.Unavailable, "%s has no room: user %d has %d slot files, the most that a user may "+
+		"have, and no slot of them is free%s", l.folder, l.uid, len(own),
 		lockers(own))
 }
 
@@ -311,9 +323,11 @@ func (l *Ledger) install(name string, mode uint32, size int64, text string) erro
 	return err
 }
 
-// create creates a file under a temporary name, writes it, and gives it its name. prepare, unless nil, is called before others may open it. The file takes
-// all of its space now: on a full disk, a write to a mapped hole would end the process.
-func (l *Ledger) create(name string, mode uint32, size int64, text string, prepare func(fd int) error) (fd int, err error) {
+// create creates a file under a temporary name, writes it, and gives it its name. prepare, unless nil, is called before
+// others may open it. The file takes all of its space now: on a full disk, a write to a mapped hole would end the
+// process.
+func (l *Ledger) create(name string, mode uint32, size int64, text string, prepare func(fd int) error) (
+	fd int, err error) {
 	temporary := newPrefix + fmt.Sprint(l.uid) + "-" + randomName()
 	fd, err = openAt(l.dir, temporary, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
@@ -359,8 +373,8 @@ func allocate(fd int, size int64) error {
 	return nil
 }
 
-// removeUnfinished removes what processes of this user left that ended while they created a file. The caller holds the grant lock, so
-// none of them lives.
+// removeUnfinished removes what processes of this user left that ended while they created a file. The caller holds the
+// grant lock, so none of them lives.
 func (l *Ledger) removeUnfinished() error {
 	names, err := l.list()
 	if err != nil {

@@ -12,11 +12,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// The header is a line of text: "gpuconf ledger version 3 reader 3 private". It names the version of the format, the least version that a
-// gpuconf must read to use the ledger, and whether it is shared. Later versions may add words. Its flock is the grant lock.
+// The header is a line of text: "gpuconf ledger version 3 reader 3 private". It names the version of the format, the
+// least version that a gpuconf must read to use the ledger, and whether it is shared. Later versions may add words. Its
+// flock is the grant lock.
 //
-// The owner of the ledger writes it, and others cannot: nothing else can lock a reader out. Whatever a later version writes into a ledger, a
-// reader of the header's least version must be able to sum the leases of each card.
+// The owner of the ledger writes it, and others cannot: nothing else can lock a reader out. Whatever a later version
+// writes into a ledger, a reader of the header's least version must be able to sum the leases of each card.
 const (
 	headerName  = "ledger"
 	headerMagic = "gpuconf ledger"
@@ -33,7 +34,8 @@ func headerText(shared bool) string {
 	return fmt.Sprintf("%s version %d reader %d %s\n", headerMagic, version, leastReader, kind)
 }
 
-// parseFormat reads the first line of a file: what it is, its version, the least version that reads it (0: it does not say), and more words.
+// parseFormat reads the first line of a file: what it is, its version, the least version that reads it (0: it does not
+// say), and more words.
 func parseFormat(text, magic string) (written, least int, words []string, ok bool) {
 	line, _, ended := strings.Cut(text, "\n")
 	line, named := strings.CutPrefix(line, magic+" version ")
@@ -75,16 +77,20 @@ func (l *Ledger) parseHeader(text string) error {
 	written, least, words, ok := parseFormat(text, headerMagic)
 	switch {
 	case ok && written < leastReader:
-		return status.Errorf(status.FailedPrecondition, "%s has format version %d, of an older gpuconf; this gpuconf uses version %d. Update gpuconf in all programs that "+
-			"share the ledger. When none of them runs, remove the folder; until then, choose another one with GPUCONF_LEDGER", path, written, version)
+		return status.Errorf(status.FailedPrecondition, "%s has format version %d, of an older gpuconf; this "+
+			"gpuconf uses version %d. Update gpuconf in all programs that "+
+			"share the ledger. When none of them runs, remove the folder; until then, choose another one with "+
+			"GPUCONF_LEDGER", path, written, version)
 	case ok && least > version:
-		return status.Errorf(status.FailedPrecondition, "%s has format version %d, which needs a gpuconf that reads version %d; this gpuconf reads version %d. Update gpuconf, "+
+		return status.Errorf(status.FailedPrecondition, "%s has format version %d, which needs a gpuconf that reads "+
+			"version %d; this gpuconf reads version %d. Update gpuconf, "+
 			"or choose another folder with GPUCONF_LEDGER", path, written, least, version)
 	case ok && least > 0 && len(words) > 0 && (words[0] == "private" || words[0] == "shared"):
 		l.Shared = words[0] == "shared"
 		return nil
 	}
-	return status.Errorf(status.FailedPrecondition, "%s is damaged, or not a ledger of gpuconf. If no program uses the folder, remove it", path)
+	return status.Errorf(status.FailedPrecondition, "%s is damaged, or not a ledger of gpuconf. If no program uses "+
+		"the folder, remove it", path)
 }
 
 // trusted refuses a file that belongs to another user than the folder, or that others can write.
@@ -93,9 +99,11 @@ func (l *Ledger) trusted(name string, stat *unix.Stat_t) error {
 	case stat.Mode&unix.S_IFMT != unix.S_IFREG:
 		return status.Errorf(status.FailedPrecondition, "%s/%s is not a regular file", l.folder, name)
 	case stat.Uid != l.owner:
-		return status.Errorf(status.FailedPrecondition, "%s/%s belongs to user %d, and the folder to user %d. Do not use this ledger", l.folder, name, stat.Uid, l.owner)
+		return status.Errorf(status.FailedPrecondition, "%s/%s belongs to user %d, and the folder to user %d. Do "+
+			"not use this ledger", l.folder, name, stat.Uid, l.owner)
 	case stat.Mode&0o022 != 0:
-		return status.Errorf(status.FailedPrecondition, "%s/%s can be written by other users (mode %03o). Do not use this ledger", l.folder, name, stat.Mode&0o777)
+		return status.Errorf(status.FailedPrecondition, "%s/%s can be written by other users (mode %03o). Do not "+
+			"use this ledger", l.folder, name, stat.Mode&0o777)
 	}
 	return nil
 }

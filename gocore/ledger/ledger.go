@@ -29,7 +29,8 @@ type Ledger struct {
 	self   Process
 	bell   bell
 
-	// Patience is how long Claim, Look and Publish wait for the grant lock here. A caller that sleeps elsewhere sets it to 0 after Open.
+	// Patience is how long Claim, Look and Publish wait for the grant lock here. A caller that sleeps elsewhere sets it
+	// to 0 after Open.
 	Patience time.Duration
 
 	mu     sync.Mutex
@@ -42,8 +43,8 @@ type Ledger struct {
 	directory [entryBytes * slotsInFile]byte // guarded by mu; what is read of a file
 }
 
-// Open opens the ledger of a folder. With create, a folder that does not exist, or is empty and belongs to this user, becomes a private
-// ledger; otherwise NotFound is returned for those.
+// Open opens the ledger of a folder. With create, a folder that does not exist, or is empty and belongs to this user,
+// becomes a private ledger; otherwise NotFound is returned for those.
 func Open(folder string, create bool) (*Ledger, error) {
 	l, err := openExisting(folder)
 	if !create || status.CodeOf(err) != status.NotFound {
@@ -70,7 +71,8 @@ func openExisting(folder string) (*Ledger, error) {
 }
 
 func newLedger(folder string) *Ledger {
-	return &Ledger{folder: filepath.Clean(folder), dir: -1, uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid()), self: Self(), bell: bell{fd: -1}, Patience: patience, files: map[string]*slotFile{}}
+	return &Ledger{folder: filepath.Clean(folder), dir: -1, uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid()),
+		self: Self(), bell: bell{fd: -1}, Patience: patience, files: map[string]*slotFile{}}
 }
 
 // makePrivate makes a private ledger of a folder that does not exist, or is empty.
@@ -99,8 +101,8 @@ func MayMake(folder string) error {
 	return nil
 }
 
-// InitShared makes a ledger for several users of a new or empty folder, or sets the modes of one again. This user becomes its
-// administrator. group, unless it is negative, is the only group that may use it.
+// InitShared makes a ledger for several users of a new or empty folder, or sets the modes of one again. This user
+// becomes its administrator. group, unless it is negative, is the only group that may use it.
 func InitShared(folder string, group int) error {
 	about("mkdir")
 	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -109,7 +111,8 @@ func InitShared(folder string, group int) error {
 	return fill(folder, true, group)
 }
 
-// fill makes a ledger of an empty folder. Without the header there is no ledger, and another call can complete the work.
+// fill makes a ledger of an empty folder. Without the header there is no ledger, and another call can complete the
+// work.
 func fill(folder string, shared bool, group int) error {
 	l := newLedger(folder)
 	defer func() { _ = l.Close() }()
@@ -131,7 +134,8 @@ func fill(folder string, shared bool, group int) error {
 		return err
 	}
 	if l.Shared != shared {
-		return status.Errorf(status.FailedPrecondition, "%s is a ledger of one user. Choose another folder for one that several users share", l.folder)
+		return status.Errorf(status.FailedPrecondition, "%s is a ledger of one user. Choose another folder for one "+
+			"that several users share", l.folder)
 	}
 	if shared {
 		return l.openToUsers(group)
@@ -142,7 +146,8 @@ func fill(folder string, shared bool, group int) error {
 // mayFill refuses a folder of another user, and one that holds something else.
 func (l *Ledger) mayFill() error {
 	if l.owner != l.uid {
-		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d and holds no ledger. Its owner can make one with: gpuconf ledger init --shared %s", l.folder,
+		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d and holds no ledger. Its owner can "+
+			"make one with: gpuconf ledger init --shared %s", l.folder,
 			l.owner, l.folder)
 	}
 	names, err := l.list()
@@ -151,14 +156,16 @@ func (l *Ledger) mayFill() error {
 	}
 	for _, name := range names {
 		if name != wakeName && !strings.HasPrefix(name, newPrefix) {
-			return status.Errorf(status.FailedPrecondition, "%s is not a ledger, and not empty: it holds %q. Choose an empty or new folder", l.folder, name)
+			return status.Errorf(status.FailedPrecondition, "%s is not a ledger, and not empty: it holds %q. Choose "+
+				"an empty or new folder", l.folder, name)
 		}
 	}
 	return nil
 }
 
-// openToUsers lets others use the ledger: everybody may read the header, write the wake file, and create files in the folder. The
-// sticky bit keeps them from removing or renaming those of others. The folder comes last, when its files are complete.
+// openToUsers lets others use the ledger: everybody may read the header, write the wake file, and create files in the
+// folder. The sticky bit keeps them from removing or renaming those of others. The folder comes last, when its files
+// are complete.
 func (l *Ledger) openToUsers(group int) error {
 	folder, wake, header := uint32(unix.S_ISVTX|0o777), uint32(0o666), uint32(0o644)
 	if group >= 0 {
@@ -194,8 +201,8 @@ func (l *Ledger) grantTo(name string, mode uint32, group int) error {
 // Folder returns the ledger's folder.
 func (l *Ledger) Folder() string { return l.folder }
 
-// Words returns the address of the words of naps, 0 if there are none. It is mapped until the ledger is closed; only the kernel may read
-// there, because a hostile process can truncate the file.
+// Words returns the address of the words of naps, 0 if there are none. It is mapped until the ledger is closed; only
+// the kernel may read there, because a hostile process can truncate the file.
 func (l *Ledger) Words() uintptr {
 	if l.bell.fd < 0 {
 		return 0

@@ -20,7 +20,8 @@ type grantLock struct {
 	bell *bell
 }
 
-// ErrBusy is wrapped by the errors of calls that did not get the grant lock in time. The caller may try again, after a nap.
+// ErrBusy is wrapped by the errors of calls that did not get the grant lock in time. The caller may try again, after a
+// nap.
 var ErrBusy = status.Errorf(status.Unavailable, "the ledger is locked")
 
 // Busy is such an error. Its text names the process that holds the lock, and is made only when it is read.
@@ -34,17 +35,19 @@ type Busy struct {
 func (b *Busy) Unwrap() error { return ErrBusy }
 
 func (b *Busy) Error() string {
-	return fmt.Sprintf("%v: %s holds the lock of %s/%s. It should last microseconds; if that process is stopped, continue or end it", ErrBusy,
+	return fmt.Sprintf("%v: %s holds the lock of %s/%s. It should last microseconds; if that process is stopped, "+
+		"continue or end it", ErrBusy,
 		lockHolder(&b.header), b.folder, headerName)
 }
 
-// queue is how long this process has been trying to take the grant lock. Who finds it taken sleeps on a word of the wake file. An unlock
-// wakes one process, the contender, which tries again and again for some milliseconds; until it has the lock or sleeps again, an unlock wakes
-// no process. So at most one process competes with those that are running anyway: with many awake, each would wait for a processor while
-// no process has the lock. A contender that was not fast enough sleeps on another word, in front of those that were never woken.
+// queue is how long this process has been trying to take the grant lock. Who finds it taken sleeps on a word of the
+// wake file. An unlock wakes one process, the contender, which tries again and again for some milliseconds; until it
+// has the lock or sleeps again, an unlock wakes no process. So at most one process competes with those that are running
+// anyway: with many awake, each would wait for a processor while no process has the lock. A contender that was not fast
+// enough sleeps on another word, in front of those that were never woken.
 //
-// The words are hints. A contender may be killed, and in a shared ledger anybody may write them or swallow what they wake. So no sleep is
-// long, and waking too often ends in plain sleeps.
+// The words are hints. A contender may be killed, and in a shared ledger anybody may write them or swallow what they
+// wake. So no sleep is long, and waking too often ends in plain sleeps.
 type queue struct {
 	naps  uint64 // so far; 0: it is not waiting
 	since uint64
@@ -66,7 +69,8 @@ const (
 	plainSleepNS = 2_000_000
 )
 
-// next returns the next nap of the queue. The caller tries to take the lock after it: what is unlocked then ends the nap.
+// next returns the next nap of the queue. The caller tries to take the lock after it: what is unlocked then ends the
+// nap.
 func (q *queue) next(b *bell) Nap {
 	at := now()
 	if q.naps++; q.naps == 1 {
@@ -93,8 +97,8 @@ func contend(fd int) (got bool, err error) {
 	}
 }
 
-// lock takes the grant lock. The file is opened for each use: a forked child then has a copy of the open file, which would keep the
-// lock if this process dies, only if the fork falls into these microseconds. The caller holds mu.
+// lock takes the grant lock. The file is opened for each use: a forked child then has a copy of the open file, which
+// would keep the lock if this process dies, only if the fork falls into these microseconds. The caller holds mu.
 func (l *Ledger) lock(patience time.Duration) (grantLock, error) {
 	fd, err := openAt(unix.AT_FDCWD, l.folder+"/"+headerName, unix.O_RDONLY, 0)
 	if err != nil {
@@ -135,7 +139,8 @@ func (l *Ledger) lock(patience time.Duration) (grantLock, error) {
 	return grantLock{fd, &l.bell}, nil
 }
 
-// unlock ends the lock also for a forked child that has a copy of the open file. A child never unlocks: it cannot run this code.
+// unlock ends the lock also for a forked child that has a copy of the open file. A child never unlocks: it cannot run
+// this code.
 func (g grantLock) unlock() {
 	about("unlock")
 	_ = unix.Flock(g.fd, unix.LOCK_UN) // cannot fail for a lock that is held; the close below ends it too
@@ -169,7 +174,8 @@ func (l *Ledger) sameHeader(fd int) error {
 		return l.problem(err, headerName, "cannot read")
 	}
 	if stat.Ino != l.header.Ino || stat.Dev != l.header.Dev || stat.Nlink == 0 {
-		return status.Errorf(status.FailedPrecondition, "%s/%s was replaced while it was in use. Restart the programs that use this ledger", l.folder, headerName)
+		return status.Errorf(status.FailedPrecondition, "%s/%s was replaced while it was in use. Restart the "+
+			"programs that use this ledger", l.folder, headerName)
 	}
 	return nil
 }

@@ -16,11 +16,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Leases that live in files which the ledger no longer has: its folder or a slot file was removed while programs used it, or they run an
-// older gpuconf, whose ledger lies elsewhere. The processes still hold the open files, and /proc shows those of this user.
+// Leases that live in files which the ledger no longer has: its folder or a slot file was removed while programs used
+// it, or they run an older gpuconf, whose ledger lies elsewhere. The processes still hold the open files, and /proc
+// shows those of this user.
 
-// oldFolders are where gpuconf 0.2 had the private ledger of a user, if the folder is today's. The run-time directory, here where systemd
-// puts it, goes away when the user logs out, and their jobs may not.
+// oldFolders are where gpuconf 0.2 had the private ledger of a user, if the folder is today's. The run-time directory,
+// here where systemd puts it, goes away when the user logs out, and their jobs may not.
 func oldFolders(folder string) []string {
 	uid := strconv.Itoa(os.Geteuid())
 	if !isOwnPlace(folder) {
@@ -29,14 +30,19 @@ func oldFolders(folder string) []string {
 	return []string{"/run/user/" + uid + "/gpuconf-ledger", "/tmp/gpuconf-ledger-" + uid}
 }
 
-// Lost returns the leases of this user that are not in the ledger of a folder, and not below it either, one sentence for each process.
+// Lost returns the leases of this user that are not in the ledger of a folder, and not below it either, one sentence
+// for each process.
 func Lost(folder string) (found []string) {
 	return lostLeases(filepath.Clean(folder), true, oldFolders(folder))
 }
 
-// lostLeases looks for open slot files: removed ones of the folder, unless removed is false, and those of older folders.
-func lostLeases(folder string, removed bool, older []string) (found []string) {
-	older = slices.DeleteFunc(older, func(old string) bool { return !removed && unix.Access(old+"/"+headerName, unix.F_OK) != nil })
+// lostLeases looks for open slot files: removed ones of the folder, unless removed is false, and those of older
+// folders.
+func lostLeases(folder string, removed bool, older []string) (leases []string) {
+	older = slices.DeleteFunc(older, func(old string) bool {
+		return !removed &&
+			unix.Access(old+"/"+headerName, unix.F_OK) != nil
+	})
 	if !removed && len(older) == 0 {
 		return nil
 	}
@@ -63,15 +69,16 @@ func lostLeases(folder string, removed bool, older []string) (found []string) {
 				why = "in a file that was removed while it was in use"
 			}
 			command, _ := os.ReadFile(process + "/comm")
-			found = append(found, fmt.Sprintf("process %s (%s) has a lease in %s, %s", filepath.Base(process), Clean(strings.TrimSpace(string(command)), 16), in, why))
+			leases = append(leases, fmt.Sprintf("process %s (%s) has a lease in %s, %s", filepath.Base(process),
+				Clean(strings.TrimSpace(string(command)), 16), in, why))
 			break
 		}
 	}
-	return found
+	return leases
 }
 
-// holdsLease reports whether an open file of a process holds a slot, and the file has a live lease. The slots and their locks are at the same
-// places in all formats; the directory of format 2 had words of 8 bytes.
+// holdsLease reports whether an open file of a process holds a slot, and the file has a live lease. The slots and their
+// locks are at the same places in all formats; the directory of format 2 had words of 8 bytes.
 func holdsLease(process, descriptor string) bool {
 	text, err := os.ReadFile(process + "/fdinfo/" + descriptor)
 	if err != nil {
@@ -79,7 +86,8 @@ func holdsLease(process, descriptor string) bool {
 	}
 	var position int64
 	var flags uint64
-	if _, err := fmt.Sscanf(string(text), "pos: %d\nflags: %o", &position, &flags); err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
+	if _, err := fmt.Sscanf(string(text), "pos: %d\nflags: %o", &position, &flags); err != nil ||
+		flags&unix.O_ACCMODE != unix.O_RDWR {
 		return false // a reader of the ledger
 	}
 	fd, err := unix.Open(process+"/fd/"+descriptor, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -107,31 +115,32 @@ func holdsLease(process, descriptor string) bool {
 }
 
 // olderLeases looks once for leases in ledgers of gpuconf 0.2.
-func (l *Ledger) olderLeases() (found []string) {
+func (l *Ledger) olderLeases() (leases []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.hasLookedBack {
-		found = lostLeases(l.folder, false, oldFolders(l.folder))
-		l.hasLookedBack = len(found) == 0
+		leases = lostLeases(l.folder, false, oldFolders(l.folder))
+		l.hasLookedBack = len(leases) == 0
 	}
-	return found
+	return leases
 }
 
 // refuseLost refuses to lease what a lost lease has already.
-func refuseLost(found []string) error {
-	if len(found) == 0 {
+func refuseLost(leases []string) error {
+	if len(leases) == 0 {
 		return nil
 	}
 	more := ""
-	if len(found) > 1 {
-		more = fmt.Sprintf(" (and %d more)", len(found)-1)
+	if len(leases) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(leases)-1)
 	}
-	return status.Errorf(status.FailedPrecondition, "%s%s. A lease here could take the same memory again: end that process, or wait until it has ended",
-		found[0], more)
+	return status.Errorf(status.FailedPrecondition, "%s%s. A lease here could take the same memory again: end that "+
+		"process, or wait until it has ended",
+		leases[0], more)
 }
 
-// touchEvery is how often a granted claim touches the files of its ledger. Programs that clean up folders for temporary files remove what
-// has been still for days.
+// touchEvery is how often a granted claim touches the files of its ledger. Programs that clean up folders for temporary
+// files remove what has been still for days.
 const touchEvery = 6 * time.Hour
 
 // touch touches them, and again later. The files of others in a shared ledger are theirs to touch.

@@ -18,11 +18,12 @@ const (
 // mapping is a file in this process's memory.
 type mapping []byte
 
-// wait sleeps until a word is woken, at most for a time. It returns at once if the word is no longer old. Only the kernel reads the
-// word: a truncated file is an error there, and would be a SIGBUS here.
+// wait sleeps until a word is woken, at most for a time. It returns at once if the word is no longer old. Only the
+// kernel reads the word: a truncated file is an error there, and would be a SIGBUS here.
 func (m mapping) wait(word, old uint32, nanoseconds int64) error {
 	ts := unix.NsecToTimespec(nanoseconds)
-	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&m[4*word])), futexWait, uintptr(old), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&m[4*word])), futexWait, uintptr(old),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 	if errno == 0 || errno == unix.EAGAIN || errno == unix.EINTR || errno == unix.ETIMEDOUT {
 		return nil
 	}

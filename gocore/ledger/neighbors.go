@@ -9,15 +9,15 @@ import (
 
 // Neighbor is another process, or another claim with its processes, on a card.
 type Neighbor struct {
-	PID    int // of the process that made the claim, or of a process without one
-	Name   string
+	PID    int    // of the process that made the claim, or of a process without one
+	Name   string // the lease's name, or the program's
 	Local  bool   // the PID is one of this process's PID namespace
 	Leased uint64 // 0: without a claim
 	InUse  uint64 // in its pools
 }
 
-// Neighbors returns who else leases or uses memory of a card, the largest first. The claim that this process runs under, and what else runs
-// under it, is not among them.
+// Neighbors returns who else leases or uses memory of a card, the largest first. The claim that this process runs
+// under, and what else runs under it, is not among them.
 func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 	l, err := Open(p.ledger.folder, false) // its own may be closed
 	if err != nil {
@@ -37,7 +37,8 @@ func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 		for _, card := range c.Cards {
 			if card.UUID == uuid {
 				of[c.ID] = len(list)
-				list = append(list, Neighbor{PID: c.Process.PID, Name: cmp.Or(c.Text.Name, c.Text.Command), Local: c.Local, Leased: card.Bytes})
+				list = append(list, Neighbor{PID: c.Process.PID, Name: cmp.Or(c.Text.Name, c.Text.Command),
+					Local: c.Local, Leased: card.Bytes})
 			}
 		}
 	}
@@ -54,9 +55,13 @@ func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 		if at, ok := of[row.Claim]; ok {
 			list[at].InUse += inUse
 		} else if inUse > 0 {
-			list = append(list, Neighbor{PID: row.Process.PID, Name: cmp.Or(row.Text.Name, row.Text.Command), Local: row.Local, InUse: inUse})
+			list = append(list, Neighbor{PID: row.Process.PID, Name: cmp.Or(row.Text.Name, row.Text.Command),
+				Local: row.Local, InUse: inUse})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Neighbor) int { return cmp.Compare(max(b.Leased, b.InUse), max(a.Leased, a.InUse)) })
+	slices.SortStableFunc(list, func(a, b Neighbor) int {
+		return cmp.Compare(max(b.Leased, b.InUse),
+			max(a.Leased, a.InUse))
+	})
 	return list, nil
 }

@@ -14,8 +14,9 @@ import (
 
 // Process identifies a process. A later process with the same PID has another start time.
 type Process struct {
-	PID       int
-	Start     uint64 // clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if unknown
+	PID int // in the namespace Namespace
+	// clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if unknown
+	Start     uint64
 	Namespace uint64 // the inode number of its PID namespace; 0 if unknown
 }
 
@@ -63,5 +64,6 @@ func (p Process) IsGone() bool {
 		return true
 	}
 	start, ok := startOf(fmt.Sprint(p.PID))
-	return ok && p.Start != 0 && start != p.Start // another process with its PID; unreadable: it belongs to another user
+	// another process with its PID; unreadable: it belongs to another user
+	return ok && p.Start != 0 && start != p.Start
 }

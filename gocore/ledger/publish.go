@@ -59,8 +59,8 @@ func (p *Publication) pools() []figures.Pool {
 	return p.memory.pools(slotAt(p.held.slot)+figuresAt, MostPools)
 }
 
-// SetPools names the pools whose figures are published, in place of earlier ones, and returns where each is to be written. The earlier
-// places must not be written any more. Pools beyond MostPools are left out: their places are nil.
+// SetPools names the pools whose figures are published, in place of earlier ones, and returns where each is to be
+// written. The earlier places must not be written any more. Pools beyond MostPools are left out: their places are nil.
 func (p *Publication) SetPools(pools []figures.Place) ([]*figures.Pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

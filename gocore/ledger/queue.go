@@ -9,53 +9,53 @@ import (
 
 // The order of grants, decided on plain numbers.
 //
-// Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing, as many as it needs,
-// and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not taken its cards yet, holds those, and the
-// next one of its class waits for it.
+// Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing,
+// as many as it needs, and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not
+// taken its cards yet, holds those, and the next one of its class waits for it.
 
-// decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the order of its cards;
-// nil if it must wait. leased is what live leases take of each card.
-func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
-	held := map[string]uint64{}
+// decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the
+// order of its cards; nil if it must wait. leased is what live leases take of each card.
+func decide(leased map[string]uint64, waiting []*record) (choices [][]int) {
+	charged := map[string]uint64{}
 	for uuid, bytes := range leased {
-		held[uuid] = bytes
+		charged[uuid] = bytes
 	}
 	for n, r := range waiting {
-		chosen, fits := choose(held, r)
+		chosen, fits := choose(charged, r)
 		for _, i := range chosen {
-			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Charge, mostBytes)
+			charged[r.cards[i].UUID] = min(charged[r.cards[i].UUID]+r.cards[i].Charge, mostBytes)
 		}
 		if !fits || slices.ContainsFunc(waiting[:n], r.isSameClass) {
 			chosen = nil
 		}
 		slices.Sort(chosen)
-		taken = append(taken, chosen)
+		choices = append(choices, chosen)
 	}
-	return taken
+	return choices
 }
 
 // choose returns the cards that a request takes if it fits, else those that it holds.
-func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
+func choose(held map[string]uint64, r *record) (order []int, fits bool) {
 	room := func(i int) int64 { // that would be left; negative: what is missing
 		c := &r.cards[i]
 		return int64(c.Budget) - int64(held[c.UUID]) - int64(c.Charge)
 	}
 	fitting := 0
 	for i := range r.cards {
-		taken = append(taken, i)
+		order = append(order, i)
 		if room(i) >= 0 {
 			fitting++
 		}
 	}
 	fits = fitting >= int(r.count)
-	slices.SortStableFunc(taken, func(a, b int) int {
+	slices.SortStableFunc(order, func(a, b int) int {
 		ra, rb := room(a), room(b)
 		if fits && r.policy == Pack && ra >= 0 && rb >= 0 {
 			return cmp.Compare(ra, rb)
 		}
 		return cmp.Compare(rb, ra)
 	})
-	return taken[:r.count], fits
+	return order[:r.count], fits
 }
 
 // leases sums what the granted claims take of each card, and returns the waiting ones that are not stopped.

@@ -15,8 +15,8 @@ import (
 	"gpuconf/gocore/figures"
 )
 
-// A record is what a slot says. It grows without locking out older readers: they find each part by the lengths that the record gives, and
-// skip what they do not know.
+// A record is what a slot says. It grows without locking out older readers: they find each part by the lengths that the
+// record gives, and skip what they do not know.
 //
 //	 0 CRC-32 of the rest        4 length                       8 length of the head (2), of a row (2)
 //	12 version of its writer (2), least version that reads all (2)
@@ -28,8 +28,8 @@ import (
 //	   the texts
 //	   the tail: items of a tag (2), a length (2), and that many bytes
 //
-// A reader whose version is less than the least one still sums the leased cards, which any later version writes in the same way. It cannot know
-// what such a claim waits for, and passes it.
+// A reader whose version is less than the least one still sums the leased cards, which any later version writes in the
+// same way. It cannot know what such a claim waits for, and passes it.
 const (
 	recordBytes = 8192 // of a slot; a process's figures begin at figuresAt
 	headBytes   = 96
@@ -86,16 +86,18 @@ const (
 
 // Card is a card that a claim may use, or uses.
 type Card struct {
-	UUID   string
+	UUID   string // "GPU-..." or "MIG-..."
 	Bytes  uint64 // that the program may use on this card
 	Charge uint64 // that it takes of the card, of which all sums are made: Bytes and more; in a request, 0 for Bytes
 	Budget uint64 // what all leases together may take now: Total less what processes outside the ledger use
 	Total  uint64 // the card's memory less its reserve
-	Leased bool
+	Leased bool   // whether the claim has it
 }
 
 // Text is what the owner of a slot says of itself. Other users may have written it.
-type Text struct{ Name, Job, Command string }
+type Text struct {
+	Name, Job, Command string // the lease's name, the job's, and the command line
+}
 
 type record struct {
 	entry       entry // as it is, or was last, in the directory; not a part of the record that is stored
@@ -119,7 +121,8 @@ var order = binary.LittleEndian
 
 // encode returns the record as stored. The caller has checked the bounds.
 func (r *record) encode() []byte {
-	b := make([]byte, headBytes, headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText+tailBytes)
+	b := make([]byte, headBytes,
+		headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText+tailBytes)
 	row := cardBytes
 	if r.kind == kindProcess {
 		row = poolBytes
@@ -163,7 +166,8 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// decode reads what encode wrote, in this version or a later one. Anybody may have written the bytes: why says what is wrong with them, or "".
+// decode reads what encode wrote, in this version or a later one. Anybody may have written the bytes: why says what is
+// wrong with them, or "".
 func decode(b []byte) (r record, why string) {
 	if len(b) < headBytes {
 		return r, "a slot is cut off"
@@ -176,8 +180,10 @@ func decode(b []byte) (r record, why string) {
 	if order.Uint32(b) != crc32.ChecksumIEEE(b[4:]) {
 		return r, "the checksum of a slot is wrong"
 	}
-	r = record{newer: order.Uint16(b[14:]) > version, kind: b[16], state: b[17], policy: Policy(b[18]), count: order.Uint32(b[28:]), id: ID(b[32:48]),
-		since: order.Uint64(b[72:]), ticket: order.Uint64(b[80:]), granted: order.Uint64(b[88:]), word: order.Uint32(b[52:]),
+	r = record{newer: order.Uint16(b[14:]) > version, kind: b[16], state: b[17], policy: Policy(b[18]),
+		count: order.Uint32(b[28:]), id: ID(b[32:48]),
+		since: order.Uint64(b[72:]), ticket: order.Uint64(b[80:]), granted: order.Uint64(b[88:]),
+		word:    order.Uint32(b[52:]),
 		process: Process{PID: int(order.Uint32(b[48:])), Start: order.Uint64(b[56:]), Namespace: order.Uint64(b[64:])}}
 	if !r.decodeRest(b) {
 		return record{}, "the contents of a slot are invalid"
@@ -211,10 +217,12 @@ func (r *record) decodeRest(b []byte) bool {
 func (r *record) decodeCards(rows [][]byte) bool {
 	leased := 0
 	for _, b := range rows {
-		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Charge: order.Uint64(b[uuidBytes+8:]), Budget: order.Uint64(b[uuidBytes+16:]),
-			Total: order.Uint64(b[uuidBytes+24:]), Leased: order.Uint64(b[uuidBytes+32:]) != 0}
+		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Charge: order.Uint64(b[uuidBytes+8:]),
+			Budget: order.Uint64(b[uuidBytes+16:]),
+			Total:  order.Uint64(b[uuidBytes+24:]), Leased: order.Uint64(b[uuidBytes+32:]) != 0}
 		var ok bool
-		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || c.Charge < c.Bytes || max(c.Charge, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
+		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || c.Charge < c.Bytes ||
+			max(c.Charge, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
 			return false
 		}
 		if c.Leased {
@@ -272,8 +280,8 @@ func (r *record) decodeTexts(head, b []byte) (rest []byte, ok bool) {
 	return b, true
 }
 
-// Clean returns text that is safe to show on a terminal, of at most so many bytes: valid UTF-8 without control characters, marks that change the
-// direction of text, and what cannot be seen.
+// Clean returns text that is safe to show on a terminal, of at most so many bytes: valid UTF-8 without control
+// characters, marks that change the direction of text, and what cannot be seen.
 func Clean(text string, most int) string {
 	text = strings.Map(func(c rune) rune {
 		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) {

@@ -11,16 +11,16 @@ import (
 
 // ClaimRow is a live claim, as others see it.
 type ClaimRow struct {
-	ID       ID
-	Process  Process
-	UID      uint32 // of the slot file's owner
-	Text     Text
-	Granted  bool
-	Stopped  bool // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
-	Count    int
-	Contexts int    // CUDA contexts that the charge has room for on each card; 0 if the claim does not say
-	Cards    []Card // granted: the leased ones; waiting: all candidates
-	Ticket   uint64
+	ID       ID      // of the claim
+	Process  Process // which made the claim
+	UID      uint32  // of the slot file's owner
+	Text     Text    // what it says of itself
+	Granted  bool    // whether the cards are leased; else it waits
+	Stopped  bool    // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
+	Count    int     // how many cards it needs
+	Contexts int     // CUDA contexts that the charge has room for on each card; 0 if the claim does not say
+	Cards    []Card  // granted: the leased ones; waiting: all candidates
+	Ticket   uint64  // its place in the queue: the order of requests
 	Seconds  float64 // since the grant, or since the request
 	Gone     bool    // the process has ended, and a child keeps the claim
 	Local    bool    // the PID is one of this process's PID namespace
@@ -28,19 +28,19 @@ type ClaimRow struct {
 
 // ProcessRow is a live process and its pools.
 type ProcessRow struct {
-	Process Process
-	UID     uint32
-	Claim   ID // or zero
-	Text    Text
-	Pools   []PoolRow
-	Gone    bool
-	Local   bool
+	Process Process   // which published itself
+	UID     uint32    // of the slot file's owner
+	Claim   ID        // or zero
+	Text    Text      // what it says of itself
+	Pools   []PoolRow // one for each logical GPU
+	Gone    bool      // the process has ended, and a child keeps its slot
+	Local   bool      // the PID is one of this process's PID namespace
 }
 
 // PoolRow is a pool with its live figures.
 type PoolRow struct {
 	figures.Place
-	Figures figures.Pool
+	Figures figures.Pool // as they were when the ledger was read
 }
 
 // Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.
@@ -78,7 +78,8 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 }
 
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
-	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(), Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(),
+		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
 		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	for _, c := range s.cards {

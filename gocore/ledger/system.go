@@ -10,10 +10,11 @@ import (
 	"gpuconf/gocore/invariants"
 )
 
-// The system calls of this package. Tests end the process before the n-th of them, for every n (invariants builds only).
+// The system calls of this package. Tests end the process before the n-th of them, for every n (invariants builds
+// only).
 
-// BeforeSystemCall is called before each system call that changes something or takes a lock, in builds with invariants. It is nil
-// except in tests.
+// BeforeSystemCall is called before each system call that changes something or takes a lock, in builds with invariants.
+// It is nil except in tests.
 var BeforeSystemCall func(name string)
 
 func about(name string) {
@@ -22,11 +23,13 @@ func about(name string) {
 	}
 }
 
-// openAt opens a file of a folder without following a symbolic link, and without passing it to programs that this process executes.
+// openAt opens a file of a folder without following a symbolic link, and without passing it to programs that this
+// process executes.
 func openAt(dir int, name string, flags int, mode uint32) (int, error) {
 	about("open " + name)
 	return retry(func() (int, error) {
-		return unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, mode) // O_NONBLOCK: a FIFO must not block
+		// O_NONBLOCK: a FIFO must not block
+		return unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC|unix.O_NONBLOCK, mode)
 	})
 }
 
@@ -65,8 +68,8 @@ func tryFlock(fd int) (bool, error) {
 	return err == nil, err
 }
 
-// tryLock takes the open-file-description lock of one byte. The lock belongs to the open file: it ends when the last descriptor of it
-// is closed, in whichever process.
+// tryLock takes the open-file-description lock of one byte. The lock belongs to the open file: it ends when the last
+// descriptor of it is closed, in whichever process.
 func tryLock(fd int, at int64) (bool, error) {
 	about("lock")
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: unix.SEEK_SET, Start: at, Len: 1}

@@ -37,10 +37,11 @@ func (v *view) turnOf(held holding) (taken []int, ahead int) {
 	return nil, len(waiting)
 }
 
-// grant grants a waiting claim of the view its cards, if it is its turn. The caller holds the grant lock, and writes the record then.
-func (v *view) grant(held holding, r *record) (granted bool, ahead int) {
-	v.put(held, r)
-	taken, ahead := v.turnOf(held)
+// grant grants a waiting claim of the view its cards, if it is its turn. The caller holds the grant lock, and writes
+// the record then.
+func (v *view) grant(charges holding, r *record) (granted bool, ahead int) {
+	v.put(charges, r)
+	taken, ahead := v.turnOf(charges)
 	if taken == nil {
 		return false, ahead
 	}
@@ -48,7 +49,7 @@ func (v *view) grant(held holding, r *record) (granted bool, ahead int) {
 		r.cards[card].Leased = true
 	}
 	r.state, r.since, r.granted = stateGranted, now(), v.nextGrant()
-	v.put(held, r)
+	v.put(charges, r)
 	return true, ahead
 }
 
@@ -62,7 +63,8 @@ func (l *Ledger) wake(v *view, except ID) {
 	}
 }
 
-// wakeNext wakes the waiting claims whose turn it is after a release. If the ledger cannot be read, they look by themselves.
+// wakeNext wakes the waiting claims whose turn it is after a release. If the ledger cannot be read, they look by
+// themselves.
 func (l *Ledger) wakeNext() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

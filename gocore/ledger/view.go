@@ -40,7 +40,8 @@ type freeSlot struct {
 	sure bool // it certainly is free; else its process may live
 }
 
-// lookAll reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
+// lookAll reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they
+// are read.
 func (l *Ledger) lookAll() (*view, error) {
 	v := &view{when: now()}
 	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
@@ -60,7 +61,8 @@ func (l *Ledger) lookAll() (*view, error) {
 	})
 }
 
-// readSlot reads a live slot. What a later version may have written there, of a kind that takes no memory, is passed over.
+// readSlot reads a live slot. What a later version may have written there, of a kind that takes no memory, is passed
+// over.
 func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 	e, err := l.entryAgain(v, f, slot, e)
 	if err != nil || e.kind != kindClaim && e.kind != kindProcess {
@@ -78,8 +80,8 @@ func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 	return nil
 }
 
-// look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have changed since the last
-// look, and probes no locks but those of claims. locked: the caller holds the grant lock.
+// look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have
+// changed since the last look, and probes no locks but those of claims. locked: the caller holds the grant lock.
 func (l *Ledger) look(locked bool) (*view, error) {
 	v := &view{when: now(), still: locked}
 	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
@@ -162,8 +164,8 @@ func (l *Ledger) isLocked(f *slotFile, slot int) (bool, error) {
 
 var errVanished = errors.New("the slot is free again")
 
-// mostAttempts is how often a record is read that is being written, 100 microseconds apart; mostRetries, how often all those of other users that may be
-// passed over are read again for one view: no user can make others spend their time.
+// mostAttempts is how often a record is read that is being written, 100 microseconds apart; mostRetries, how often all
+// those of other users that may be passed over are read again for one view: no user can make others spend their time.
 const (
 	mostAttempts = 100
 	mostRetries  = 20
@@ -185,7 +187,8 @@ func (l *Ledger) again(v *view, f *slotFile, n int) bool {
 // usualBytes covers most records, so that one read suffices.
 const usualBytes = 1024
 
-// readRecord reads a live slot's record. Its writer may be at work if the caller does not hold the grant lock; then it is read again.
+// readRecord reads a live slot's record. Its writer may be at work if the caller does not hold the grant lock; then it
+// is read again.
 func (l *Ledger) readRecord(v *view, f *slotFile, slot int) (r record, err error) {
 	data, why := make([]byte, usualBytes, recordBytes), ""
 	for n := 0; n == 0 || !v.still && l.again(v, f, n-1); n++ {
@@ -218,7 +221,9 @@ func (l *Ledger) entryAgain(v *view, f *slotFile, slot int, e entry) (entry, err
 			return entry{}, nil
 		}
 		if e.damaged && !l.again(v, f, n) {
-			return entry{}, damaged(l.folder+"/"+f.name, fmt.Sprintf("the checksum of a directory entry is wrong (slot %d, of user %d)", slot, f.stat.Uid))
+			return entry{},
+				damaged(l.folder+"/"+f.name,
+					fmt.Sprintf("the checksum of a directory entry is wrong (slot %d, of user %d)", slot, f.stat.Uid))
 		}
 	}
 	return e, nil
@@ -238,19 +243,19 @@ func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
 }
 
 // claims returns the live claims in the order of their tickets.
-func (v *view) claims() (found []*slotView) {
+func (v *view) claims() (claims []*slotView) {
 	for i := range v.slots {
 		if v.slots[i].kind == kindClaim {
-			found = append(found, &v.slots[i])
+			claims = append(claims, &v.slots[i])
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *slotView) int {
+	slices.SortStableFunc(claims, func(a, b *slotView) int {
 		if a.ticket != b.ticket {
 			return cmp.Compare(a.ticket, b.ticket)
 		}
 		return slices.Compare(a.id[:], b.id[:])
 	})
-	return found
+	return claims
 }
 
 // nextTicket is higher than all live ones. There is no counter to keep: if no request lives, none can be overtaken.
@@ -260,8 +265,9 @@ func (v *view) nextTicket() uint64 {
 
 func (v *view) nextGrant() uint64 { return v.next(func(s *slotView) uint64 { return s.granted }) }
 
-// next returns the number after the highest one. Numbers count up from 1, and a claim takes longer than a nanosecond: no number is higher than the
-// nanoseconds since boot, unless it is forged. A forged one is not counted on from, so numbers never reach their end.
+// next returns the number after the highest one. Numbers count up from 1, and a claim takes longer than a nanosecond:
+// no number is higher than the nanoseconds since boot, unless it is forged. A forged one is not counted on from, so
+// numbers never reach their end.
 func (v *view) next(number func(*slotView) uint64) (highest uint64) {
 	highestPossible := now()
 	for i := range v.slots {
@@ -309,7 +315,8 @@ func (l *Ledger) enter(fill func(v *view, held holding) error) error {
 // take takes a free slot of this user's files, or of a new file. The caller holds the grant lock.
 func (l *Ledger) take(v *view) (holding, error) {
 	if !l.Shared && l.uid != l.owner {
-		return holding{}, status.Errorf(status.FailedPrecondition, "%s is the ledger of user %d alone. Make one for several users with: gpuconf ledger init --shared FOLDER",
+		return holding{}, status.Errorf(status.FailedPrecondition, "%s is the ledger of user %d alone. Make one for "+
+			"several users with: gpuconf ledger init --shared FOLDER",
 			l.folder, l.owner)
 	}
 	for _, sure := range []bool{true, false} {
@@ -328,7 +335,8 @@ func (l *Ledger) take(v *view) (holding, error) {
 	return l.createFile()
 }
 
-// tryTake takes a slot, unless it is locked: by its process, by a vandal, or by a child that inherited a claim which was released.
+// tryTake takes a slot, unless it is locked: by its process, by a vandal, or by a child that inherited a claim which
+// was released.
 func (l *Ledger) tryTake(free freeSlot) (h holding, ok bool, err error) {
 	if !free.sure {
 		if lives, err := l.isLocked(free.file, free.slot); lives || err != nil {
@@ -382,8 +390,8 @@ func (l *Ledger) writeEntry(h holding, e entry) error {
 	return nil
 }
 
-// drop frees a slot that this process holds, also if a child has a copy of the descriptor. An error loses nothing: the lock ends with
-// the last descriptor.
+// drop frees a slot that this process holds, also if a child has a copy of the descriptor. An error loses nothing: the
+// lock ends with the last descriptor.
 func (l *Ledger) drop(h holding) {
 	_ = l.writeEntry(h, entry{})
 	closeFile(h.fd)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell wakes waiters. The file holds words, one for each waiter or a few of them, which everybody who may use the ledger may write. It
-// is only a hint: spoiling it costs time, because waiters look again by themselves.
+// bell wakes waiters. The file holds words, one for each waiter or a few of them, which everybody who may use the
+// ledger may write. It is only a hint: spoiling it costs time, because waiters look again by themselves.
 type bell struct {
 	fd    int
 	words mapping // for the futex calls; never read or written through
@@ -18,8 +18,9 @@ type bell struct {
 
 const wakeName = "wake"
 
-// wordBytes is the size of the file and of the mapping, mostWords how many words the waiting claims share. The last three are for the queue
-// for the grant lock: since when a process that was woken tries to take it (0: none does), and those on which processes sleep.
+// wordBytes is the size of the file and of the mapping, mostWords how many words the waiting claims share. The last
+// three are for the queue for the grant lock: since when a process that was woken tries to take it (0: none does), and
+// those on which processes sleep.
 const (
 	wordBytes     = 4096
 	mostWords     = wordBytes/4 - 3
@@ -28,11 +29,12 @@ const (
 	backWord      = mostWords + 2
 )
 
-// Nap says how long to sleep before looking again: until a word of the wake file is no longer what it was, and at most for a time.
+// Nap says how long to sleep before looking again: until a word of the wake file is no longer what it was, and at most
+// for a time.
 type Nap struct {
-	Word, Was uint32
-	Most      time.Duration
-	Deaf      bool // no word is heard: sleep for the time
+	Word, Was uint32        // the number of the word, and its value before
+	Most      time.Duration // the longest time
+	Deaf      bool          // no word is heard: sleep for the time
 }
 
 func openBell(dir int) bell {
@@ -73,8 +75,8 @@ func (b *bell) ring(word uint32) {
 	}
 }
 
-// ringQueue wakes one of the processes that wait for the grant lock, unless one that was woken is still trying to take it. The words change
-// for those that are about to sleep.
+// ringQueue wakes one of the processes that wait for the grant lock, unless one that was woken is still trying to take
+// it. The words change for those that are about to sleep.
 func (b *bell) ringQueue() {
 	if b.fd < 0 || b.hasContender() {
 		return
@@ -84,12 +86,14 @@ func (b *bell) ringQueue() {
 	for i := range 3 {
 		binary.NativeEndian.PutUint32(changed[4*i:], at|1)
 	}
-	if writeAt(b.fd, changed[:], 4*contenderWord) == nil && b.words.wake(frontWord, 1) == 0 && b.words.wake(backWord, 1) == 0 {
+	if writeAt(b.fd, changed[:], 4*contenderWord) == nil && b.words.wake(frontWord, 1) == 0 &&
+		b.words.wake(backWord, 1) == 0 {
 		b.noContender()
 	}
 }
 
-// mostContending is for how long a process that was woken counts as one that tries, in microseconds. It may have been killed, or stopped.
+// mostContending is for how long a process that was woken counts as one that tries, in microseconds. It may have been
+// killed, or stopped.
 const mostContending = 10_000
 
 func (b *bell) hasContender() bool {

@@ -16,7 +16,7 @@ const Source = "/proc/meminfo"
 
 // Host is the memory of the host.
 type Host struct {
-	TotalBytes     uint64
+	TotalBytes     uint64 // the memory of the machine
 	AvailableBytes uint64 // what programs can get without swapping: free memory, and what the kernel can reclaim
 }
 
@@ -32,7 +32,8 @@ func ReadFrom(root fs.FS) (Host, error) {
 	total, knownTotal := field(string(text), "MemTotal:")
 	available, knownAvailable := field(string(text), "MemAvailable:")
 	if !knownTotal || !knownAvailable {
-		return Host{}, status.Errorf(status.Unavailable, "the host's memory is unknown: %s has no MemTotal or MemAvailable", Source)
+		return Host{}, status.Errorf(status.Unavailable, "the host's memory is unknown: %s has no MemTotal or "+
+			"MemAvailable", Source)
 	}
 	return Host{TotalBytes: total, AvailableBytes: min(available, total)}, nil
 }

@@ -198,15 +198,51 @@ static const struct gpuconf_model *nearest(const char *name, int *how)
 	return best;
 }
 
+static const struct gpuconf_model *exactly(struct part p)
+{
+	char name[PLAIN];
+	int how;
+	const struct gpuconf_model *model = plain(p, name) > 0 ? nearest(name, &how) : NULL;
+	return model && how == 0 ? model : NULL;
+}
+
+static int all_digits(struct part p)
+{
+	for (const char *at = p.at; at < p.end; at++)
+		if (*at < '0' || *at > '9')
+			return 0;
+	return p.end > p.at && p.end - p.at <= 4;
+}
+
+/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2". Returns 0 for anything else. */
+static int other_form(struct part p, char *meant, size_t room)
+{
+	if (all_digits(p))
+		return snprintf(meant, room, "%.*sxT4", (int)(p.end - p.at), p.at);
+	for (const char *at = p.at; at < p.end; at++) {
+		if (*at != '*' && *at != 'x' && *at != 'X')
+			continue;
+		struct part before = trim((struct part){p.at, at}), after = trim((struct part){at + 1, p.end});
+		int turned = all_digits(after);
+		struct part count = turned ? after : before;
+		const struct gpuconf_model *model = all_digits(count) ? exactly(turned ? before : after) : NULL;
+		if (model)
+			return snprintf(meant, room, "%.*sx%s", (int)(count.end - count.at), count.at, model->name);
+	}
+	return 0;
+}
+
 static int unknown_model(struct part entry, struct part name, const struct gpuconf_model *near, char *complaint, size_t room)
 {
-	char quoted[QUOTED], names[512];
+	char quoted[QUOTED], names[512], form[64];
 	size_t n = 0;
 	const struct gpuconf_model *model;
 	for (int i = 0; (model = gpuconf_model(i)) && n < sizeof names; i++)
 		n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "", model->name);
 	if (length(name) == 0)
 		return fail(complaint, room, "%s names no model; known models: %s", quote(entry, quoted), names);
+	if (other_form(name, form, sizeof form))
+		return fail(complaint, room, "unknown GPU model %s; did you mean %s?; known models: %s", quote(name, quoted), form, names);
 	return fail(complaint, room, "unknown GPU model %s; %s%s%san example is 2xH100-80GB; known models: %s", quote(name, quoted),
 	            near ? "did you mean " : "", near ? near->name : "", near ? "?; " : "", names);
 }
@@ -262,7 +298,7 @@ static int read_memory(struct part p, uint64_t *memory, char *complaint, size_t 
 	return 0;
 }
 
-static const char *const profiles[] = {"wsl", "mig-container", "unified", "no-peers", "mps"};
+static const char *const profiles[] = {"wsl", "mig-container", "unified", "no-peers", "mps", "no-limit"};
 enum { PROFILES = sizeof profiles / sizeof *profiles };
 
 const char *gpuconf_profile_name(int index) { return index >= 0 && index < PROFILES ? profiles[index] : NULL; }
@@ -348,7 +384,7 @@ static int read_profile(struct part p, struct gpuconf_card *card, char *complain
 			best = i;
 		}
 	}
-	return fail(complaint, room, "unknown profile %s; known profiles: wsl, mig-container, unified, no-peers, mps, driver=VERSION%s%s%s",
+	return fail(complaint, room, "unknown profile %s; known profiles: wsl, mig-container, unified, no-peers, mps, no-limit, driver=VERSION%s%s%s",
 	            quote(p, quoted), best >= 0 ? "; did you mean " : "", best >= 0 ? profiles[best] : "", best >= 0 ? "?" : "");
 }
 

@@ -29,13 +29,13 @@ type Model struct {
 	Name             string   // as Spec.String writes it
 	Aliases          []string // other names in a spec
 	Product          string   // the name that the driver reports; a spec may use it too
-	MemoryBytes      uint64
-	ComputeMajor     int
-	ComputeMinor     int
-	Multiprocessors  int
-	ClockMHz         int    // boost clock; orders cards by speed, together with the multiprocessors
-	GreatestPriority int    // of streams; the lowest is 0 on every card
-	GranularityBytes uint64 // of virtual memory management; 0 without it
+	MemoryBytes      uint64   // by its name: 80 GiB of an H100-80GB
+	ComputeMajor     int      // 9 of compute capability 9.0
+	ComputeMinor     int      // 0 of compute capability 9.0
+	Multiprocessors  int      // the number of streaming multiprocessors
+	ClockMHz         int      // boost clock; orders cards by speed, together with the multiprocessors
+	GreatestPriority int      // of streams; the lowest is 0 on every card
+	GranularityBytes uint64   // of virtual memory management; 0 without it
 
 	kind  gpu.MemoryKind
 	index int // in the table
@@ -49,9 +49,11 @@ func modelAt(index int) (Model, bool) {
 	c := m.capability
 	model := Model{
 		Name: C.GoString(m.name), Product: C.GoString(m.product), MemoryBytes: uint64(m.memory),
-		ComputeMajor: int(c.major), ComputeMinor: int(c.minor), Multiprocessors: int(m.multiprocessors), ClockMHz: int(m.clock_mhz),
+		ComputeMajor: int(c.major), ComputeMinor: int(c.minor), Multiprocessors: int(m.multiprocessors),
+		ClockMHz:         int(m.clock_mhz),
 		GreatestPriority: int(c.greatest_priority), GranularityBytes: uint64(c.granularity),
-		kind: map[uint32]gpu.MemoryKind{C.GPUCONF_UNIFIED: gpu.Unified, C.GPUCONF_COHERENT: gpu.Coherent}[m.kind], index: index,
+		kind:  map[uint32]gpu.MemoryKind{C.GPUCONF_UNIFIED: gpu.Unified, C.GPUCONF_COHERENT: gpu.Coherent}[m.kind],
+		index: index,
 	}
 	if m.alias != nil {
 		model.Aliases = []string{C.GoString(m.alias)}
@@ -92,6 +94,7 @@ const (
 	AsUnified    Word = C.GPUCONF_AS_UNIFIED
 	NoPeers      Word = C.GPUCONF_NO_PEERS
 	MPS          Word = C.GPUCONF_MPS
+	NoLimit      Word = C.GPUCONF_NO_LIMIT
 )
 
 // Names lists the words of a profile as a specification does.
@@ -113,9 +116,9 @@ func (p Profile) Names() (names []string) {
 
 // Card is one GPU of a Spec.
 type Card struct {
-	Model       Model
-	MemoryBytes uint64 // Model.MemoryBytes unless the spec sets another size
-	Profile     Profile
+	Model       Model   // of the catalogue
+	MemoryBytes uint64  // Model.MemoryBytes unless the spec sets another size
+	Profile     Profile // how the card and its driver differ from a usual one
 }
 
 func (c Card) toC() C.struct_gpuconf_card {
@@ -143,16 +146,17 @@ func (c Card) MemoryKind() gpu.MemoryKind {
 
 // Spec lists the GPUs of a machine, in the order of their PCI bus ids. The zero value has none.
 type Spec struct {
-	Cards []Card
+	Cards []Card // in the order of their PCI bus ids
 }
 
-// ParseSpec parses a comma-separated list of `[N x]MODEL[:MEMORY][:PROFILE]...`, such as "2xH100-80GB", "A100-40GB,T4" or "4xT4:8GiB:wsl".
+// ParseSpec parses a comma-separated list of `[N x]MODEL[:MEMORY][:PROFILE]...`, such as "2xH100-80GB", "A100-40GB,T4"
+// or "4xT4:8GiB:wsl".
 //
-// Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to 64, and so is the sum
-// of all N. MEMORY is a whole number with a unit:
-// B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean the same as these, as GB does in a model's name, so that
-// H100-80GB and H100:80GB are one thing. It must be a positive multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container,
-// unified, no-peers, mps or driver=VERSION.
+// Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to
+// 64, and so is the sum of all N. MEMORY is a whole number with a unit: B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean
+// the same as these, as GB does in a model's name, so that H100-80GB and H100:80GB are one thing. It must be a positive
+// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit or
+// driver=VERSION.
 func ParseSpec(text string) (Spec, error) {
 	var cards [MaxCards]C.struct_gpuconf_card
 	var complaint [C.GPUCONF_COMPLAINT]C.char
@@ -262,7 +266,8 @@ func (c Card) Describe(slot, ordinal int) gpu.Device {
 	}
 }
 
-// uuid returns the same UUID in every process for the same card in the same slot. Leases depend on it: it never changes.
+// uuid returns the same UUID in every process for the same card in the same slot. Leases depend on it: it never
+// changes.
 func (c Card) uuid(slot int) string {
 	view := c.see(slot)
 	if view.mig != 0 {
@@ -284,25 +289,27 @@ func pciBusID(slot int) string {
 
 // Batch is a number of equal GPUs of a fleet.
 type Batch struct {
-	Count int
-	Card  Card
+	Count int  // how many there are
+	Card  Card // what each of them is
 }
 
 // Name returns the card as a spec names it, such as "H100-80GB" or "T4:8GiB".
 func (b Batch) Name() string { return b.Card.text() }
 
-// ParseFleet parses a list of GPUs in the form that ParseSpec takes. They are those of many machines: N is 1 to MaxFleet, and so is the
-// sum of all N.
+// ParseFleet parses a list of GPUs in the form that ParseSpec takes. They are those of many machines: N is 1 to
+// MaxFleet, and so is the sum of all N.
 func ParseFleet(text string) (fleet []Batch, err error) {
 	fail := func(format string, args ...any) ([]Batch, error) {
-		return nil, status.Errorf(status.InvalidArgument, "invalid fleet %q: %s", text, fmt.Sprintf(format, args...))
+		return nil, status.Errorf(status.InvalidArgument, "invalid list of GPUs %q: %s", text,
+			fmt.Sprintf(format, args...))
 	}
 	if strings.TrimSpace(text) == "" {
 		return fail("it is empty; an example is 64xA100-80GB,128xH100-80GB")
 	}
 	copied := C.CString(text) // may hold NUL: the reader knows its end
 	defer C.free(unsafe.Pointer(copied))
-	reader := C.struct_gpuconf_reader{at: copied, end: (*C.char)(unsafe.Add(unsafe.Pointer(copied), len(text))), most: MaxFleet}
+	reader := C.struct_gpuconf_reader{at: copied, end: (*C.char)(unsafe.Add(unsafe.Pointer(copied), len(text))),
+		most: MaxFleet}
 	var complaint [C.GPUCONF_COMPLAINT]C.char
 	for table, total := Models(), 0; ; {
 		var card C.struct_gpuconf_card

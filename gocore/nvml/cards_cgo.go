@@ -72,18 +72,20 @@ func (m *monitor) card(index int) gpu.Card {
 	return card
 }
 
-// busID formats the PCI address as CUDA does. NVML's own string has eight digits for the domain, and its legacy string truncates it.
-// A GPU is always function 0 of its device.
+// busID formats the PCI address as CUDA does. NVML's own string has eight digits for the domain, and its legacy string
+// truncates it. A GPU is always function 0 of its device.
 func busID(pci nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 }
 
-// integrated are parts of the names of GPUs that share the host's memory. Some drivers for them report numbers, which are wrong: 8128 MiB for
-// an N1X (github.com/unslothai/unsloth/issues/10283). CUDA knows better, but a survey does not load it.
+// integrated are parts of the names of GPUs that share the host's memory. Some drivers for them report numbers, which
+// are wrong: 8128 MiB for an N1X (github.com/unslothai/unsloth/issues/10283). CUDA knows better, but a survey does not
+// load it.
 var integrated = []string{"GB10", "N1X", "Orin", "Thor", "Xavier", "Tegra", "nvgpu"}
 
-// memoryKind returns where a card's memory is. NVML has no direct answer: a GPU without memory of its own does not support the query of
-// its size, and one that the CPU can access uses the CPU's page tables (ATS, address translation services).
+// memoryKind returns where a card's memory is. NVML has no direct answer: a GPU without memory of its own does not
+// support the query of its size, and one that the CPU can access uses the CPU's page tables (ATS, address translation
+// services).
 func memoryKind(device nvml.Device, name string) (gpu.MemoryKind, nvml.Return) {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '(' || r == ')' })
 	if slices.ContainsFunc(words, func(word string) bool { return slices.Contains(integrated, word) }) {

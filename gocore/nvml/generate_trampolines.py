@@ -21,12 +21,12 @@ MODULE = "github.com/NVIDIA/go-nvml"
 
 def pinned() -> tuple[str, Path]:
     """Return the version of go-nvml that go.mod requires, and the folder of its source."""
-    found = subprocess.run(
+    listing = subprocess.run(
         ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", MODULE], cwd=HERE, capture_output=True, text=True, check=False
     )
-    version, _, folder = found.stdout.strip().partition(" ")
+    version, _, folder = listing.stdout.strip().partition(" ")
     if not folder:
-        sys.exit(found.stderr or f"{MODULE} is not downloaded: run go mod download")
+        sys.exit(listing.stderr or f"{MODULE} is not downloaded: run go mod download")
     return version, Path(folder)
 
 

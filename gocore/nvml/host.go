@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Host describes the environment of the process. NVML does not report it, but it affects how to interpret what NVML reports.
+// Host describes the environment of the process. NVML does not report it, but it affects how to interpret what NVML
+// reports.
 type Host struct {
 	WSL          bool // Windows Subsystem for Linux: no processes are listed
 	PIDNamespace bool // PIDs in this process's namespace differ from the host's

@@ -14,7 +14,7 @@ import (
 )
 
 // instances returns the MIG devices of a card that can be read; failed says which could not.
-func instances(card nvml.Device, who string) (found []gpu.Instance, failed error) {
+func instances(card nvml.Device, who string) (listed []gpu.Instance, failed error) {
 	places, ret := card.GetMaxMigDeviceCount()
 	if err := failure(ret, "nvmlDeviceGetMaxMigDeviceCount of "+who); err != nil {
 		return nil, err
@@ -24,7 +24,8 @@ func instances(card nvml.Device, who string) (found []gpu.Instance, failed error
 		if Result(ret) == ErrorNotFound {
 			continue // no instance was created here
 		}
-		instance, err := gpu.Instance{}, failure(ret, fmt.Sprintf("nvmlDeviceGetMigDeviceHandleByIndex %d of %s", place, who))
+		instance, err := gpu.Instance{}, failure(ret, fmt.Sprintf("nvmlDeviceGetMigDeviceHandleByIndex %d of %s",
+			place, who))
 		if err == nil {
 			instance, err = readInstance(device, fmt.Sprintf("MIG instance %d of %s", place, who))
 		}
@@ -32,12 +33,13 @@ func instances(card nvml.Device, who string) (found []gpu.Instance, failed error
 			failed = errors.Join(failed, err)
 			continue
 		}
-		found = append(found, instance)
+		listed = append(listed, instance)
 	}
-	return found, failed
+	return listed, failed
 }
 
-// readInstance reads one MIG device. If part of it cannot be read, that is an error: without it the instance cannot be identified.
+// readInstance reads one MIG device. If part of it cannot be read, that is an error: without it the instance cannot be
+// identified.
 func readInstance(device nvml.Device, who string) (instance gpu.Instance, failed error) {
 	read := func(ret nvml.Return, call string) {
 		failed = errors.Join(failed, failure(ret, call+" of "+who))

@@ -11,8 +11,8 @@ import (
 
 // Memory returns the memory use of a card or an instance.
 //
-// It calls nvmlDeviceGetMemoryInfo instead of _v2: the only difference is that _v2 reports the driver's reserved memory separately, and
-// old drivers do not have it.
+// It calls nvmlDeviceGetMemoryInfo instead of _v2: the only difference is that _v2 reports the driver's reserved memory
+// separately, and old drivers do not have it.
 func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -25,7 +25,8 @@ func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 	}
 	memory, ret := device.GetMemoryInfo()
 	if Result(ret) == ErrorNotSupported {
-		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has no dedicated memory, "+
+		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has "+
+			"no dedicated memory, "+
 			"for example because it shares the host's; use CUDA to query what it may use", uuid, ErrorNotSupported)
 	}
 	if err := failure(ret, "nvmlDeviceGetMemoryInfo of "+uuid); err != nil {

@@ -25,7 +25,8 @@ type monitor struct {
 
 var _ gpu.Monitor = (*monitor)(nil)
 
-// Over initializes NVML through lib and returns a Monitor. NVML counts its users, so any number of Monitors may be open at once.
+// Over initializes NVML through lib and returns a Monitor. NVML counts its users, so any number of Monitors may be open
+// at once.
 func Over(lib nvml.Interface, host Host) (gpu.Monitor, error) { return over(lib, host, func() {}) }
 
 func over(lib nvml.Interface, host Host, done func()) (gpu.Monitor, error) {
@@ -62,7 +63,8 @@ func (m *monitor) find(uuid string) (nvml.Device, error) {
 	device, ret := m.lib.DeviceGetHandleByUUID(uuid)
 	switch Result(ret) {
 	case ErrorInvalidArgument, ErrorNotFound: // a malformed UUID, and an unknown one
-		return nil, status.Errorf(status.NotFound, "unknown UUID %q: NVML lists no such GPU or MIG instance for this process", uuid)
+		return nil, status.Errorf(status.NotFound, "unknown UUID %q: NVML lists no such GPU or MIG instance for "+
+			"this process", uuid)
 	}
 	return device, failure(ret, "nvmlDeviceGetHandleByUUID "+uuid)
 }

@@ -21,8 +21,8 @@ import (
 )
 
 // candidates are the names of the library, in the order in which they are tried. The loader finds the first where
-// the driver's package installed it. The others, of WSL and NixOS, are outside the loader's search path. libnvidia-ml.so
-// is not a candidate: it is the toolkit's stub for linking.
+// the driver's package installed it. The others, of WSL and NixOS, are outside the loader's search path.
+// libnvidia-ml.so is not a candidate: it is the toolkit's stub for linking.
 var candidates = []string{
 	"libnvidia-ml.so.1",
 	"/usr/lib/wsl/lib/libnvidia-ml.so.1",
@@ -37,8 +37,8 @@ var library struct {
 	users    int            // open Monitors of the instance, and those that are being opened
 }
 
-// Open loads and initializes NVML and returns a Monitor, which the caller must close. Unless it returns an error of kind Unavailable,
-// an NVIDIA driver is present.
+// Open loads and initializes NVML and returns a Monitor, which the caller must close. Unless it returns an error of
+// kind Unavailable, an NVIDIA driver is present.
 func Open() (gpu.Monitor, error) {
 	instance, err := enter()
 	if err != nil {
@@ -52,8 +52,8 @@ func Open() (gpu.Monitor, error) {
 	return m, nil
 }
 
-// leave unloads the library after its last user: a process that has it cannot simulate GPUs. go-nvml has it loaded, too, and counts NVMLs
-// that did not start, which it forgets after a shutdown that succeeds.
+// leave unloads the library after its last user: a process that has it cannot simulate GPUs. go-nvml has it loaded,
+// too, and counts NVMLs that did not start, which it forgets after a shutdown that succeeds.
 func leave(started bool) {
 	library.Lock()
 	defer library.Unlock()
@@ -68,8 +68,8 @@ func leave(started bool) {
 	C.trampolines_unload()
 }
 
-// enter fills the table from the first candidate that can be loaded, unless it is filled, and counts a user. After a failure a later call
-// tries again.
+// enter fills the table from the first candidate that can be loaded, unless it is filled, and counts a user. After a
+// failure a later call tries again.
 func enter() (nvml.Interface, error) {
 	library.Lock()
 	defer library.Unlock()
@@ -86,7 +86,8 @@ func enter() (nvml.Interface, error) {
 		}
 		complaints = append(complaints, complaint)
 	}
-	return nil, status.Errorf(status.Unavailable, "NVML is not available (%s). The library comes with the NVIDIA driver. "+
+	return nil, status.Errorf(status.Unavailable, "NVML is not available (%s). The library comes with the NVIDIA "+
+		"driver. "+
 		"In a container it comes from the host: start the container with GPU access, and include `utility` "+
 		"in NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
 }

@@ -18,8 +18,9 @@ const (
 	noInstance    = math.MaxUint32 // without MIG
 )
 
-// Processes returns the processes that use a card or an instance, in the order of NVML's lists: compute, compute through
-// the multi-process service, graphics. NVML lists a process in each list that applies, with the same memory; here it is listed once.
+// Processes returns the processes that use a card or an instance, in the order of NVML's lists: compute, compute
+// through the multi-process service, graphics. NVML lists a process in each list that applies, with the same memory;
+// here it is listed once.
 func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -57,7 +58,8 @@ func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 	case !supported:
 		return nil, unsupported
 	case len(merged.list) == 0 && m.host.WSL:
-		return nil, status.Errorf(status.Unimplemented, "the NVIDIA driver does not list processes under WSL, so the processes that use %s are unknown", uuid)
+		return nil, status.Errorf(status.Unimplemented, "the NVIDIA driver does not list processes under WSL, so "+
+			"the processes that use %s are unknown", uuid)
 	}
 	return merged.list, nil
 }
@@ -84,7 +86,8 @@ func (p *processList) add(infos []nvml.ProcessInfo) {
 func (p *processList) merge(next gpu.Process) {
 	for i := range p.list {
 		known := &p.list[i]
-		if known.PID == next.PID && known.GPUInstanceID == next.GPUInstanceID && known.ComputeInstanceID == next.ComputeInstanceID {
+		if known.PID == next.PID && known.GPUInstanceID == next.GPUInstanceID &&
+			known.ComputeInstanceID == next.ComputeInstanceID {
 			known.UsedBytes = max(known.UsedBytes, next.UsedBytes)
 			known.BytesKnown = known.BytesKnown || next.BytesKnown
 			return

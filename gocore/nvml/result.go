@@ -66,8 +66,8 @@ var answers = map[Result]struct {
 	ErrorOperatingSystem: {"OPERATING_SYSTEM", status.Unavailable,
 		"the operating system blocks access to the GPU, for example by a container's device rules"},
 	ErrorLibRMVersionMismatch: {"LIB_RM_VERSION_MISMATCH", status.Unavailable,
-		"the driver's library and the kernel driver have different versions, for example after an update; restart the machine, or, " +
-			"in a container, the container"},
+		"the driver's library and the kernel driver have different versions, for example after an update; restart " +
+			"the machine, or, in a container, the container"},
 	ErrorMemory: {"MEMORY", status.ResourceExhausted,
 		"the host has no memory left for NVML"},
 	ErrorInsufficientResources: {"INSUFFICIENT_RESOURCES", status.ResourceExhausted,
@@ -89,8 +89,8 @@ func (r Result) Error() string {
 	return fmt.Sprintf("%s (%d)", name, int(r))
 }
 
-// failure returns the error for a call that returned r; nil for success. call is the function's name and the object that it was
-// called for.
+// failure returns the error for a call that returned r; nil for success. call is the function's name and the object
+// that it was called for.
 func failure[R ~int32](r R, call string) error {
 	result := Result(r)
 	if result == 0 {

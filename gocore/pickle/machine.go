@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Read reads a pickle. words are the texts that the caller needs: dictionary keys, and values that it compares. Errors name the byte
-// offset.
+// Read reads a pickle. words are the texts that the caller needs: dictionary keys, and values that it compares. Errors
+// name the byte offset.
 func Read(ctx context.Context, data []byte, words []string, budget *Budget) (*Tree, Value, error) {
 	m := machine{data: data, budget: budget, tree: &Tree{}, words: map[string]uint16{}}
 	for i, word := range words {

@@ -79,7 +79,8 @@ const latestProtocol = 5
 
 // refused describes the instructions that need more than plain data.
 var refused = map[byte]string{
-	opReduce: "a call", opBuild: "an object's state", opInst: "an instance", opObj: "an instance", opNewObj: "an instance",
+	opReduce: "a call", opBuild: "an object's state", opInst: "an instance", opObj: "an instance",
+	opNewObj:   "an instance",
 	opNewObjEx: "an instance", opExt1: "an extension", opExt2: "an extension", opExt4: "an extension",
 	opPersID: "an external object", opBinPersID: "an external object",
 	opNextBuffer: "an external buffer", opReadonlyBuffer: "an external buffer",

@@ -28,14 +28,17 @@ const (
 	FrozenSet
 )
 
-var kindNames = [...]string{"nothing", "NoneType", "bool", "int", "float", "str", "bytes", "bytearray", "tuple", "list", "dict", "set", "frozenset"}
+var kindNames = [...]string{"nothing", "NoneType", "bool", "int", "float", "str", "bytes", "bytearray", "tuple", "list",
+	"dict", "set", "frozenset"}
 
 // String returns the name of the Python type.
 func (k Kind) String() string { return kindNames[k] }
 
 // Value is one object of a pickle. What it holds depends on its kind; a container's items are in its Tree.
 type Value struct {
-	bits     uint64 // Bool, Int: the absolute value; Float: its bits; Text: its place in the file; Tuple: a pair; List, Dict: its number
+	// Bool, Int: the absolute value; Float: its bits; Text: its place in the file; Tuple: a pair; List, Dict: its
+	// number
+	bits     uint64
 	kind     Kind
 	negative bool
 	large    bool   // an Int beyond 64 bits, whose value is not kept
@@ -66,7 +69,8 @@ func (v Value) Number() (n float64, ok bool) {
 	return float64(whole), ok
 }
 
-// A pair is a Tuple of two integers below 2**32, the only tuple whose items are kept. It needs no container: both are in bits.
+// A pair is a Tuple of two integers below 2**32, the only tuple whose items are kept. It needs no container: both are
+// in bits.
 const pairWord = 1
 
 // Pair returns the items of such a Tuple.
@@ -95,8 +99,8 @@ func (v Value) Word() int {
 	return int(v.word) - 1
 }
 
-// Span returns the position of a Text in the file and its length, which is truncated at 16 MiB. In files of protocol 0 the text there
-// has escapes.
+// Span returns the position of a Text in the file and its length, which is truncated at 16 MiB. In files of protocol 0
+// the text there has escapes.
 func (v Value) Span() (start, length int, ok bool) {
 	return int(v.bits >> textBits), int(v.bits & textBytes), v.kind == Text
 }

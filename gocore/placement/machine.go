@@ -19,11 +19,12 @@ type Memory interface {
 
 // Machine combines the resources that operations run on.
 type Machine struct {
-	Manager *devmgr.Manager
-	Memory  Memory
-	CPU     gpu.Compute
+	Manager *devmgr.Manager                                   // the devices and their pools
+	Memory  Memory                                            // copies to, from and between the devices
+	CPU     gpu.Compute                                       // the arithmetic of the CPU
 	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
-	Holder  func() holder.ID                                  // who holds what an operation on the calling thread allocates
+	// who holds what an operation on the calling thread allocates
+	Holder func() holder.ID
 }
 
 // Devices returns the first cpus CPUs and the first gpus GPUs of the Manager, for operations to run on.

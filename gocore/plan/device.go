@@ -11,7 +11,7 @@ import (
 
 // Card describes the GPU below a pool.
 type Card struct {
-	Name         string
+	Name         string // for messages
 	MemoryBytes  uint64 // 0: unlimited
 	GranuleBytes uint64 // of virtual memory management; 0: 2 MiB
 }

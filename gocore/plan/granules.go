@@ -4,7 +4,8 @@ package plan
 
 import "gpuconf/gocore/suballoc"
 
-// granules counts those of a range of addresses in which blocks lie: only the others can be moved. A nil one counts nothing.
+// granules counts those of a range of addresses in which blocks lie: only the others can be moved. A nil one counts
+// nothing.
 type granules struct {
 	addr, end uint64
 	granule   uint64
@@ -17,8 +18,8 @@ func newGranules(v *suballoc.Virtual) *granules {
 	return &granules{addr: addr, end: addr + bytes, granule: granule}
 }
 
-// count adds n for the granules with the ends of a block and returns how many bytes of them no other block touches, with what lies
-// between them. Nothing outside the range counts.
+// count adds n for the granules with the ends of a block and returns how many bytes of them no other block touches,
+// with what lies between them. Nothing outside the range counts.
 func (g *granules) count(addr, bytes uint64, n int32) (alone uint64) {
 	if addr < g.addr || addr >= g.end {
 		return 0

@@ -14,13 +14,14 @@ import (
 
 // Request configures a Job.
 type Request struct {
-	LimitBytes uint64 // 0: find only the least limits
-	Card       Card
-	Policies   []Policy
-	Recorded   caching.Settings          // of PyTorch, when the trace was recorded
-	TiesByAge  bool                      // as caching.Options has it, of that PyTorch
-	Starts     map[int][]caching.Segment // by GPU: what PyTorch's allocator had before the first event, if that is known
-	Wanted     bool                      // a failed allocation that ends the trace is replayed, too
+	LimitBytes uint64           // 0: find only the least limits
+	Card       Card             // the GPU below the pools
+	Policies   []Policy         // the allocators to try
+	Recorded   caching.Settings // of PyTorch, when the trace was recorded
+	TiesByAge  bool             // as caching.Options has it, of that PyTorch
+	// by GPU: what PyTorch's allocator had before the first event, if that is known
+	Starts map[int][]caching.Segment
+	Wanted bool // a failed allocation that ends the trace is replayed, too
 }
 
 // Job answers a Request. Its results do not depend on each other.
@@ -32,13 +33,15 @@ type Job struct {
 
 // Result is the outcome for one logical GPU under one policy. Sizes are bytes.
 type Result struct {
-	GPU        int      `json:"gpu"`
-	Policy     Policy   `json:"policy"`
-	Settings   string   `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
-	Fits       *bool    `json:"fits"`     // nil: no limit was requested
+	GPU      int    `json:"gpu"`      // the logical GPU's number
+	Policy   Policy `json:"policy"`   // the allocator that was tried
+	Settings string `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
+	Fits     *bool  `json:"fits"`     // nil: no limit was requested
+	// The least limit under which the job fits, in whole MiB; 0 if there is none.
 	LeastLimit uint64   `json:"least_limit"`
 	Failure    *Failure `json:"failure"` // under the requested limit
-	Measure    *Measure `json:"measure"` // under the requested limit or, if the job does not fit it, under the least one
+	// under the requested limit or, if the job does not fit it, under the least one
+	Measure *Measure `json:"measure"`
 
 	workload *workload
 	variants []variant // that have not been tried; nil before the first
@@ -52,19 +55,19 @@ type Result struct {
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
-	GPU         int    `json:"gpu"`
-	Allocs      int    `json:"num_allocs"`
-	PeakLive    uint64 `json:"peak_bytes_in_use"` // as trace.Event.Size counts blocks
-	PeakAsk     uint64 `json:"peak_bytes_requested"`
-	Needed      uint64 `json:"needed_bytes"` // with the allocation that failed at the end; 0: there is none
-	BytesBefore uint64 `json:"bytes_before"` // live when the trace began
-	Before      int    `json:"live_blocks_before"`
-	Live        int    `json:"live_blocks_after"`
-	Failures    int    `json:"failures"`
-	Unfreed     int    `json:"unfreed"`
-	Streams     int    `json:"streams"`
+	GPU         int    `json:"gpu"`                  // the logical GPU's number
+	Allocs      int    `json:"num_allocs"`           // allocations in the trace
+	PeakLive    uint64 `json:"peak_bytes_in_use"`    // as trace.Event.Size counts blocks
+	PeakAsk     uint64 `json:"peak_bytes_requested"` // as the program requested them
+	Needed      uint64 `json:"needed_bytes"`         // with the allocation that failed at the end; 0: there is none
+	BytesBefore uint64 `json:"bytes_before"`         // live when the trace began
+	Before      int    `json:"live_blocks_before"`   // how many these are
+	Live        int    `json:"live_blocks_after"`    // blocks that are live at the end
+	Failures    int    `json:"failures"`             // allocations that failed in the recorded run
+	Unfreed     int    `json:"unfreed"`              // blocks that the trace does not free
+	Streams     int    `json:"streams"`              // streams that are used
 
-	Holdings []Holding `json:"holders_at_peak"`
+	Holdings []Holding `json:"holders_at_peak"` // who holds the memory at the peak, the most first
 }
 
 // New returns a Job that replays events.
@@ -94,21 +97,11 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 // Len returns the number of results.
 func (j *Job) Len() int { return len(j.results) }
 
-// Determine determines a result by its number, or fails with the context's error. Several goroutines may determine different results at
-// the same time.
+// Determine determines a result by its number, or fails with the context's error. Several goroutines may determine
+// different results at the same time.
 func (j *Job) Determine(ctx context.Context, number int) error {
 	for r := j.results[number]; !r.done; {
 		if err := j.step(ctx, r); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Run determines all results, one after the other.
-func (j *Job) Run(ctx context.Context) error {
-	for number := range j.results {
-		if err := j.Determine(ctx, number); err != nil {
 			return err
 		}
 	}
@@ -194,8 +187,8 @@ func (j *Job) unlimited() Card { return Card{GranuleBytes: j.request.Card.Granul
 
 const thousandths = 1000
 
-// Done returns how much of the job is done, from 0 to 1, and never less than before. It may be called at any time. How many replays a result
-// needs is not known before: each counts for a quarter of what is left of the result.
+// Done returns how much of the job is done, from 0 to 1, and never less than before. It may be called at any time. How
+// many replays a result needs is not known before: each counts for a quarter of what is left of the result.
 func (j *Job) Done() float64 {
 	var sum int64
 	for _, r := range j.results {
@@ -213,7 +206,8 @@ func (j *Job) Results() []*Result { return j.results }
 // Usages summarizes the trace, by GPU.
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
-		u := Usage{GPU: w.gpu, PeakLive: w.peak.bytes, PeakAsk: w.peak.requested, Needed: w.needed, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
+		u := Usage{GPU: w.gpu, PeakLive: w.peak.bytes, PeakAsk: w.peak.requested, Needed: w.needed, Before: w.before,
+			Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
 		for _, o := range w.ops {
 			switch {
 			case o.bytes > 0 && !o.old:

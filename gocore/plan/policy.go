@@ -16,10 +16,14 @@ type Policy string
 
 // The policies, and the settings with which TensorFlow, gpuconf or PyTorch uses them.
 const (
-	TensorFlow        Policy = "tensorflow"         // TensorFlow's allocator with memory growth: its splitting, regions that double
-	Regions           Policy = "regions"            // gpuconf without memory growth: exact splitting, the whole limit in one region
-	Virtual           Policy = "virtual"            // gpuconf with memory growth: exact splitting, memory mapped granule by granule
-	PyTorch           Policy = "pytorch"            // PyTorch's allocator as the trace was recorded, or with its defaults
+	// TensorFlow's allocator with memory growth: its splitting, regions that double
+	TensorFlow Policy = "tensorflow"
+	// gpuconf without memory growth: exact splitting, the whole limit in one region
+	Regions Policy = "regions"
+	// gpuconf with memory growth: exact splitting, memory mapped granule by granule
+	Virtual Policy = "virtual"
+	// PyTorch's allocator as the trace was recorded, or with its defaults
+	PyTorch           Policy = "pytorch"
 	PyTorchExpandable Policy = "pytorch-expandable" // with expandable segments
 	PyTorchMaxSplit   Policy = "pytorch-max-split"  // with the max_split_size_mb that needs the least memory
 	PyTorchRoundup    Policy = "pytorch-roundup"    // with the roundup_power2_divisions that need the least memory
@@ -39,12 +43,14 @@ func ParsePolicy(name string) (Policy, error) {
 	for _, p := range Policies() {
 		names = append(names, string(p))
 	}
-	return "", status.Errorf(status.InvalidArgument, "unknown policy %q: expected one of %s", name, strings.Join(names, ", "))
+	return "", status.Errorf(status.InvalidArgument, "unknown policy %q: expected one of %s", name,
+		strings.Join(names, ", "))
 }
 
 func (p Policy) pytorch() bool { return strings.HasPrefix(string(p), string(PyTorch)) }
 
-// variant is a policy with settings. A policy with several is replayed with each, and the one with the smallest least limit counts.
+// variant is a policy with settings. A policy with several is replayed with each, and the one with the smallest least
+// limit counts.
 type variant struct {
 	policy   Policy
 	settings caching.Settings

@@ -11,7 +11,8 @@ type pool interface {
 	peakReserved() uint64
 	failure(err error, o op) *Failure // nil if err is not that memory is used up
 	alike() (low, high uint64)        // limits under which the pool would have done the same so far, from low to high
-	guess(short uint64) uint64        // a limit that might be the least one, for a request that failed or none; 0: nothing is known
+	// a limit that might be the least one, for a request that failed or none; 0: nothing is known
+	guess(short uint64) uint64
 	close() error
 }
 

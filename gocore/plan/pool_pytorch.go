@@ -21,7 +21,8 @@ type pytorchPool struct {
 }
 
 func newPyTorchPool(v variant, limitBytes uint64, card Card, w *workload) *pytorchPool {
-	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes, streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
+	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes,
+		streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
 	p.model = caching.New(p.device, caching.Options{Settings: v.settings, TiesByAge: v.byAge, LimitBytes: limitBytes})
 	if w.start != nil && v.policy == PyTorch {
 		p.start = p.restore(w)

@@ -9,30 +9,32 @@ import (
 
 // Failure is the first allocation that found no memory. Sizes are bytes.
 type Failure struct {
-	Event       int    `json:"event"` // its number in the trace, from 1; 0: it was live before the trace began
-	Micros      int64  `json:"-"`
-	Requested   uint64 `json:"requested"`
-	Cause       string `json:"cause"`
-	InUse       uint64 `json:"bytes_in_use"`
-	Reserved    uint64 `json:"bytes_reserved"`
-	LargestFree uint64 `json:"largest_free_block_bytes"`
+	// Its number in the trace, from 1; 0: it was live before the trace began.
+	Event       int    `json:"event"`
+	Micros      int64  `json:"-"`                        // its time, since the first event of the GPU
+	Requested   uint64 `json:"requested"`                // the size of the request
+	Cause       string `json:"cause"`                    // why no memory was found, in words
+	InUse       uint64 `json:"bytes_in_use"`             // the sizes of live blocks
+	Reserved    uint64 `json:"bytes_reserved"`           // what the pool has taken from the device
+	LargestFree uint64 `json:"largest_free_block_bytes"` // the largest free block
 }
 
 // Measure describes a replay that ran to its end. Sizes are bytes.
 type Measure struct {
-	Limit         uint64  `json:"bytes_limit"`
-	PeakInUse     uint64  `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
-	PeakReserved  uint64  `json:"peak_bytes_reserved"` // taken from the device
-	Fragmentation float64 `json:"fragmentation"`       // at the peak in use: the fraction of the pool's free memory outside its largest free block
+	Limit        uint64 `json:"bytes_limit"`         // the limit of the replay
+	PeakInUse    uint64 `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
+	PeakReserved uint64 `json:"peak_bytes_reserved"` // taken from the device
+	// at the peak in use: the fraction of the pool's free memory outside its largest free block
+	Fragmentation float64 `json:"fragmentation"`
 
-	Timeline []Point `json:"timeline"`
+	Timeline []Point `json:"timeline"` // stretches that cover the replay
 }
 
 // Point is a stretch of a replay. Sizes are the maximum in it.
 type Point struct {
-	Micros   int64  `json:"micros"` // at its end, since the first event of the GPU
-	InUse    uint64 `json:"bytes_in_use"`
-	Reserved uint64 `json:"bytes_reserved"`
+	Micros   int64  `json:"micros"`         // at its end, since the first event of the GPU
+	InUse    uint64 `json:"bytes_in_use"`   // the sizes of live blocks
+	Reserved uint64 `json:"bytes_reserved"` // what the pool has taken from the device
 }
 
 // stepsBetween is how many events are processed between two checks of the context.
@@ -51,34 +53,35 @@ type outcome struct {
 }
 
 // replay runs a workload through a new pool.
-func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, card Card) (found outcome, err error) {
+func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, card Card) (result outcome, err error) {
 	p, err := newPool(v, limitBytes, card, w)
 	if err != nil {
-		return found, err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := replayer{pool: p, measured: &Measure{Limit: limitBytes}, perPoint: max((len(w.ops)+mostPoints-1)/mostPoints, 1)}
+	r := replayer{pool: p, measured: &Measure{Limit: limitBytes},
+		perPoint: max((len(w.ops)+mostPoints-1)/mostPoints, 1)}
 	for i, o := range w.ops {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
-			return found, ctx.Err()
+			return result, ctx.Err()
 		}
 		if err := r.step(o); err != nil {
-			if found.failure = p.failure(err, o); found.failure == nil {
-				return found, err
+			if result.failure = p.failure(err, o); result.failure == nil {
+				return result, err
 			}
-			found.failure.Event, found.failure.Micros, found.failure.Requested = int(o.event), w.micros[i], o.bytes
-			found.done = i
-			found.low, found.high = p.alike()
-			found.guess = p.guess(o.bytes)
-			return found, nil
+			result.failure.Event, result.failure.Micros, result.failure.Requested = int(o.event), w.micros[i], o.bytes
+			result.done = i
+			result.low, result.high = p.alike()
+			result.guess = p.guess(o.bytes)
+			return result, nil
 		}
 		r.note(i, max(w.micros[i]-w.began, 0), i == len(w.ops)-1)
 	}
 	r.measured.PeakReserved = p.peakReserved()
-	found.measure = r.measured
-	found.low, found.high = p.alike()
-	found.guess = p.guess(0)
-	return found, nil
+	result.measure = r.measured
+	result.low, result.high = p.alike()
+	result.guess = p.guess(0)
+	return result, nil
 }
 
 type replayer struct {

@@ -26,7 +26,8 @@ func newSearch(peakLiveBytes uint64) *search {
 	return &search{fails: (max(peakLiveBytes, 1) - 1) / mib, step: 1}
 }
 
-// newChallenge looks for a limit below one that is known to be enough otherwise. If there is none, it ends with that one.
+// newChallenge looks for a limit below one that is known to be enough otherwise. If there is none, it ends with that
+// one.
 func newChallenge(peakLiveBytes, bestBytes uint64) *search {
 	s := newSearch(peakLiveBytes)
 	s.fits = bestBytes / mib
@@ -52,9 +53,10 @@ func (s *search) next() (limitMiB uint64, done bool) {
 	}
 }
 
-// share returns where in an interval to try next. A replay that fails costs only a part of one that fits, because it ends early:
-// then the search tries low limits. With both equally expensive, this is the middle; else, in the worst case, the total cost is least
-// if an interval shrinks to p at cost 1, or to 1-p at cost early, with p = (1-p)^(1/early).
+// share returns where in an interval to try next. A replay that fails costs only a part of one that fits, because it
+// ends early: then the search tries low limits. With both equally expensive, this is the middle; else, in the worst
+// case, the total cost is least if an interval shrinks to p at cost 1, or to 1-p at cost early, with p =
+// (1-p)^(1/early).
 func share(early float64) float64 {
 	low, high := 0.0, 0.5
 	for range 20 {

@@ -16,19 +16,19 @@ type recordedStart struct {
 	low, high uint64           // the limits under which the pool would have started in the same way
 }
 
-// restore gives the model the recorded segments. If they are more than the limit, what is cached is released first, as PyTorch would have done
-// earlier.
+// restore gives the model the recorded segments. If they are more than the limit, what is cached is released first, as
+// PyTorch would have done earlier.
 func (p *pytorchPool) restore(w *workload) *recordedStart {
 	s := &recordedStart{fits: true, high: math.MaxUint64}
-	found := map[uint64]*caching.Block{}
+	blocks := map[uint64]*caching.Block{}
 	for _, segment := range w.start {
 		for _, b := range p.model.Restore(segment) {
-			found[b.Addr] = b
+			blocks[b.Addr] = b
 		}
 		p.device.adopt(segment)
 	}
 	for _, addr := range w.addrs {
-		s.blocks = append(s.blocks, found[addr])
+		s.blocks = append(s.blocks, blocks[addr])
 	}
 	memory := p.device.free
 	limit := memory

@@ -41,24 +41,27 @@ type peak struct {
 type workload struct {
 	gpu      int
 	ops      []op
-	micros   []int64  // of each op
-	began    int64    // time of the first event, which may be of a segment, as in gocore/timeline
-	blocks   int      // block numbers are below this
-	largest  uint64   // request
-	peakLive uint64   // most bytes live at one time, each request rounded up to 256: what any pool needs
-	peak     peak     // when most was live, as trace.Event.Size counts blocks
-	needed   uint64   // the same, with the allocation that ended the trace by failing; 0: there is none
-	failures int      // allocations that failed when the trace was recorded; how the job would have continued is unknown
+	micros   []int64 // of each op
+	began    int64   // time of the first event, which may be of a segment, as in gocore/timeline
+	blocks   int     // block numbers are below this
+	largest  uint64  // request
+	peakLive uint64  // most bytes live at one time, each request rounded up to 256: what any pool needs
+	peak     peak    // when most was live, as trace.Event.Size counts blocks
+	needed   uint64  // the same, with the allocation that ended the trace by failing; 0: there is none
+	// allocations that failed when the trace was recorded; how the job would have continued is unknown
+	failures int
 	unfreed  int      // blocks whose address was allocated again without a free in the trace
 	before   int      // blocks that were live when the trace began
 	streams  []uint64 // on which memory was allocated
 	live     int      // blocks that are live at the end
 
-	start []caching.Segment // what PyTorch's allocator had before the first event; nil: a replay starts without segments
-	addrs []uint64          // of the first ops, which allocate what is in start
+	// what PyTorch's allocator had before the first event; nil: a replay starts without segments
+	start []caching.Segment
+	addrs []uint64 // of the first ops, which allocate what is in start
 }
 
-// workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that the job needs.
+// workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that
+// the job needs.
 func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workload, error) {
 	complete, added := trace.Complete(events)
 	numbers := 0 // events so far that users see
@@ -107,22 +110,22 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 
 // startFrom sets the start, if the ops that allocate what was live before are just its blocks.
 func (w *workload) startFrom(start []caching.Segment) {
-	held := map[uint64]bool{}
+	allocated := map[uint64]bool{}
 	for _, s := range start {
 		if s.Pool != (caching.PoolID{}) {
 			return // a replay has one pool: it could not reuse the memory of another
 		}
 		for _, p := range s.Pieces {
 			if p.Allocated {
-				held[p.Addr] = true
+				allocated[p.Addr] = true
 			}
 		}
 	}
-	if len(held) != len(w.addrs) || start == nil {
+	if len(allocated) != len(w.addrs) || start == nil {
 		return
 	}
 	for _, addr := range w.addrs {
-		if !held[addr] {
+		if !allocated[addr] {
 			return
 		}
 	}
@@ -145,7 +148,8 @@ func (b *builder) add(e trace.Event, number int) error {
 	switch e.Action {
 	case trace.Allocate:
 		if e.Bytes > mostBytes-b.now {
-			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, the maximum that a plan replays for one GPU", number, uint64(mostBytes))
+			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, the "+
+				"maximum that a plan replays for one GPU", number, uint64(mostBytes))
 		}
 		if e.Bytes == 0 {
 			return nil
@@ -180,7 +184,8 @@ func (b *builder) allocate(e trace.Event, number int) {
 		b.streams[e.Stream] = stream
 		b.workload.streams = append(b.workload.streams, e.Stream)
 	}
-	o := op{block: block, event: int32(number), old: e.Before, stream: stream, bytes: e.Bytes, size: e.Size(), holder: e.Holder, stack: e.Stack}
+	o := op{block: block, event: int32(number), old: e.Before, stream: stream, bytes: e.Bytes, size: e.Size(),
+		holder: e.Holder, stack: e.Stack}
 	b.live[e.Addr] = o
 	b.largest = max(b.largest, e.Bytes)
 	b.do(o, e.Micros)

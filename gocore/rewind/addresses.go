@@ -12,17 +12,17 @@ type addresses struct{ runs [][]uint64 }
 
 // upTo returns the place of the largest address that is not above a limit; ok is false if there is none.
 func (a *addresses) upTo(limit uint64) (run, i int, ok bool) {
-	run, found := slices.BinarySearchFunc(a.runs, limit, func(r []uint64, limit uint64) int {
+	run, exact := slices.BinarySearchFunc(a.runs, limit, func(r []uint64, limit uint64) int {
 		if r[0] <= limit {
 			return -1
 		}
 		return 1
 	})
-	if run--; found || run < 0 {
+	if run--; exact || run < 0 {
 		return 0, 0, false
 	}
-	i, found = slices.BinarySearch(a.runs[run], limit)
-	if !found {
+	i, exact = slices.BinarySearch(a.runs[run], limit)
+	if !exact {
 		i--
 	}
 	return run, i, true

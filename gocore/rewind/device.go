@@ -65,7 +65,8 @@ func (d *device) MemAlloc(bytes uint64) (addr uint64, ok bool) {
 		return 0, false
 	}
 	if next.Bytes != bytes {
-		d.verdict.differs("event %d: PyTorch took a segment of %d bytes, and the model takes one of %d", next.number, next.Bytes, bytes)
+		d.verdict.differs("event %d: PyTorch took a segment of %d bytes, and the model takes one of %d", next.number,
+			next.Bytes, bytes)
 		return 0, false
 	}
 	if !d.sameStream(next) {
@@ -106,7 +107,8 @@ func (d *device) MemMap(addr, bytes uint64) (ok bool) {
 		return false
 	}
 	if next.Addr != addr || next.Bytes != bytes {
-		d.verdict.differs("event %d: PyTorch mapped %d bytes at %#x, and the model maps %d at %#x", next.number, next.Bytes, next.Addr, bytes, addr)
+		d.verdict.differs("event %d: PyTorch mapped %d bytes at %#x, and the model maps %d at %#x", next.number,
+			next.Bytes, next.Addr, bytes, addr)
 		return false
 	}
 	if !d.sameStream(next) {
@@ -119,7 +121,8 @@ func (d *device) MemMap(addr, bytes uint64) (ok bool) {
 // sameStream compares the stream of memory that PyTorch took with that of the allocation that needs it.
 func (d *device) sameStream(e numbered) bool {
 	if e.Stream != d.stream {
-		d.verdict.differs("event %d: PyTorch took memory for stream %#x, and the allocation that needs it is on stream %#x", e.number, e.Stream, d.stream)
+		d.verdict.differs("event %d: PyTorch took memory for stream %#x, and the allocation that needs it is on "+
+			"stream %#x", e.number, e.Stream, d.stream)
 	}
 	return e.Stream == d.stream
 }

@@ -11,7 +11,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// reservedBytes stands in for the size of an expandable segment, which a record does not have: nine eighths of the GPU's memory.
+// reservedBytes stands in for the size of an expandable segment, which a record does not have: nine eighths of the
+// GPU's memory.
 const reservedBytes = 1 << 40
 
 // mapping is a range of mapped addresses in an expandable segment.
@@ -29,7 +30,8 @@ type mappings struct {
 }
 
 // expandableAtStart returns the expandable segments of which something was mapped at the beginning.
-func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (areas []*area, err error) {
+func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (
+	areas []*area, err error) {
 	groups := sizeGroups(gpu, settings)
 	mapped := mappings{at: map[uint64]mapping{}}
 	for _, s := range gpu.Segments {
@@ -47,7 +49,8 @@ func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *cach
 			mapped.add(e.Addr, added)
 		case trace.SegmentMap:
 			if !mapped.remove(e.Addr, e.Addr+e.Bytes) {
-				return nil, inconsistentf("event %d: the %d bytes that are mapped at %#x are neither unmapped nor there at the end", i+1, e.Bytes, e.Addr)
+				return nil, inconsistentf("event %d: the %d bytes that are mapped at %#x are neither unmapped nor "+
+					"there at the end", i+1, e.Bytes, e.Addr)
 			}
 		}
 	}
@@ -163,9 +166,9 @@ func (m *mappings) areas(ctx context.Context, changes []change) (areas []*area, 
 
 // base returns where the segment begins: the lowest address at which memory is mapped before all of it is unmapped.
 func (a *area) base(changes []change, floor uint64) uint64 {
-	base, held := a.Addr, uint64(0)
+	base, mapped := a.Addr, uint64(0)
 	for _, m := range a.mapped {
-		held += m.to - m.from
+		mapped += m.to - m.from
 	}
 	for _, e := range changes {
 		if e.Stream != a.Stream || e.Addr < floor || e.Addr >= a.Addr+reservedBytes || e.small != a.Small {
@@ -174,9 +177,9 @@ func (a *area) base(changes []change, floor uint64) uint64 {
 		switch e.Action {
 		case trace.SegmentMap:
 			base = min(base, e.Addr)
-			held += e.Bytes
+			mapped += e.Bytes
 		case trace.SegmentUnmap:
-			if held -= min(held, e.Bytes); held == 0 {
+			if mapped -= min(mapped, e.Bytes); mapped == 0 {
 				return base
 			}
 		}
@@ -201,9 +204,11 @@ func sizeGroups(gpu trace.GPUHistory, settings *caching.Settings) groups {
 	return g
 }
 
-// small reports whether a range that is mapped or unmapped is for small blocks: as a block in it says or, if there is none, its size.
+// small reports whether a range that is mapped or unmapped is for small blocks: as a block in it says or, if there is
+// none, its size.
 func (g groups) small(e trace.Event) bool {
-	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr, func(b trace.Event, addr uint64) int { return cmp.Compare(b.Addr, addr) })
+	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr,
+		func(b trace.Event, addr uint64) int { return cmp.Compare(b.Addr, addr) })
 	if i < len(g.sizes) && g.sizes[i].Addr-e.Addr < e.Bytes {
 		return g.settings.Round(g.sizes[i].Bytes) <= mostUnsplit
 	}

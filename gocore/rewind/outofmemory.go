@@ -12,41 +12,42 @@ import (
 
 // OutOfMemory is the state of a GPU when an allocation failed, after which nothing was allocated. Sizes are bytes.
 type OutOfMemory struct {
-	GPU        int              `json:"gpu"`
-	Event      int              `json:"event"` // its number in the recording, from 1
-	Requested  uint64           `json:"requested"`
-	Segment    uint64           `json:"segment"` // what PyTorch asked the GPU for
-	Stack      uint32           `json:"stack"`
-	DeviceFree uint64           `json:"device_free"`
-	Segments   []RewoundSegment `json:"segments"`
-	Unknown    string           `json:"unknown"` // why there are no segments; "": there are
+	GPU        int              `json:"gpu"`         // the GPU's number
+	Event      int              `json:"event"`       // its number in the recording, from 1
+	Requested  uint64           `json:"requested"`   // the size of the request
+	Segment    uint64           `json:"segment"`     // what PyTorch asked the GPU for
+	Stack      uint32           `json:"stack"`       // the recording's number of the calls that requested it
+	DeviceFree uint64           `json:"device_free"` // free memory of the GPU, as the driver said
+	Segments   []RewoundSegment `json:"segments"`    // in the order of their addresses
+	Unknown    string           `json:"unknown"`     // why there are no segments; "": there are
 }
 
 // RewoundSegment is memory that the allocator held.
 type RewoundSegment struct {
-	Addr       uint64         `json:"address"`
-	Bytes      uint64         `json:"nbytes"` // what is mapped, of an expandable one
-	Stream     uint64         `json:"stream"`
-	Small      bool           `json:"small"`
-	Expandable bool           `json:"expandable"`
-	Pool       [2]uint64      `json:"pool"`
-	Blocks     []RewoundBlock `json:"blocks"` // without unmapped addresses
+	Addr       uint64         `json:"address"`    // the first address
+	Bytes      uint64         `json:"nbytes"`     // what is mapped, of an expandable one
+	Stream     uint64         `json:"stream"`     // whose blocks it has
+	Small      bool           `json:"small"`      // whether it is for small blocks
+	Expandable bool           `json:"expandable"` // whether memory is mapped into it piece by piece
+	Pool       [2]uint64      `json:"pool"`       // 0, 0: the default pool
+	Blocks     []RewoundBlock `json:"blocks"`     // without unmapped addresses
 }
 
 // RewoundBlock is a block, or free memory.
 type RewoundBlock struct {
-	Addr      uint64 `json:"address"`
-	Bytes     uint64 `json:"nbytes"`
+	Addr      uint64 `json:"address"`   // the first address
+	Bytes     uint64 `json:"nbytes"`    // the size
 	Requested uint64 `json:"requested"` // 0 if free
 	Waiting   bool   `json:"waiting"`   // freed, but another stream may still use it
 	Holder    uint32 `json:"holder"`    // in the recording's Names, as Stack
-	Stack     uint32 `json:"stack"`
-	Before    bool   `json:"before"` // allocated before the record began, and nothing else is known
+	Stack     uint32 `json:"stack"`     // the recording's number of the calls that allocated it
+	Before    bool   `json:"before"`    // allocated before the record began, and nothing else is known
 }
 
-// OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same snapshot. It fails
-// only with the context's error.
-func OutOfMemories(ctx context.Context, history *trace.History, recording *trace.Recording) (list []*OutOfMemory, err error) {
+// OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same
+// snapshot. It fails only with the context's error.
+func OutOfMemories(ctx context.Context, history *trace.History, recording *trace.Recording) (
+	list []*OutOfMemory, err error) {
 	settings := SettingsOf(history.Settings)
 	final := trace.FinalFailures(recording.Events)
 	for number, gpu := range history.GPUs {
@@ -55,23 +56,25 @@ func OutOfMemories(ctx context.Context, history *trace.History, recording *trace
 			continue
 		}
 		failed := recording.Events[event-1]
-		found := &OutOfMemory{GPU: number, Event: event - trace.CountHidden(recording.Events[:event]), Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
+		failure := &OutOfMemory{GPU: number, Event: event - trace.CountHidden(recording.Events[:event]),
+			Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
 			Segment: settings.SegmentFor(failed.Bytes)}
 		switch segments, err := segmentsAt(ctx, gpu, &settings, recording.Events[:event]); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case err != nil:
-			found.Unknown = err.Error()
+			failure.Unknown = err.Error()
 		default:
-			found.Segments = segments
+			failure.Segments = segments
 		}
-		list = append(list, found)
+		list = append(list, failure)
 	}
 	return list, nil
 }
 
 // segmentsAt returns the segments at the last failure of a history. before has the events up to it, of all GPUs.
-func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings, before []trace.Event) (segments []RewoundSegment, err error) {
+func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings, before []trace.Event) (
+	segments []RewoundSegment, err error) {
 	at := len(gpu.Events) - 1
 	for at >= 0 && gpu.Events[at].Action != trace.AllocateFailure {
 		at--
@@ -91,7 +94,7 @@ func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Set
 	if err != nil {
 		return nil, err
 	}
-	held := heldBy(before, before[len(before)-1].GPU)
+	owners := heldBy(before, before[len(before)-1].GPU)
 	for _, a := range state.segments {
 		s := RewoundSegment{Addr: a.Addr, Stream: a.Stream, Small: a.Small, Expandable: a.Expandable, Pool: a.Pool}
 		requested := a.requested()
@@ -101,7 +104,7 @@ func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Set
 			}
 			b := RewoundBlock{Addr: piece.Addr, Bytes: piece.Bytes, Waiting: piece.Waiting}
 			if piece.Allocated {
-				by, known := held[piece.Addr]
+				by, known := owners[piece.Addr]
 				b.Requested, b.Holder, b.Stack = requested[piece.Addr], by.Holder, by.Stack
 				b.Before = (!known || by.Before) && by.Stack == 0
 			}

@@ -12,15 +12,16 @@ import (
 
 // Recorded is what a record says of one GPU's memory, without any model: PyTorch's own segments.
 type Recorded struct {
-	GPU          int               `json:"gpu"`
-	PeakReserved uint64            `json:"peak_bytes_reserved"`
-	Start        []caching.Segment `json:"start"`   // before the first event; nil if it is not known
-	Unknown      string            `json:"unknown"` // why nothing is known: the record contradicts itself
-	Differs      string            `json:"differs"` // where PyTorch's allocator would not have done what the record has; "": nowhere
+	GPU          int               `json:"gpu"`                 // the GPU's number
+	PeakReserved uint64            `json:"peak_bytes_reserved"` // the most that the segments had together
+	Start        []caching.Segment `json:"start"`               // before the first event; nil if it is not known
+	Unknown      string            `json:"unknown"`             // why nothing is known: the record contradicts itself
+	// where PyTorch's allocator would not have done what the record has; "": nowhere
+	Differs string `json:"differs"`
 }
 
-// Complete adds what the record determines to the recording of the same snapshot: the sizes of the blocks that PyTorch used, and the segments
-// that it had before the first event. It fails only with the context's error.
+// Complete adds what the record determines to the recording of the same snapshot: the sizes of the blocks that PyTorch
+// used, and the segments that it had before the first event. It fails only with the context's error.
 func Complete(ctx context.Context, history *trace.History, recording *trace.Recording) (list []*Recorded, err error) {
 	sizes := make([][]uint64, len(history.GPUs))
 	var before []trace.Event
@@ -63,43 +64,45 @@ func Complete(ctx context.Context, history *trace.History, recording *trace.Reco
 }
 
 // rewind finds the start, and the sizes of the blocks of each event.
-func (found *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorded trace.HistorySettings) (sizes []uint64, err error) {
+func (record *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorded trace.HistorySettings) (
+	sizes []uint64, err error) {
 	settings := SettingsOf(recorded)
 	byAge := recorded.TiesByAge
 	sizes, verdict, begin, err := sizesOf(ctx, gpu, settings, byAge)
 	if err == nil && !verdict.Same() {
 		var other *Verdict
 		var otherSizes []uint64
-		if otherSizes, other, _, err = sizesOf(ctx, gpu, settings, !byAge); err == nil && (other.Same() || other.SameAddress > verdict.SameAddress) {
+		if otherSizes, other, _, err = sizesOf(ctx, gpu, settings, !byAge); err == nil &&
+			(other.Same() || other.SameAddress > verdict.SameAddress) {
 			sizes, verdict = otherSizes, other
 		}
 	}
 	var contradiction inconsistent
 	switch {
 	case errors.As(err, &contradiction):
-		found.Unknown = contradiction.Error()
+		record.Unknown = contradiction.Error()
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	found.Differs = verdict.Difference
-	found.Start = []caching.Segment{}
+	record.Differs = verdict.Difference
+	record.Start = []caching.Segment{}
 	var reserved uint64
 	for _, a := range begin.segments {
 		s := a.segment()
-		found.Start = append(found.Start, s)
+		record.Start = append(record.Start, s)
 		for _, p := range s.Pieces {
 			if !p.Unmapped {
 				reserved += p.Bytes
 			}
 		}
 	}
-	found.PeakReserved = reserved
+	record.PeakReserved = reserved
 	for _, e := range gpu.Events {
 		switch e.Action {
 		case trace.SegmentAlloc, trace.SegmentMap:
 			reserved += e.Bytes
-			found.PeakReserved = max(found.PeakReserved, reserved)
+			record.PeakReserved = max(record.PeakReserved, reserved)
 		case trace.SegmentFree, trace.SegmentUnmap:
 			reserved -= e.Bytes
 		}
@@ -107,10 +110,13 @@ func (found *Recorded) rewind(ctx context.Context, gpu trace.GPUHistory, recorde
 	return sizes, nil
 }
 
-// sizesOf replays the record of one GPU and returns the size of the block that each event allocates or frees; 0 where it is not known.
-func sizesOf(ctx context.Context, gpu trace.GPUHistory, settings caching.Settings, byAge bool) ([]uint64, *Verdict, *start, error) {
+// sizesOf replays the record of one GPU and returns the size of the block that each event allocates or frees; 0 where
+// it is not known.
+func sizesOf(ctx context.Context, gpu trace.GPUHistory, settings caching.Settings, byAge bool) (
+	[]uint64, *Verdict, *start, error) {
 	verdict := &Verdict{}
-	r := replay{gpu: gpu, verdict: verdict, settings: settings, tiesByAge: byAge, sizes: make([]uint64, len(gpu.Events))}
+	r := replay{gpu: gpu, verdict: verdict, settings: settings, tiesByAge: byAge,
+		sizes: make([]uint64, len(gpu.Events))}
 	err := r.run(ctx)
 	return r.sizes, verdict, r.begin, err
 }

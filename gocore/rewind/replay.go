@@ -15,8 +15,8 @@ import (
 // stepsBetween is how many events are processed between two checks of the context.
 const stepsBetween = 1 << 10
 
-// Verify replays a history. It fails only with the context's error: a record that contradicts itself differs. A snapshot does not name
-// PyTorch's version, so both ways to break ties are tried.
+// Verify replays a history. It fails only with the context's error: a record that contradicts itself differs. A
+// snapshot does not name PyTorch's version, so both ways to break ties are tried.
 func Verify(ctx context.Context, history *trace.History) (*Verdict, error) {
 	verdict, err := verify(ctx, history, history.Settings.TiesByAge)
 	if err != nil || verdict.Same() {
@@ -49,7 +49,8 @@ func verify(ctx context.Context, history *trace.History, tiesByAge bool) (*Verdi
 func SettingsOf(s trace.HistorySettings) caching.Settings {
 	return caching.Settings{
 		MaxSplitBytes: s.MaxSplitBytes, MaxRoundingBytes: s.MaxRoundingBytes, LargeSegmentBytes: s.LargeSegmentBytes,
-		GarbageThreshold: s.GarbageThreshold, ExpandableSegments: s.ExpandableSegments, RoundupDivisions: s.RoundupDivisions,
+		GarbageThreshold: s.GarbageThreshold, ExpandableSegments: s.ExpandableSegments,
+		RoundupDivisions: s.RoundupDivisions,
 	}
 }
 
@@ -129,7 +130,8 @@ func (r *replay) restore(begin *start) {
 }
 
 func (a *area) segment() caching.Segment {
-	return caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small, Expandable: a.Expandable, Pieces: a.pieces()}
+	return caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small,
+		Expandable: a.Expandable, Pieces: a.pieces()}
 }
 
 // pieces divides an area into blocks and what lies between them.
@@ -149,7 +151,8 @@ func (a *area) pieces() (pieces []caching.Piece) {
 		gap(m.from, true)
 		for len(blocks) > 0 && blocks[0].addr < m.to {
 			gap(blocks[0].addr, false)
-			pieces = append(pieces, caching.Piece{Addr: at, Bytes: blocks[0].bytes, Allocated: true, Waiting: blocks[0].waiting})
+			pieces = append(pieces, caching.Piece{Addr: at, Bytes: blocks[0].bytes, Allocated: true,
+				Waiting: blocks[0].waiting})
 			at += blocks[0].bytes
 			blocks = blocks[1:]
 		}
@@ -177,7 +180,8 @@ func (r *replay) step(number int, e trace.Event) error {
 	switch e.Action {
 	case trace.FreeRequested, trace.Free:
 		if b := r.live[e.Addr]; b != nil && b.Stream() != e.Stream {
-			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number, e.Addr, e.Stream, b.Stream())
+			r.verdict.differs("event %d: the block at %#x is freed on stream %#x, and it is of stream %#x", number,
+				e.Addr, e.Stream, b.Stream())
 			return nil
 		}
 	}
@@ -216,9 +220,11 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	}
 	switch {
 	case err != nil:
-		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model needs a segment for them", number, e.Bytes, e.Addr)
+		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model needs a segment for them", number,
+			e.Bytes, e.Addr)
 	case block.Addr != e.Addr:
-		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model at %#x", number, e.Bytes, e.Addr, block.Addr)
+		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model at %#x", number, e.Bytes,
+			e.Addr, block.Addr)
 	case r.left():
 	default:
 		*count++
@@ -228,8 +234,8 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	return nil
 }
 
-// first handles an allocation that begins the record: if PyTorch took a segment for it, that event is lost, and the segment looks like a
-// cached one. It reports false if the allocation is not one of those.
+// first handles an allocation that begins the record: if PyTorch took a segment for it, that event is lost, and the
+// segment looks like a cached one. It reports false if the allocation is not one of those.
 func (r *replay) first(e trace.Event) bool {
 	block, err := r.model.AllocateIn(e.Addr, e.Bytes)
 	if err != nil {
@@ -240,16 +246,16 @@ func (r *replay) first(e trace.Event) bool {
 	return true
 }
 
-// undetermined handles a block that the model took although PyTorch took another. If the record does not have what decided, it corrects the
-// model and reports true: the request is tried again.
-func (r *replay) undetermined(taken *caching.Block, e trace.Event, request caching.Request) bool {
-	whole := taken.Bytes + taken.FreeAfter() // what the free block had
-	if before := taken.Before(); before != nil {
+// undetermined handles a block that the model took although PyTorch took another. If the record does not have what
+// decided, it corrects the model and reports true: the request is tried again.
+func (r *replay) undetermined(block *caching.Block, e trace.Event, request caching.Request) bool {
+	whole := block.Bytes + block.FreeAfter() // what the free block had
+	if before := block.Before(); before != nil {
 		// The block before it may be larger, and the free block too small.
 		excess := whole - r.settings.Round(e.Bytes) + 512
 		if excess <= r.unsure[before.Addr] {
 			r.unsure[before.Addr] -= excess
-			r.model.Free(taken)
+			r.model.Free(block)
 			r.model.Extend(before, before.Bytes+excess)
 			return true
 		}
@@ -258,8 +264,8 @@ func (r *replay) undetermined(taken *caching.Block, e trace.Event, request cachi
 		return false
 	}
 	// Of two segments that are older than the record, the other one may be the older.
-	addr := taken.Addr
-	r.model.Free(taken)
+	addr := block.Addr
+	r.model.Free(block)
 	return r.model.Older(request, e.Addr, addr)
 }
 
@@ -272,8 +278,8 @@ func (r *replay) left() bool {
 	return left
 }
 
-// release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record. It reports whether
-// it released everything.
+// release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record.
+// It reports whether it released everything.
 func (r *replay) release() bool {
 	var frees []numbered
 	for _, e := range r.device.pending {
@@ -289,11 +295,13 @@ func (r *replay) release() bool {
 		return true
 	}
 	for _, e := range frees {
-		// The segments of a private pool are released when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
+		// The segments of a private pool are released when its graphs are gone, and garbage is collected by a limit and
+		// by ages: neither is in the record.
 		byAge := r.settings.GarbageThreshold > 0 && e.Action == trace.SegmentFree
 		if byAge || r.pool(e.number, e.Event) != (caching.PoolID{}) {
 			if !r.model.ReleaseAt(e.Addr) {
-				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
+				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the "+
+					"model", e.number, e.Addr)
 				return false
 			}
 		}
@@ -301,8 +309,8 @@ func (r *replay) release() bool {
 	return false
 }
 
-// releaseFor releases blocks that may not be split for the next request: when that is not enough, PyTorch waits for other streams and then
-// releases everything.
+// releaseFor releases blocks that may not be split for the next request: when that is not enough, PyTorch waits for
+// other streams and then releases everything.
 func (r *replay) releaseFor(number int) {
 	for i, e := range r.gpu.Events[number:] {
 		if e.Action == trace.Allocate || e.Action == trace.AllocateFailure {
@@ -329,13 +337,15 @@ func sameRanges(ranges []caching.Range, events []numbered) bool {
 	return true
 }
 
-// pool returns the pool of an event: the recorded one or, if the snapshot names none, that of the segment at its address.
+// pool returns the pool of an event: the recorded one or, if the snapshot names none, that of the segment at its
+// address.
 func (r *replay) pool(number int, e trace.Event) caching.PoolID {
 	if r.gpu.Pools != nil {
 		return r.gpu.Pools[number-1]
 	}
 	addr := e.Addr
-	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr, func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
+	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr,
+		func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
 	if !there {
 		i--
 	}
@@ -353,19 +363,22 @@ func (r *replay) end() error {
 	}
 	segments := r.model.Segments()
 	for _, s := range r.gpu.Segments {
-		i, found := slices.BinarySearchFunc(segments, s.Addr, func(m caching.Segment, addr uint64) int { return cmp.Compare(m.Addr, addr) })
+		i, found := slices.BinarySearchFunc(segments, s.Addr,
+			func(m caching.Segment, addr uint64) int { return cmp.Compare(m.Addr, addr) })
 		if !found {
 			i--
 		}
 		if i >= 0 && segments[i].Stream != s.Stream {
-			r.verdict.differs("at the end, the segment at %#x is of stream %#x, and of stream %#x in the model", s.Addr, s.Stream, segments[i].Stream)
+			r.verdict.differs("at the end, the segment at %#x is of stream %#x, and of stream %#x in the model", s.Addr,
+				s.Stream, segments[i].Stream)
 		}
 		for _, b := range s.Blocks {
 			if !b.Held {
 				continue
 			}
 			if got := r.live[b.Addr]; got.Bytes != b.Bytes {
-				r.verdict.differs("at the end, the block at %#x has %d bytes, and %d in the model", b.Addr, b.Bytes, got.Bytes)
+				r.verdict.differs("at the end, the block at %#x has %d bytes, and %d in the model", b.Addr,
+					b.Bytes, got.Bytes)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // mostUnsplit is the most that PyTorch leaves at the end of a large block.
 const mostUnsplit = 1 << 20
 
-// measure finds the sizes of the blocks that were live at the beginning. Those for which the record allows several get the smallest. unsure
-// has, by address, how much larger they may be.
+// measure finds the sizes of the blocks that were live at the beginning. Those for which the record allows several get
+// the smallest. unsure has, by address, how much larger they may be.
 func (s *start) measure(settings *caching.Settings, events []trace.Event) (unsure map[uint64]uint64, err error) {
 	open := map[uint64]uint64{} // address to smallest size
 	for _, a := range s.segments {
@@ -36,7 +36,8 @@ func (s *start) measure(settings *caching.Settings, events []trace.Event) (unsur
 				}
 			}
 			if b.bytes > room || b.bytes < b.requested {
-				return nil, inconsistentf("the block of %d bytes at %#x, allocated when the record began, does not fit into the %d bytes there", b.requested, b.addr, room)
+				return nil, inconsistentf("the block of %d bytes at %#x, allocated when the record began, does not "+
+					"fit into the %d bytes there", b.requested, b.addr, room)
 			}
 		}
 	}
@@ -48,7 +49,8 @@ func (s *start) measure(settings *caching.Settings, events []trace.Event) (unsur
 	return unsure, nil
 }
 
-// resolve goes through the events for the first allocation right behind each open block while it lives: it begins where the block ends.
+// resolve goes through the events for the first allocation right behind each open block while it lives: it begins where
+// the block ends.
 func (s *start) resolve(open map[uint64]uint64, events []trace.Event) {
 	addrs := make([]uint64, 0, len(open))
 	for addr := range open {

@@ -46,14 +46,16 @@ func startOf(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settin
 	for _, block := range live {
 		a := areaAt(areas, block.addr)
 		if a == nil {
-			return nil, inconsistentf("the block at %#x was allocated when the record began, but no segment holds it", block.addr)
+			return nil, inconsistentf("the block at %#x was allocated when the record began, but no segment holds it",
+				block.addr)
 		}
 		a.blocks = append(a.blocks, block)
 	}
 	return &start{segments: areas}, nil
 }
 
-// backward iterates over events, the newest first, and ends early when the context does: its user checks that afterwards.
+// backward iterates over events, the newest first, and ends early when the context does: its user checks that
+// afterwards.
 func backward(ctx context.Context, events []trace.Event) iter.Seq2[int, trace.Event] {
 	return func(yield func(int, trace.Event) bool) {
 		for i := len(events) - 1; i >= 0; i-- {
@@ -81,10 +83,12 @@ func liveAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Se
 		switch e.Action {
 		case trace.Allocate:
 			if !there {
-				return nil, inconsistentf("event %d: the block that is allocated at %#x is neither freed later nor there at the end", i+1, e.Addr)
+				return nil, inconsistentf("event %d: the block that is allocated at %#x is neither freed later nor "+
+					"there at the end", i+1, e.Addr)
 			}
 			if !same(block.requested, e.Bytes) {
-				return nil, inconsistentf("event %d: %d bytes are allocated at %#x, and later the block has %d", i+1, e.Bytes, e.Addr, block.requested)
+				return nil, inconsistentf("event %d: %d bytes are allocated at %#x, and later the block has %d", i+1,
+					e.Bytes, e.Addr, block.requested)
 			}
 			delete(live, e.Addr)
 		case trace.FreeRequested:
@@ -92,7 +96,8 @@ func liveAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Se
 				return nil, inconsistentf("event %d: the block at %#x is freed, but allocated afterwards", i+1, e.Addr)
 			}
 			if !same(block.requested, e.Bytes) {
-				return nil, inconsistentf("event %d: %d bytes are freed at %#x, and later the block has %d", i+1, e.Bytes, e.Addr, block.requested)
+				return nil, inconsistentf("event %d: %d bytes are freed at %#x, and later the block has %d", i+1,
+					e.Bytes, e.Addr, block.requested)
 			}
 			block.waiting = false
 			live[e.Addr] = block
@@ -128,7 +133,8 @@ func areasAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.S
 		switch e.Action {
 		case trace.SegmentAlloc:
 			if segments[e.Addr].Bytes != e.Bytes {
-				return nil, inconsistentf("event %d: the segment of %d bytes that is taken at %#x is neither released nor there at the end", i+1, e.Bytes, e.Addr)
+				return nil, inconsistentf("event %d: the segment of %d bytes that is taken at %#x is neither "+
+					"released nor there at the end", i+1, e.Bytes, e.Addr)
 			}
 			delete(segments, e.Addr)
 		case trace.SegmentFree:
@@ -159,7 +165,8 @@ func areasAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.S
 }
 
 func areaAt(areas []*area, addr uint64) *area {
-	i, there := slices.BinarySearchFunc(areas, addr, func(a *area, addr uint64) int { return cmp.Compare(a.Addr, addr) })
+	i, there := slices.BinarySearchFunc(areas, addr,
+		func(a *area, addr uint64) int { return cmp.Compare(a.Addr, addr) })
 	if !there {
 		i--
 	}

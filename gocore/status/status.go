@@ -23,7 +23,8 @@ const (
 	Unimplemented                  // NotImplementedError
 	Internal                       // RuntimeError; a bug in gpuconf itself
 
-	// InvalidArgument and FailedPrecondition by checks that TensorFlow makes in Python: it raises Python's own class there.
+	// InvalidArgument and FailedPrecondition by checks that TensorFlow makes in Python: it raises Python's own class
+	// there.
 	Value
 	State
 )
@@ -42,20 +43,11 @@ func (c Code) String() string {
 	return names[c]
 }
 
-// Codes returns every kind, so that a test can verify that Python knows them all.
-func Codes() []Code {
-	codes := make([]Code, len(names))
-	for i := range codes {
-		codes[i] = Code(i)
-	}
-	return codes
-}
-
 // Error is a failure of a known kind. Its text is for the user who made the call: what happened, the
 // numbers, and the next step.
 type Error struct {
-	Code Code
-	Err  error
+	Code Code  // the kind
+	Err  error // the text, and what it wraps
 }
 
 // Error returns the message without the kind.

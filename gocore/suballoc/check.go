@@ -58,7 +58,8 @@ func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
 			return 0, 0, broken(8, "handle %#x lies in slots %d to %d of %d", s.handle, first, end, len(v.slots))
 		}
 		if want := (slot{handle: s.handle, before: 0, size: s.size, state: s.state}); v.slots[first] != want {
-			return 0, 0, broken(8, "handle %#x lies in slots %d to %d, which differ in state or handle", s.handle, first, end)
+			return 0, 0, broken(8, "handle %#x lies in slots %d to %d, which differ in state or handle",
+				s.handle, first, end)
 		}
 		if s.state == spare {
 			if at >= v.spareEnd {

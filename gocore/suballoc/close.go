@@ -86,7 +86,8 @@ func (v *Virtual) unreserveLocked() error {
 		return nil
 	}
 	if err := v.upstream.MemAddressFree(v.addr, v.rangeBytes); err != nil {
-		return status.Errorf(status.Internal, "the device failed to free the %d bytes of addresses at %#x: %w", v.rangeBytes, v.addr, err)
+		return status.Errorf(status.Internal, "the device failed to free the %d bytes of addresses at %#x: %w",
+			v.rangeBytes, v.addr, err)
 	}
 	v.reserved = false
 	return nil

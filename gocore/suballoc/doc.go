@@ -19,10 +19,10 @@
 // # Virtual
 //
 // Virtual reserves one range of addresses and maps physical memory where its caller says, so that a pool can grow in
-// place and return any part. Memory comes in granules (2 MiB on current GPUs), with one handle each, except that a step of
-// 512 MiB or more takes handles of up to 64 MiB (handles.go): mapping costs per handle. The part of the
-// limit that whole granules leave over, or all of a limit below one granule, is the rest: one region from MemAlloc,
-// outside the range. So every byte of any limit is usable.
+// place and return any part. Memory comes in granules (2 MiB on current GPUs), with one handle each, except that a step
+// of 512 MiB or more takes handles of up to 64 MiB (handles.go): mapping costs per handle. The part of the limit that
+// whole granules leave over, or all of a limit below one granule, is the rest: one region from MemAlloc, outside the
+// range. So every byte of any limit is usable.
 //
 // Memory that the caller does not need at the moment becomes spare: it stays mapped, and counts as available. A Map
 // that reaches it takes it over without a device call. Stitch moves it to where memory is missing: it unmaps the
@@ -33,7 +33,8 @@
 //	parked -> empty    Map, Stitch: undone, because a later step failed (unmapLocked)
 //	owned  -> spare    Spare
 //	spare  -> owned    Map, Stitch, Unspare
-//	spare  -> empty    Stitch: the handle is moved elsewhere (donors) or replaced (clear); DropSpare: it is returned to the device
+//	spare  -> empty    Stitch: the handle is moved elsewhere (donors) or replaced (clear); DropSpare: it is
+//	                   returned to the device
 //	owned  -> empty    Unmap, Release, Close
 //	owned  -> parked   Release: the device refused to unmap it
 //	none   -> rest     Extend
@@ -64,13 +65,14 @@
 //     and is available.
 //  7. No slot lies beyond the range; an empty slot has no handle.
 //  8. No handle is mapped twice. The granules of a handle are adjacent and in one state.
-//  9. While there is a rest that is not spare, or a stray that was one, what is left of the limit is whole granules plus
-//     less than 256 bytes. So there is never a second rest, and what the device really allocates exceeds the limit
+//  9. While there is a rest that is not spare, or a stray that was one, what is left of the limit is whole granules
+//     plus less than 256 bytes. So there is never a second rest, and what the device really allocates exceeds the limit
 //     by less than one granule.
 //  10. A call that fails leaves the caller's memory as it was: it undoes its own steps, last one first. (Release and
 //     Close are exceptions: they end the caller's ownership in any case.) Spare memory may have been returned to the
 //     device.
-//  11. As long as the device refuses nothing, whether Map, Stitch and Extend succeed depends only on the caller's memory
+//  11. As long as the device refuses nothing, whether Map, Stitch and Extend succeed depends only on the caller's
+//     memory
 //     and the limit, not on where spare memory lies.
 //
 // # Rejected alternatives
@@ -78,15 +80,15 @@
 //   - Growing by more than was requested, such as doubling. A growing pool would make fewer calls, but a pool that
 //     stays close to its live peak is worth more.
 //   - Handles of several granules that stay. A handle can only be mapped as a whole, so one that a small block touches
-//     could not be moved, and MiniMalloc's problems would need 1 to 3 % more memory. Whether a request succeeds (11) would
-//     depend on where the edges of earlier handles lie. So large handles are replaced by granules before that.
-//   - Large handles for smaller steps. Blocks of such sizes are often followed by smaller ones at the same place, and each
-//     split waits for the device once.
+//     could not be moved, and MiniMalloc's problems would need 1 to 3 % more memory. Whether a request succeeds (11)
+//     would depend on where the edges of earlier handles lie. So large handles are replaced by granules before that.
+//   - Large handles for smaller steps. Blocks of such sizes are often followed by smaller ones at the same place, and
+//     each split waits for the device once.
 //   - Mapping a handle in two places. Two blocks could then share the same memory.
 //   - One MemAlloc for each request larger than the granules can serve. It would need its own accounting, while the
 //     rest is one number.
-//   - Unmapping on failure whatever Map finds in the hole, instead of parking. A device that refuses to unmap once would
-//     then cost its addresses permanently.
+//   - Unmapping on failure whatever Map finds in the hole, instead of parking. A device that refuses to unmap once
+//     would then cost its addresses permanently.
 //
 // # Locks
 //

@@ -57,8 +57,8 @@ func (f *filling) cut(hole, end int) {
 	}
 }
 
-// crossesLocked reports whether the handle at a slot of a hole has to be replaced: a large one, where the hole has only a part of it or
-// would not get large ones.
+// crossesLocked reports whether the handle at a slot of a hole has to be replaced: a large one, where the hole has only
+// a part of it or would not get large ones.
 func (v *Virtual) crossesLocked(at, hole, end int) bool {
 	first, above := v.handleAtLocked(at)
 	return above-first > 1 && (first < hole || above > end || !v.large(hole, end))
@@ -78,7 +78,8 @@ func (f *filling) eachCrossed(visit func(piece) error) (err error) {
 	return err
 }
 
-// run fills the stretch. If a step fails, it undoes its steps, last one first, and leaves the caller's memory as it was (invariant 10).
+// run fills the stretch. If a step fails, it undoes its steps, last one first, and leaves the caller's memory as it was
+// (invariant 10).
 func (f *filling) run() (err error) {
 	v := f.v
 	v.growSlotsLocked(f.end)
@@ -143,7 +144,8 @@ func (f *filling) fill(p piece) error {
 	return nil
 }
 
-// take returns a handle of a size: a loose one, or a new one. If necessary it releases loose ones of other sizes for it.
+// take returns a handle of a size: a loose one, or a new one. If necessary it releases loose ones of other sizes for
+// it.
 func (f *filling) take(granules int) (handle uint64, err error) {
 	for {
 		for i, l := range slices.Backward(f.loose) {

@@ -2,10 +2,10 @@
 
 package suballoc
 
-// A handle is mapped as a whole, and mapping costs per handle, so large steps take large handles. But a block that touches a handle
-// prevents it from being moved. So the last granule of a step, in which a block may end, has its own handle, and the allocator
-// replaces a large handle by granules before a block takes a part of it: it makes it spare and calls Stitch. The first granule of the range
-// has its own handle too, because an empty pool keeps it.
+// A handle is mapped as a whole, and mapping costs per handle, so large steps take large handles. But a block that
+// touches a handle prevents it from being moved. So the last granule of a step, in which a block may end, has its own
+// handle, and the allocator replaces a large handle by granules before a block takes a part of it: it makes it spare
+// and calls Stitch. The first granule of the range has its own handle too, because an empty pool keeps it.
 const (
 	usualHandleBytes = 64 << 20  // of a large step
 	usualStepBytes   = 512 << 20 // the least large step
@@ -17,8 +17,8 @@ type loose struct {
 	granules int
 }
 
-// cut returns where the handle ends that begins at a slot of a hole. Large handles end at multiples of their size, so that
-// later stretches there have most edges in common.
+// cut returns where the handle ends that begins at a slot of a hole. Large handles end at multiples of their size, so
+// that later stretches there have most edges in common.
 func (v *Virtual) cut(at, hole, end int) int {
 	if !v.large(hole, end) || at == 0 || at == end-1 {
 		return at + 1
@@ -26,8 +26,8 @@ func (v *Virtual) cut(at, hole, end int) int {
 	return min(end-1, (at/v.handleGranules+1)*v.handleGranules)
 }
 
-// Whole returns the part of a stretch of the range that consists of whole handles; from is to if there is none. The stretch is
-// mapped throughout.
+// Whole returns the part of a stretch of the range that consists of whole handles; from is to if there is none. The
+// stretch is mapped throughout.
 func (v *Virtual) Whole(addr, end uint64) (from, to uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -52,8 +52,8 @@ func (v *Virtual) wholeLocked(first, end int) (from, to int) {
 	return first, max(first, end)
 }
 
-// large reports whether a hole gets large handles. It may begin behind the first granule, which an empty pool keeps: the same
-// request then gets the same handles.
+// large reports whether a hole gets large handles. It may begin behind the first granule, which an empty pool keeps:
+// the same request then gets the same handles.
 func (v *Virtual) large(hole, end int) bool {
 	if hole == 1 {
 		hole = 0

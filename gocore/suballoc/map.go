@@ -29,7 +29,8 @@ func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	if err := f.eachCrossed(func(p piece) error {
 		left += v.bytesOf(p.end - p.first)
 		if v.slots[p.first].state == spare {
-			return status.Errorf(status.ResourceExhausted, "%d bytes of spare memory at %#x have to be replaced", v.bytesOf(p.end-p.first), v.addrOf(p.first))
+			return status.Errorf(status.ResourceExhausted, "%d bytes of spare memory at %#x have to be replaced",
+				v.bytesOf(p.end-p.first), v.addrOf(p.first))
 		}
 		return nil
 	}); err != nil {
@@ -55,7 +56,8 @@ func (v *Virtual) stretchLocked(addr, atLeast, atMost uint64) (first, end int, e
 	}
 	if addr < v.addr || offset%v.granule != 0 || want == 0 || want > room {
 		return 0, 0, status.Errorf(status.InvalidArgument,
-			"%d to %d bytes at %#x do not fit into the range of %d bytes at %#x", atLeast, atMost, addr, v.rangeBytes, v.addr)
+			"%d to %d bytes at %#x do not fit into the range of %d bytes at %#x", atLeast, atMost, addr,
+			v.rangeBytes, v.addr)
 	}
 	first = int(offset / v.granule)
 	return first, first + int(want), nil

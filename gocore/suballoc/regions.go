@@ -98,7 +98,8 @@ func errAskedFor(bytes uint64) error {
 }
 
 func errBeyondLimit(bytes, available, limit uint64) error {
-	return status.Errorf(status.ResourceExhausted, "%d bytes were requested, but only %d of the limit of %d bytes are left", bytes, available, limit)
+	return status.Errorf(status.ResourceExhausted, "%d bytes were requested, but only %d of the limit of %d bytes "+
+		"are left", bytes, available, limit)
 }
 
 // takeLocked requests bytes from the device and, while it refuses, fewer, but never fewer than atLeast (invariant 4).
@@ -128,7 +129,8 @@ func (r *Regions) disownLocked(addr, bytes uint64, live bool) error {
 	}
 	if err != nil {
 		r.lostBytes += bytes
-		return status.Errorf(status.Internal, "the device returned memory at the unusable address %#x and failed to free it: %w", addr, err)
+		return status.Errorf(status.Internal, "the device returned memory at the unusable address %#x and failed to "+
+			"free it: %w", addr, err)
 	}
 	return status.Errorf(status.Internal, "the device returned memory at the unusable address %#x", addr)
 }
@@ -173,8 +175,8 @@ func (r *Regions) TakenBytes() uint64 {
 	return r.takenBytes
 }
 
-// NextRegionBytes returns the size that the next Extend begins with, before the limit and the back-off are applied: TensorFlow's
-// curr_region_allocation_bytes.
+// NextRegionBytes returns the size that the next Extend begins with, before the limit and the back-off are applied:
+// TensorFlow's curr_region_allocation_bytes.
 func (r *Regions) NextRegionBytes() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,8 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 		return 0, 0, errBeyondLimit(atLeast, available, v.limitBytes)
 	}
 	if (atLeast-1)/v.granule < available/v.granule {
-		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes is left in the range of %d bytes of addresses", atLeast, v.rangeBytes)
+		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes is left in the range of %d "+
+			"bytes of addresses", atLeast, v.rangeBytes)
 	}
 	if v.restSpare && v.restBytes == available {
 		v.restSpare = false
@@ -32,7 +33,8 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 		return v.restAddr, available, nil
 	}
 	if v.restSpare || available > v.limitBytes-v.heldBytes {
-		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which must be released first", v.spareBytes, v.limitBytes)
+		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which "+
+			"must be released first", v.spareBytes, v.limitBytes)
 	}
 	v.heldBytes += available
 	if addr, err = v.upstream.MemAlloc(available); err != nil {
@@ -41,7 +43,9 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	}
 	v.restAddr, v.restBytes = addr, available
 	if addr == 0 || addr%granularity != 0 {
-		return 0, 0, errors.Join(status.Errorf(status.Internal, "the device returned memory at the unusable address %#x", addr), v.freeRestLocked())
+		return 0, 0,
+			errors.Join(status.Errorf(status.Internal, "the device returned memory at the unusable address %#x", addr),
+				v.freeRestLocked())
 	}
 	return addr, available, nil
 }

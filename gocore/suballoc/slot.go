@@ -76,7 +76,8 @@ func (v *Virtual) unmapLocked(first int) error {
 }
 
 func (v *Virtual) errUnmap(first, end int, err error) error {
-	return status.Errorf(status.Internal, "the device failed to unmap %d bytes at %#x: %w", v.bytesOf(end-first), v.addrOf(first), err)
+	return status.Errorf(status.Internal, "the device failed to unmap %d bytes at %#x: %w", v.bytesOf(end-first),
+		v.addrOf(first), err)
 }
 
 // vacateLocked empties the slots of whole handles that are no longer mapped, and returns the handles to the device.

@@ -10,9 +10,9 @@ import (
 
 // Stitch makes the caller own a stretch of whole granules in the range throughout. Memory that the caller has there
 // stays. Missing handles are created, as far as the limit and the device allow; the others are moved there from
-// spare memory elsewhere, or made of what spare handles of other sizes held. It returns how much was moved or replaced. If it
-// fails, the error is ResourceExhausted and the caller's memory is as it was; memory that was about to be moved may
-// have been returned to the device (invariants 10 and 11).
+// spare memory elsewhere, or made of what spare handles of other sizes held. It returns how much was moved or replaced.
+// If it fails, the error is ResourceExhausted and the caller's memory is as it was; memory that was about to be moved
+// may have been returned to the device (invariants 10 and 11).
 //
 // No device work may use spare memory: the device does not wait for it.
 func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
@@ -40,7 +40,8 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 		d.refusals = errors.Join(d.refusals, v.freeRestLocked())
 	}
 	if left, loose := v.limitBytes-v.heldBytes, f.looseBytes(); f.missing > left+loose {
-		err = status.Errorf(status.ResourceExhausted, "%d bytes are missing at %#x; %d of the limit of %d bytes are left and %d could be moved",
+		err = status.Errorf(status.ResourceExhausted, "%d bytes are missing at %#x; %d of the limit of %d bytes are "+
+			"left and %d could be moved",
 			f.missing, addr, left, v.limitBytes, loose)
 		return 0, f.undo(errors.Join(err, d.refusals))
 	}
@@ -59,17 +60,17 @@ type donors struct {
 	refusals error
 }
 
-// take makes handles of n granules or more loose: spare -> empty. It returns how many granules they have. What the device refuses to
-// unmap stays where it is.
-func (d *donors) take(n int) (taken int) {
+// take makes handles of n granules or more loose: spare -> empty. It returns how many granules they have. What the
+// device refuses to unmap stays where it is.
+func (d *donors) take(n int) (moved int) {
 	v := d.f.v
-	for taken < n {
+	for moved < n {
 		d.skip()
 		if d.at == 0 {
 			break
 		}
 		end := d.at
-		for d.at > 0 && taken+end-d.at < n && d.donates(d.at-1) {
+		for d.at > 0 && moved+end-d.at < n && d.donates(d.at-1) {
 			d.at, _ = v.handleAtLocked(d.at - 1)
 		}
 		if err := v.upstream.MemUnmap(v.addrOf(d.at), v.bytesOf(end-d.at)); err != nil {
@@ -77,10 +78,10 @@ func (d *donors) take(n int) (taken int) {
 			continue
 		}
 		v.emptyLocked(d.at, end, func(l loose) { d.f.loose = append(d.f.loose, l) })
-		taken += end - d.at
+		moved += end - d.at
 	}
-	d.taken += taken
-	return taken
+	d.taken += moved
+	return moved
 }
 
 // skip goes down to right above the next spare slot. Most slots are not spare.

@@ -82,7 +82,8 @@ func NewVirtual(upstream VirtualUpstream, opts VirtualOptions) (*Virtual, error)
 		return nil, status.Errorf(status.Unknown, "could not query the device's granularity: %w", err)
 	}
 	if granule == 0 || granule%granularity != 0 {
-		return nil, status.Errorf(status.Internal, "the device's granularity is %d bytes; expected a multiple of %d", granule, granularity)
+		return nil, status.Errorf(status.Internal, "the device's granularity is %d bytes; expected a multiple of %d",
+			granule, granularity)
 	}
 	v := &Virtual{upstream: upstream, limitBytes: opts.LimitBytes, granule: granule}
 	v.handleGranules = int(max(or(opts.HandleBytes, usualHandleBytes)/granule, 1))
@@ -124,17 +125,20 @@ func (v *Virtual) reserve(bytes uint64) (err error) {
 		bytes = bytes / 2 / v.granule * v.granule
 	}
 	if err != nil {
-		return status.Errorf(status.ResourceExhausted, "the device refused to reserve a range of addresses, even one of %d bytes: %w", bytes, err)
+		return status.Errorf(status.ResourceExhausted, "the device refused to reserve a range of addresses, even "+
+			"one of %d bytes: %w", bytes, err)
 	}
 	if v.addr == 0 || v.addr%v.granule != 0 || v.addr+bytes < v.addr {
 		err = v.upstream.MemAddressFree(v.addr, bytes)
-		return errors.Join(status.Errorf(status.Internal, "the device reserved an unusable range of %d bytes at %#x", bytes, v.addr), err)
+		return errors.Join(status.Errorf(status.Internal, "the device reserved an unusable range of %d bytes at %#x",
+			bytes, v.addr), err)
 	}
 	v.rangeBytes, v.reserved = bytes, true
 	return nil
 }
 
-// Range returns the range in which Map maps memory, and the granule size. It is empty if the limit is below one granule.
+// Range returns the range in which Map maps memory, and the granule size. It is empty if the limit is below one
+// granule.
 func (v *Virtual) Range() (addr, bytes, granuleBytes uint64) { return v.addr, v.rangeBytes, v.granule }
 
 // AvailableBytes returns how much of the limit the caller does not own yet, rounded down to 256; spare memory counts

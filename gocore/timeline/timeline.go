@@ -18,15 +18,16 @@ const (
 	stepsBetween = 1 << 14 // events between two checks of the context
 )
 
-// Timeline is what a trace says about one logical GPU. Events are numbered from 0 among those of the GPU; times are microseconds since the
-// first of them.
+// Timeline is what a trace says about one logical GPU. Events are numbered from 0 among those of the GPU; times are
+// microseconds since the first of them.
 type Timeline struct {
-	GPU      int         `json:"gpu"`
-	Holders  []uint32    `json:"holders"` // the trace's numbers
-	Moments  []Moment    `json:"moments"` // in order
-	Peak     Moment      `json:"peak"`
-	Blocks   []Event     `json:"blocks"`       // live at the peak, by address
-	Segments [][2]uint64 `json:"segments"`     // address and bytes of the pool's memory at the peak, by address; empty if the trace has none
+	GPU     int      `json:"gpu"`     // the logical GPU's number
+	Holders []uint32 `json:"holders"` // the trace's numbers
+	Moments []Moment `json:"moments"` // in order
+	Peak    Moment   `json:"peak"`    // the moment with the most memory in use
+	Blocks  []Event  `json:"blocks"`  // live at the peak, by address
+	// address and bytes of the pool's memory at the peak, by address; empty if the trace has none
+	Segments [][2]uint64 `json:"segments"`
 	Sites    []Site      `json:"sites"`        // in order of the first allocation
 	Failures []Event     `json:"failures"`     // evenly chosen, with the last one
 	Failed   int         `json:"num_failures"` // how many there are
@@ -34,30 +35,31 @@ type Timeline struct {
 
 // Moment is the state after an event.
 type Moment struct {
-	Micros int64    `json:"micros"`
-	Event  int      `json:"event"`
+	Micros int64    `json:"micros"` // its time
+	Event  int      `json:"event"`  // the number of the event
 	InUse  []uint64 `json:"in_use"` // bytes, for each of Holders
 }
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"` // -1: the block was live when the trace began
-	Micros int64  `json:"micros"`
-	Addr   uint64 `json:"address"`
-	Bytes  uint64 `json:"nbytes"` // requested
-	Size   uint64 `json:"size"`   // of the block, as trace.Event.Size has it
-	Holder int    `json:"holder"` // in Holders
-	Stack  uint32 `json:"stack"`  // the trace's number
+	Event  int    `json:"event"`   // -1: the block was live when the trace began
+	Micros int64  `json:"micros"`  // its time
+	Addr   uint64 `json:"address"` // the first address; 0 if it failed
+	Bytes  uint64 `json:"nbytes"`  // requested
+	Size   uint64 `json:"size"`    // of the block, as trace.Event.Size has it
+	Holder int    `json:"holder"`  // in Holders
+	Stack  uint32 `json:"stack"`   // the trace's number
 }
 
 // Site is a call stack that allocates.
 type Site struct {
-	Stack uint32 `json:"stack"` // the trace's number
-	Count uint64 `json:"num_allocs"`
-	Total uint64 `json:"allocated_bytes"`
+	Stack uint32 `json:"stack"`           // the trace's number
+	Count uint64 `json:"num_allocs"`      // how often it allocates
+	Total uint64 `json:"allocated_bytes"` // the sum of what it allocates
 }
 
-// Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's error.
+// Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's
+// error.
 func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, error) {
 	builders := map[int]*builder{}
 	complete, added := trace.Complete(events)
@@ -89,7 +91,8 @@ func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, 
 
 // change is one event's change of the memory in use. An event that reuses an address has two.
 type change struct {
-	event  int32 // in builder.events; all blocks that were live before share the last one of them, so that they are one moment
+	// in builder.events; all blocks that were live before share the last one of them, so that they are one moment
+	event  int32
 	begun  int32 // in builder.events: the allocation
 	holder int32
 	addr   uint64
@@ -111,7 +114,8 @@ type builder struct {
 func newBuilder(first trace.Event) *builder {
 	return &builder{
 		Timeline: &Timeline{
-			GPU: first.GPU, Holders: []uint32{}, Moments: []Moment{}, Blocks: []Event{}, Segments: [][2]uint64{}, Sites: []Site{}, Failures: []Event{},
+			GPU: first.GPU, Holders: []uint32{}, Moments: []Moment{}, Blocks: []Event{}, Segments: [][2]uint64{},
+			Sites: []Site{}, Failures: []Event{},
 		},
 		initial: -1, live: map[uint64]change{}, holders: map[uint32]int32{}, sites: map[uint32]int{},
 	}
@@ -214,7 +218,8 @@ func (b *builder) halfway(at int) bool {
 	return at+1 < len(b.changes) && b.changes[at+1].event == b.changes[at].event
 }
 
-// extremes returns, in order, the events after which an interval has its least and its greatest memory in use, and its last one.
+// extremes returns, in order, the events after which an interval has its least and its greatest memory in use, and its
+// last one.
 func (b *builder) extremes(intervals int) (wanted []int32) {
 	length := int32((len(b.events) + intervals - 1) / intervals)
 	type state struct {

@@ -26,7 +26,8 @@ func liveBefore(gpu int, events, liveAtEnd []Event, time int64) (before []Event)
 		}
 	}
 	for addr, e := range live {
-		b := Event{Micros: time, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: e.Bytes, Block: e.Block, Holder: e.Holder, Stack: e.Stack}
+		b := Event{Micros: time, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: e.Bytes, Block: e.Block,
+			Holder: e.Holder, Stack: e.Stack}
 		if e.Block > 0 {
 			b.Stream = e.Stream // PyTorch frees a block on its own stream; others may use any
 		}
@@ -60,8 +61,8 @@ func CountHidden(events []Event) (count int) {
 	return count
 }
 
-// FinalFailures returns the failed allocations that end a GPU's part of a trace, after which only memory is freed: their places, from
-// 1, by GPU.
+// FinalFailures returns the failed allocations that end a GPU's part of a trace, after which only memory is freed:
+// their places, from 1, by GPU.
 func FinalFailures(events []Event) map[int]int {
 	final := map[int]int{}
 	for i, e := range events {

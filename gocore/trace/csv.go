@@ -13,14 +13,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Header is the first line of FormatCSV's output.
+// Header is the line above FormatLines's output.
 const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID,Block,Before"
 
-// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks are numbers; the
-// files that users see have text in their place, which Python writes.
-func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
-
-// FormatLines is FormatCSV without the header.
+// FormatLines formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks
+// are numbers; the files that users see have text in their place, which Python writes.
 func FormatLines(events []Event) string {
 	text := make([]byte, 0, 64*len(events))
 	for _, e := range events {
@@ -69,7 +66,8 @@ const (
 	columns
 )
 
-var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack", "HolderID", "StackID", "Block", "Before"}
+var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag",
+	"Stack", "HolderID", "StackID", "Block", "Before"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -80,24 +78,26 @@ const (
 	mostColumns = 1 << 10
 )
 
-// ParseCSV reads the output of RMM's logging adaptor and of FormatCSV. Columns are found by name; unknown columns are skipped.
+// ParseCSV reads the output of RMM's logging adaptor and of FormatLines below Header. Columns are found by name;
+// unknown columns are skipped.
 //
 //   - An action is "allocate", "allocate failure", "free", its synonym "deallocate", or a segment action.
 //   - A pointer is hexadecimal, with or without 0x, or "(nil)".
 //   - A stream is hexadecimal with 0x, decimal, or "default".
 //   - A time is HH:MM:SS.ffffff (HH:MM:SS:ffffff in some versions of RMM), or seconds. The file may span midnight.
 //   - A library and a tag are text, in which %XX is a byte.
-//   - A stack is a number, and where it comes first also "=" and the frames, innermost first, separated by ";". A frame is
-//     file:line:function.
+//   - A stack is a number, and where it comes first also "=" and the frames, innermost first, separated by ";". A frame
+//     is file:line:function.
 //
 // Errors name the line.
 func ParseCSV(ctx context.Context, text string) (Recording, error) {
-	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF"), naming: newNaming(), stacks: map[string]uint32{"": 0}}
+	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF"), naming: newNaming(),
+		stacks: map[string]uint32{"": 0}}
 	events, err := p.events()
 	return Recording{Events: events, Names: p.naming.Names}, err
 }
 
-// ParseNumbered reads the output of FormatCSV. Holders and stacks are the numbers in the text.
+// ParseNumbered reads Header and the output of FormatLines. Holders and stacks are the numbers in the text.
 func ParseNumbered(ctx context.Context, text string) ([]Event, error) {
 	p := parser{ctx: ctx, rest: text, numbered: true}
 	return p.events()
@@ -140,7 +140,7 @@ type parser struct {
 	stacks   map[string]uint32 // by their number in the file
 	library  string            // of the event
 	tag      string
-	numbered bool // the text is FormatCSV's
+	numbered bool // the text is FormatLines's
 }
 
 // next returns the next line that is not empty. ok is false at the end of the file, or once the context has ended.
@@ -169,27 +169,29 @@ func (p *parser) header() error {
 		return err
 	}
 	if !ok {
-		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; expected header Thread,Time,Action,Pointer,Size,Stream")
+		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; expected header "+
+			"Thread,Time,Action,Pointer,Size,Stream")
 	}
 	if n := strings.Count(line, ",") + 1; n > mostColumns {
 		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
 	}
-	var found [columns]bool
+	var present [columns]bool
 	for _, name := range strings.Split(line, ",") {
 		at := -1
 		for i, known := range columnNames {
 			if strings.Trim(strings.TrimSpace(name), `"`) == known && (p.numbered || i < columnHolderID) {
-				if found[i] {
+				if present[i] {
 					return p.errorf("duplicate column %s", known)
 				}
-				at, found[i] = i, true
+				at, present[i] = i, true
 			}
 		}
 		p.wanted = append(p.wanted, at)
 	}
 	for i := range columnThread {
-		if !found[i] {
-			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream", columnNames[i], shown(line))
+		if !present[i] {
+			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream",
+				columnNames[i], shown(line))
 		}
 	}
 	return nil

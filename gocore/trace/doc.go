@@ -36,15 +36,15 @@
 //
 //	Thread,Time,Action,Pointer,Size,Stream,GPU,Library,Tag,Stack
 //
-// ParseCSV reads what RMM writes, and common variations of it. ReadSnapshot reads PyTorch's snapshots. Both take memory
+// ParseCSV reads what RMM writes, and common variations of it. ReadBoth reads PyTorch's snapshots. Both take memory
 // for at most a multiple of the file's size, and return early when their context ends.
 //
 // # Invariants
 //
 //  1. A ring's entries are the newest min(count, len(entries)) of those appended, in that order.
 //  2. Times in one ring never decrease.
-//  3. In a Recording, within one GPU, no block is freed that was not allocated before, and no block is allocated that is
-//     live.
+//  3. In a Recording, within one GPU, no block is freed that was not allocated before, and no block is allocated that
+//     is live.
 //
 // # Locks
 //

@@ -19,7 +19,8 @@ const (
 	FreeRequested // only in a History: a free that waits for another stream until Free
 )
 
-var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
+var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free",
+	"segment_map", "segment_unmap"}
 
 // String returns the name used in files.
 func (a Action) String() string {
@@ -33,10 +34,10 @@ func (a Action) String() string {
 type Event struct {
 	Micros int64  // since 1970, or since midnight in a file without dates
 	Thread uint64 // 0: unknown
-	Action Action
-	Before bool // it stands for a block that was live, or a segment that there was, when the trace began
-	GPU    int  // the logical GPU's number
-	Addr   uint64
+	Action Action // what was done
+	Before bool   // it stands for a block that was live, or a segment that there was, when the trace began
+	GPU    int    // the logical GPU's number
+	Addr   uint64 // the first address of the block or segment
 	Bytes  uint64 // requested size; for a segment, its size
 	Block  uint64 // of an allocation or a free: the size of the block that PyTorch's allocator used for it; 0: unknown
 	Stream uint64 // CUDA's stream handle; 0 is the default stream
@@ -50,7 +51,8 @@ const BlockUnit = 256
 // Hidden reports whether an event is not part of the trace, but stands for a segment that there was before.
 func (e Event) Hidden() bool { return e.Before && e.Action != Allocate }
 
-// Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools do.
+// Size returns what a block counts for: what PyTorch used for it or, if that is unknown, its size rounded up as pools
+// do.
 func (e Event) Size() uint64 {
 	if e.Block > 0 {
 		return e.Block
@@ -60,7 +62,7 @@ func (e Event) Size() uint64 {
 
 // Block is a live block of memory.
 type Block struct {
-	Addr, Bytes uint64
-	Holder      holder.ID
-	Site        uint32
+	Addr, Bytes uint64    // the first address, and the size
+	Holder      holder.ID // who requested it
+	Site        uint32    // the number of its call site; 0: unknown
 }

@@ -10,9 +10,9 @@ import (
 
 // Frame is one call of a stack.
 type Frame struct {
-	File     string
-	Line     int
-	Function string
+	File     string // as the compiler has it
+	Line     int    // from 1
+	Function string // the function's name
 }
 
 // String returns "file:line (function)".
@@ -21,9 +21,10 @@ func (f Frame) String() string { return f.File + ":" + strconv.Itoa(f.Line) + " 
 // Stack is the calls that led to an allocation, innermost first.
 type Stack []Frame
 
-// CallSite returns the call that a user knows: the innermost line of the program's own Python code or node of PyTorch's backward pass,
-// whichever is further inside. A node has only a function. Without both it returns the innermost Python call; without Python, the
-// operator that the backward pass called, or else the innermost call with a name. python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
+// CallSite returns the call that a user knows: the innermost line of the program's own Python code or node of PyTorch's
+// backward pass, whichever is further inside. A node has only a function. Without both it returns the innermost Python
+// call; without Python, the operator that the backward pass called, or else the innermost call with a name.
+// python/gpuconf/_core/stacks.py has the same rule, and one table tests both.
 func (s Stack) CallSite() (site Frame, ok bool) {
 	var python, named, operator Frame
 	backward := false
@@ -59,9 +60,10 @@ func (s Stack) CallSite() (site Frame, ok bool) {
 	return Frame{}, false
 }
 
-// The innermost of these is what the backward pass computed: PyTorch generates a class for each derivative. A class that a program wrote in
-// Python has Python frames.
-var autogradNode = regexp.MustCompile(`^torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)`)
+// The innermost of these is what the backward pass computed: PyTorch generates a class for each derivative. A class
+// that a program wrote in Python has Python frames.
+var autogradNode = regexp.MustCompile(
+	`^torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)`)
 
 var calledOperator = regexp.MustCompile(`^at::_ops::(\w+)::`)
 
@@ -77,16 +79,20 @@ func (f Frame) node() string {
 }
 
 // machineFile matches sources of C, C++, CUDA and assembly, shared objects, and Python's own executable.
-var machineFile = regexp.MustCompile(`(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$`)
+var machineFile = regexp.MustCompile(
+	`(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$`)
 
 // isMachineCode reports whether a frame is not one of Python. Python's names have neither "::" nor parentheses.
 func (f Frame) isMachineCode() bool {
-	return f.File == "" || f.File == "??" || strings.Contains(f.Function, "::") || strings.Contains(f.Function, "(") || machineFile.MatchString(unix(f.File))
+	return f.File == "" || f.File == "??" || strings.Contains(f.Function, "::") || strings.Contains(f.Function, "(") ||
+		machineFile.MatchString(unix(f.File))
 }
 
-// isNamed reports whether the name of a frame of machine code says more than that memory was allocated and a stack recorded.
+// isNamed reports whether the name of a frame of machine code says more than that memory was allocated and a stack
+// recorded.
 func (f Frame) isNamed() bool {
-	for _, start := range []string{"torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::", "at::detail::empty"} {
+	for _, start := range []string{"torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::",
+		"at::detail::empty"} {
 		if strings.HasPrefix(f.Function, start) {
 			return false
 		}
@@ -94,8 +100,8 @@ func (f Frame) isNamed() bool {
 	return f.Function != "" && f.Function != "??"
 }
 
-// installed matches files of installed libraries and of Python itself, also as Windows writes them, and code that PyTorch, Triton or Python
-// generated.
+// installed matches files of installed libraries and of Python itself, also as Windows writes them, and code that
+// PyTorch, Triton or Python generated.
 var installed = regexp.MustCompile(`/site-packages/|/dist-packages/|/lib/python3\.` +
 	`|^[A-Za-z]:/(?:.*/)?(?:[Pp]ython[\d.]*|[^/]*conda[^/]*|envs/[^/]+)/[Ll]ib/` +
 	`|/torchinductor_|/[a-z2-7]{2}/c[a-z2-7]{50,}\.py$|/\.triton/|^<frozen |^<eval_with_key>|^<__array_function__`)

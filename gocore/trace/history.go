@@ -13,21 +13,26 @@ import (
 
 // History is what PyTorch's allocator recorded about itself: what it did, and what it held at the end.
 type History struct {
-	Settings HistorySettings
-	GPUs     []GPUHistory // by number
+	Settings HistorySettings // as far as the snapshot names them
+	GPUs     []GPUHistory    // by number
 
 	OfGpuconf bool // not PyTorch's: gpuconf recorded its own allocator
 }
 
 // HistorySettings are the settings of PYTORCH_CUDA_ALLOC_CONF that a snapshot names. Sizes are bytes; 0 is the default.
 type HistorySettings struct {
-	MaxSplitBytes      uint64               `json:"max_split_size"`
-	MaxRoundingBytes   uint64               `json:"max_non_split_rounding_size"`
-	LargeSegmentBytes  uint64               `json:"large_segment_size"`
-	GarbageThreshold   float64              `json:"garbage_collection_threshold"`
-	ExpandableSegments bool                 `json:"expandable_segments"`
-	RoundupDivisions   [numIntervals]uint64 `json:"roundup_power2_divisions"`
-	TiesByAge          bool                 `json:"ties_by_age"` // not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
+	MaxSplitBytes uint64 `json:"max_split_size"` // blocks above this are not split
+	// A larger block may be used for a request if it is at most this much larger.
+	MaxRoundingBytes uint64 `json:"max_non_split_rounding_size"`
+	// The size of a segment for blocks above 1 MiB.
+	LargeSegmentBytes uint64 `json:"large_segment_size"`
+	// The part of the limit above which unused segments are released; 0: never.
+	GarbageThreshold   float64 `json:"garbage_collection_threshold"`
+	ExpandableSegments bool    `json:"expandable_segments"` // whether segments grow
+	// How many sizes there are between two powers of two, by interval.
+	RoundupDivisions [numIntervals]uint64 `json:"roundup_power2_divisions"`
+	// not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
+	TiesByAge bool `json:"ties_by_age"`
 }
 
 // GPUHistory is the part of one GPU.
@@ -41,23 +46,23 @@ type GPUHistory struct {
 
 // Segment is memory that the allocator holds. Its blocks are in the order of addresses.
 type Segment struct {
-	Addr, Bytes uint64
-	Stream      uint64
-	Pool        [2]uint64 // 0, 0: the default pool
-	Small       bool      // for blocks up to 1 MiB
-	Expandable  bool
-	Blocks      []HeldBlock
+	Addr, Bytes uint64      // the first address, and the size
+	Stream      uint64      // whose blocks it has
+	Pool        [2]uint64   // 0, 0: the default pool
+	Small       bool        // for blocks up to 1 MiB
+	Expandable  bool        // whether memory is mapped into it piece by piece
+	Blocks      []HeldBlock // without gaps, but for unmapped pieces of an expandable segment
 }
 
 // HeldBlock is a block of a Segment.
 type HeldBlock struct {
-	Addr, Bytes uint64
-	Requested   uint64
-	Held        bool // allocated, or freed and not yet free
-	Waiting     bool // freed, but not yet free
+	Addr, Bytes uint64 // the first address, and the size
+	Requested   uint64 // what the program requested; 0 if free
+	Held        bool   // allocated, or freed and not yet free
+	Waiting     bool   // freed, but not yet free
 }
 
-// ReadHistory reads a snapshot, like ReadSnapshot, as a History.
+// ReadHistory reads a snapshot, like ReadBoth, as a History.
 func ReadHistory(ctx context.Context, data []byte) (*History, error) {
 	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
 	var err error
@@ -79,7 +84,8 @@ type historyReader struct {
 func (r *historyReader) read(root pickle.Value) error {
 	traces, segments := r.tree.Get(root, wordDeviceTraces), r.tree.Get(root, wordSegments)
 	if traces.Kind() != pickle.List || segments.Kind() != pickle.List {
-		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() before the code to record")
+		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() " +
+			"before the code to record")
 	}
 	for gpu, entries := range r.tree.Items(traces) {
 		if gpu >= mostGPUs {

@@ -10,13 +10,13 @@ import (
 
 // Holder names who holds a block: a library and a tag, as in package holder. Both are "" if unknown.
 type Holder struct {
-	Library, Tag string
+	Library, Tag string // such as "torch", and the tag of the program
 }
 
 // Names are what events refer to by number. Number 0 of each is unknown.
 type Names struct {
-	Holders []Holder
-	Stacks  []Stack
+	Holders []Holder // by the number in events
+	Stacks  []Stack  // by the number in events
 }
 
 // naming collects Names, each once.

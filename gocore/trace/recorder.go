@@ -32,18 +32,19 @@ type Recorder struct {
 
 // Recording is what a Recorder has recorded.
 type Recording struct {
-	Events []Event
-	Lost   uint64 // older entries that were overwritten
-	Names  Names
+	Events []Event // in the order in which they happened
+	Lost   uint64  // older entries that were overwritten
+	Names  Names   // what the events' numbers mean
 
 	Settings *HistorySettings // of PyTorch's allocator; nil unless a snapshot was read
 }
 
-// NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU. sites is where its stacks are
-// kept, or nil.
+// NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU. sites is where its stacks
+// are kept, or nil.
 func NewRecorder(capacity int, sites *Sites) (*Recorder, error) {
 	if capacity < 1 || capacity > MostEvents {
-		return nil, status.Errorf(status.InvalidArgument, "a recording can keep 1 to %d events, but got %d", MostEvents, capacity)
+		return nil, status.Errorf(status.InvalidArgument, "a recording can keep 1 to %d events, but got %d",
+			MostEvents, capacity)
 	}
 	return &Recorder{capacity: capacity, sites: sites, clock: newClock()}, nil
 }
@@ -111,7 +112,8 @@ func (r *Recorder) Stop(live map[int][]Block) {
 	}
 }
 
-// Recording returns the recorded events. The recording must have stopped. It is kept: further calls return the same events.
+// Recording returns the recorded events. The recording must have stopped. It is kept: further calls return the same
+// events.
 func (r *Recorder) Recording(ctx context.Context) (recording Recording, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +186,8 @@ func (r *Ring) all(ctx context.Context, live []Block, names *naming) (events []E
 func (r *Ring) ended(live []Block, names *naming) []Event {
 	events := make([]Event, len(live))
 	for i, b := range live {
-		events[i] = Event{Addr: b.Addr, Bytes: b.Bytes, Holder: names.holderOf(b.Holder), Stack: r.stackOf(names, b.Site)}
+		events[i] = Event{Addr: b.Addr, Bytes: b.Bytes, Holder: names.holderOf(b.Holder),
+			Stack: r.stackOf(names, b.Site)}
 	}
 	return events
 }

@@ -32,15 +32,16 @@ type Ring struct {
 	sites    *Sites      // immutable; nil: without stacks
 	segments *Ring       // immutable; nil in a segment ring itself
 	guard    sync.Locker // guarded by the recorder's mutex; segments has the same guard
-	entries  []entry     // guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
-	at       int         // where the next one goes
-	count    uint64      // of all entries so far
+	// guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
+	entries []entry
+	at      int    // where the next one goes
+	count   uint64 // of all entries so far
 
 	stopped []entry // guarded by the recorder's mutex; the table, from Stop to Close
 }
 
-// Segments returns the ring for memory that the GPU's pool takes from the device and returns to it. There are few such entries, and
-// entries of blocks must not overwrite them.
+// Segments returns the ring for memory that the GPU's pool takes from the device and returns to it. There are few such
+// entries, and entries of blocks must not overwrite them.
 func (r *Ring) Segments() *Ring { return r.segments }
 
 // Site returns the site of the calling thread's allocation, or 0.
@@ -54,8 +55,8 @@ func (r *Ring) Site() uint32 {
 // Sites returns the recording's stacks; nil if it has none.
 func (r *Ring) Sites() *Sites { return r.sites }
 
-// Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that the entry
-// describes (invariants 1 and 2).
+// Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that
+// the entry describes (invariants 1 and 2).
 func (r *Ring) Append(action Action, addr, bytes, stream uint64, by holder.ID, site uint32) {
 	if r.at >= len(r.entries) {
 		if len(r.entries) == 0 {
@@ -91,16 +92,16 @@ func (r *Ring) lost() uint64 { return r.count - min(r.count, uint64(len(r.entrie
 
 // events returns the entries of the stopped table, oldest first, with ticks in place of microseconds.
 func (r *Ring) events(ctx context.Context, names *naming) ([]Event, error) {
-	held := int(min(r.count, uint64(len(r.stopped))))
-	if held == 0 {
+	count := int(min(r.count, uint64(len(r.stopped))))
+	if count == 0 {
 		return nil, nil
 	}
-	events := make([]Event, 0, held)
-	for i := range held {
+	events := make([]Event, 0, count)
+	for i := range count {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		e := r.stopped[(r.at+len(r.stopped)-held+i)%len(r.stopped)]
+		e := r.stopped[(r.at+len(r.stopped)-count+i)%len(r.stopped)]
 		event := Event{Micros: int64(e.ticks), Thread: e.doer >> actionBits, Action: Action(e.doer), GPU: r.gpu,
 			Addr: e.addr, Bytes: e.bytes, Stream: e.stream, Stack: r.stackOf(names, uint32(e.origin))}
 		if r.segments != nil { // segments belong to the pool

@@ -12,8 +12,8 @@ import (
 // MostStacks is the number of different stacks that one recording keeps. Allocations with further ones have no stack.
 const MostStacks = 1 << 17
 
-// Sites are the stacks of a recording, each stored once. Numbers are never reused, not even by another Sites: a number that
-// belongs to another recording is unknown here.
+// Sites are the stacks of a recording, each stored once. Numbers are never reused, not even by another Sites: a number
+// that belongs to another recording is unknown here.
 type Sites struct {
 	read func() uint32 // immutable; returns the site of the calling thread's allocation
 
@@ -31,8 +31,8 @@ func NewSites(read func() uint32) *Sites {
 	return &Sites{read: read, naming: newNaming(), sites: map[uint32]uint32{}, byText: map[string]uint32{}}
 }
 
-// Add returns the number of a stack, which is given as text: for each frame, innermost first, its file, its line and its
-// function, each followed by a NUL character. It returns 0 if the table is full or the text is malformed.
+// Add returns the number of a stack, which is given as text: for each frame, innermost first, its file, its line and
+// its function, each followed by a NUL character. It returns 0 if the table is full or the text is malformed.
 func (s *Sites) Add(text string) uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,38 +72,42 @@ const (
 )
 
 var snapshotWords = []string{
-	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks", "requested_size", "state",
-	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
-	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
-	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
-	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
-	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history", "real_size",
+	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks",
+	"requested_size", "state",
+	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc",
+	"segment_free", "segment_map", "segment_unmap",
+	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive",
+	"allocator_settings",
+	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold",
+	"expandable_segments",
+	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096",
+	"8192", "16384", "32768",
+	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size", "history",
+	"real_size",
 }
 
-// snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
-// use the memory.
+// snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until
+// then, a stream may use the memory.
 var snapshotActions = [...]Action{
 	wordAlloc: Allocate, wordFree: Free, wordFreeCompleted: Free, wordOOM: AllocateFailure,
-	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap, wordSegmentUnmap: SegmentUnmap,
+	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap,
+	wordSegmentUnmap: SegmentUnmap,
 }
 
-// ReadSnapshot reads the pickle that torch.cuda.memory._dump_snapshot() writes. Blocks that are live at the end and
-// that no event mentions are allocated before the first event. Events with unknown actions are skipped. Errors name
-// the entry.
+// ReadBoth reads the pickle that torch.cuda.memory._dump_snapshot() writes as a Recording and as a History. A file that
+// is a recording, but no history, has the reason in incomplete.
+//
+// In the Recording, blocks that are live at the end and that no event mentions are allocated before the first event.
+// Events with unknown actions are skipped. Errors name the entry.
 //
 // It takes memory for at most a multiple of the file's size, whatever the file contains.
-func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
-	recording, _, err := readSnapshot(ctx, data)
-	return recording, err
-}
-
-// ReadBoth reads a snapshot as a Recording and as a History. A file that is a recording, but no history, has the reason in incomplete.
 func ReadBoth(ctx context.Context, data []byte) (recording Recording, history *History, incomplete, err error) {
 	recording, root, err := readSnapshot(ctx, data)
 	if err != nil {
 		return recording, nil, nil, err
 	}
-	r := historyReader{snapshot: snapshot{ctx: ctx, tree: root.tree, budget: pickle.NewBudget(len(data))}, history: &History{}}
+	r := historyReader{snapshot: snapshot{ctx: ctx, tree: root.tree, budget: pickle.NewBudget(len(data))},
+		history: &History{}}
 	if incomplete = r.read(root.value); ctx.Err() != nil {
 		return recording, nil, nil, ctx.Err()
 	}
@@ -167,7 +171,8 @@ type place struct {
 func (s *snapshot) read(root pickle.Value) error {
 	traces := s.tree.Get(root, wordDeviceTraces)
 	if traces.Kind() != pickle.List {
-		return errors.New("it has no device_traces; call torch.cuda.memory._record_memory_history() before the code to record")
+		return errors.New("it has no device_traces; call torch.cuda.memory._record_memory_history() before the code " +
+			"to record")
 	}
 	for gpu, trace := range s.tree.Items(traces) {
 		if err := s.trace(gpu, trace); err != nil {
@@ -183,7 +188,8 @@ func (s *snapshot) read(root pickle.Value) error {
 // eventBytes is the size of an event in memory, and later as a line of CSV.
 const eventBytes = 128
 
-// step is called for each entry and charges for it. Entries may be shared, so even a small file can contain any number of them.
+// step is called for each entry and charges for it. Entries may be shared, so even a small file can contain any number
+// of them.
 func (s *snapshot) step() error {
 	s.walked++
 	if s.walked%stepsBetween == 0 && s.ctx.Err() != nil {
@@ -327,7 +333,8 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr, stream uint64) (size
 	if len(s.events) > 0 {
 		began = s.events[0].Micros
 	}
-	e := Event{Micros: began, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: requested, Block: size, Stream: stream}
+	e := Event{Micros: began, Action: Allocate, Before: true, GPU: gpu, Addr: addr, Bytes: requested, Block: size,
+		Stream: stream}
 	if err := s.origin(&e, frames); err != nil {
 		return size, fmt.Errorf(": %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"gpuconf/gocore/pickle"
 )
 
-// What a snapshot says about the origin of a block: PyTorch writes frames, and gpuconf a library and a tag as well. It is
-// additional information, so values of other kinds than expected count as missing.
+// What a snapshot says about the origin of a block: PyTorch writes frames, and gpuconf a library and a tag as well. It
+// is additional information, so values of other kinds than expected count as missing.
 
 // origin sets an event's holder and stack.
 func (s *snapshot) origin(e *Event, entry pickle.Value) (err error) {
@@ -52,8 +52,8 @@ func (s *snapshot) stack(list pickle.Value) (number uint32, err error) {
 			s.key = binary.LittleEndian.AppendUint32(s.key, place)
 		}
 	}
-	// PyTorch stores a list for each event, but frames and stacks are few. So only a new stack is charged. The items of the lists themselves,
-	// and with them this walk, the tree has charged: each list is read once.
+	// PyTorch stores a list for each event, but frames and stacks are few. So only a new stack is charged. The items of
+	// the lists themselves, and with them this walk, the tree has charged: each list is read once.
 	number, known := s.naming.stacks[string(s.key)]
 	if !known {
 		if err := s.budget.Take((1 + frameBytes/4) * len(s.key)); err != nil {
@@ -78,8 +78,8 @@ const (
 	frameBytes = 64
 )
 
-// frame returns the place in s.frames of a frame, which many stacks may share: with the frames of C++, a file is a fraction of the text of all
-// its stacks.
+// frame returns the place in s.frames of a frame, which many stacks may share: with the frames of C++, a file is a
+// fraction of the text of all its stacks.
 func (s *snapshot) frame(frame pickle.Value) (place uint32, err error) {
 	if place, ok := s.frameAt[frame]; ok {
 		return place, nil

@@ -33,8 +33,8 @@ func kindOf(entry string) entryKind {
 	}
 }
 
-// resolve returns the GPU that entry names, as an index into devices. If there is none, problem is the predicate of a sentence about
-// the entry that says why.
+// resolve returns the GPU that entry names, as an index into devices. If there is none, problem is the predicate of a
+// sentence about the entry that says why.
 func (kind entryKind) resolve(entry string, order []int, devices []Device) (index int, problem string) {
 	switch kind {
 	case uuidKind:
@@ -93,7 +93,8 @@ func resolveIndex(entry string, order []int) (index int, problem string) {
 // tooLarge replaces larger numbers, which are not a valid index on any machine, so that no value overflows.
 const tooLarge = 1 << 30
 
-// leadingNumber parses text like strtol: white space, a sign and digits; the rest is ignored. ok is false without a digit.
+// leadingNumber parses text like strtol: white space, a sign and digits; the rest is ignored. ok is false without a
+// digit.
 func leadingNumber(text string) (number int, ok bool) {
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
 	negative := strings.HasPrefix(text, "-")

@@ -29,8 +29,8 @@ func deviceOrder(value *string, devices []Device) (order []int, notices []string
 	return order, notices
 }
 
-// comparePCI compares "domain:bus:device.function" numerically, since domains have four digits or eight. Other strings sort last, in
-// lexical order.
+// comparePCI compares "domain:bus:device.function" numerically, since domains have four digits or eight. Other strings
+// sort last, in lexical order.
 func comparePCI(a, b string) int {
 	keyA, okA := pciKey(a)
 	keyB, okB := pciKey(b)

@@ -20,8 +20,8 @@ type Env struct {
 	DeviceOrder    *string // CUDA_DEVICE_ORDER
 }
 
-// Select returns the visible devices as indices into devices, in CUDA's order, and a notice for everything in env that was
-// ignored. It never fails: invalid entries hide GPUs, as in CUDA.
+// Select returns the visible devices as indices into devices, in CUDA's order, and a notice for everything in env that
+// was ignored. It never fails: invalid entries hide GPUs, as in CUDA.
 //
 // The indices are valid and distinct.
 func Select(env Env, devices []Device) (indices []int, notices []string) {

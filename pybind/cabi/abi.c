@@ -94,7 +94,17 @@ int gcgo_refuse(void)
 
 extern char **environ;
 
-int gpuconf_init(void) { return !gcgo_refuse() && gcgo_init(environ); }
+int gpuconf_init(void)
+{
+	char *lines = NULL;
+	if (gcgo_refuse())
+		return 0;
+	int done = gcgo_init(environ, &lines);
+	if (lines)
+		fputs(lines, stderr);
+	free(lines);
+	return done;
+}
 
 int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 

@@ -46,11 +46,13 @@ func writeStopped() { atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stopped)
 func gcgo_empty(value C.int) C.int { return value }
 
 //export gcgo_malloc
-func gcgo_malloc(size C.size_t, device C.int, by C.uint16_t, stream C.uintptr_t, scope C.int64_t, known C.int) (addr C.uintptr_t) {
+func gcgo_malloc(size C.size_t, device C.int, by C.uint16_t, stream C.uintptr_t, scope C.int64_t, known C.int) (
+	addr C.uintptr_t) {
 	var err error
 	defer gate(&err)
 	var given uint64
-	given, err = malloc(uint64(size), int(device), holder.ID(by), scopeOf(int64(scope)), gpu.Stream(stream), devmgr.Known(known))
+	given, err = malloc(uint64(size), int(device), holder.ID(by), scopeOf(int64(scope)), gpu.Stream(stream),
+		devmgr.Known(known))
 	return C.uintptr_t(given)
 }
 
@@ -61,8 +63,8 @@ func gcgo_free(addr, stream C.uintptr_t) {
 	err = free(uint64(addr), gpu.Stream(stream))
 }
 
-// malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to, else
-// on the device's first.
+// malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to,
+// else on the device's first.
 func malloc(size uint64, device int, by holder.ID, scope int64, stream gpu.Stream, known devmgr.Known) (uint64, error) {
 	m, err := process.Shared().Manager()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// call runs do with the device manager, behind the gate. It returns 1 on success; on failure it stores the error's text and returns 0.
+// call runs do with the device manager, behind the gate. It returns 1 on success; on failure it stores the error's text
+// and returns 0.
 func call(do func(*devmgr.Manager) error) (done C.int) {
 	var err error
 	defer func() {

@@ -15,14 +15,18 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's environment: Go's own copy is
-// that of the start of the process.
+// gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's
+// environment: Go's own copy is that of the start of the process. lines are for the user; the caller frees them.
 //
 //export gcgo_init
-func gcgo_init(environment **C.char) (done C.int) {
+func gcgo_init(environment, lines **C.char) (done C.int) {
 	var err error
 	defer gate(&err)
-	if err = initialize(environ(environment)); err != nil {
+	env := environ(environment)
+	if renamed := env.Rename(); len(renamed) > 0 {
+		*lines = C.CString("gpuconf: " + strings.Join(renamed, "\ngpuconf: ") + "\n")
+	}
+	if err = initialize(env); err != nil {
 		return 0
 	}
 	return 1

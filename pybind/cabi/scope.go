@@ -10,8 +10,8 @@ const (
 	ScopeMissing = -2 // a scope that names an unknown GPU
 )
 
-// A thread's scope is one word: the generation in the upper half, the number in the lower. A reset cannot change the words of other
-// threads, so a word of an earlier generation counts as no scope.
+// A thread's scope is one word: the generation in the upper half, the number in the lower. A reset cannot change the
+// words of other threads, so a word of an earlier generation counts as no scope.
 
 // SetScope sets the calling thread's scope to a logical GPU of the given generation of devices.
 func SetScope(generation uint32, number int64) {

@@ -14,5 +14,6 @@ func SetTag(t holder.Tag) { writeTag(t) }
 func Tag() holder.Tag { return readTag() }
 
 func init() {
-	process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks, Generation: writeGeneration, CaptureInfo: writeCaptureInfo, Stopped: writeStopped})
+	process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks, Generation: writeGeneration,
+		CaptureInfo: writeCaptureInfo, Stopped: writeStopped})
 }

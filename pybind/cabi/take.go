@@ -9,8 +9,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// What the extension module's C code (pybind/_gpuconf) calls without gopy: allocating and freeing a buffer. The errors are marked, as
-// those of gopy's functions are.
+// What the extension module's C code (pybind/_gpuconf) calls without gopy: allocating and freeing a buffer. The errors
+// are marked, as those of gopy's functions are.
 
 // Taken is what Take allocated. Size 0 has id 0.
 type Taken struct {
@@ -46,7 +46,8 @@ func GiveBack(address, id uint64) (err error) {
 	return m.FreeID(address, id)
 }
 
-// TryGiveBack is GiveBack for a caller that holds the GIL: it returns false, and has done nothing, where GiveBack may wait.
+// TryGiveBack is GiveBack for a caller that holds the GIL: it returns false, and has done nothing, where GiveBack may
+// wait.
 func TryGiveBack(address, id uint64) (tried bool, err error) {
 	defer process.Gate(&err)
 	m, err := process.Shared().Manager()
@@ -56,8 +57,8 @@ func TryGiveBack(address, id uint64) (tried bool, err error) {
 	return m.TryFreeID(address, id)
 }
 
-// LogicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one of the thread's
-// scope, else GPU:0.
+// LogicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one of
+// the thread's scope, else GPU:0.
 func LogicalGPU(number int64, scope func() int64) (*devmgr.Manager, int, error) {
 	m, err := process.Shared().Manager()
 	if err != nil {

@@ -9,8 +9,8 @@ import "C"
 
 import "runtime"
 
-// Go runs about as many threads at once as there are processors. If a limit leaves room for fewer, GOMAXPROCS is lowered: a
-// single parallel product would otherwise start more threads at once than the reserve of threads.c has.
+// Go runs about as many threads at once as there are processors. If a limit leaves room for fewer, GOMAXPROCS is
+// lowered: a single parallel product would otherwise start more threads at once than the reserve of threads.c has.
 func init() {
 	wanted := runtime.GOMAXPROCS(0)
 	if most := int(C.gcgo_try_threads(C.int(wanted))); most < wanted {

@@ -137,8 +137,8 @@ func surveyCard(monitor gpu.Monitor, card gpu.Card) CardSurvey {
 	return s
 }
 
-// amounts returns the memory of a card or an instance. For memory that a GPU shares with the host, it is the host's, and the use of the
-// host's programs counts.
+// amounts returns the memory of a card or an instance. For memory that a GPU shares with the host, it is the host's,
+// and the use of the host's programs counts.
 func amounts(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (Amounts, error) {
 	if kind == gpu.Unified {
 		host, err := meminfo.Read()
@@ -168,8 +168,9 @@ func surveySimulated(asked string) (Survey, error) {
 	for i, d := range spec.Devices() {
 		card := CardSurvey{
 			Card: gpu.Card{
-				Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name, ComputeMajor: d.ComputeMajor, ComputeMinor: d.ComputeMinor,
-				MemoryKind: d.MemoryKind, MIG: gpu.MIGAbsent,
+				Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name, ComputeMajor: d.ComputeMajor,
+				ComputeMinor: d.ComputeMinor,
+				MemoryKind:   d.MemoryKind, MIG: gpu.MIGAbsent,
 			},
 			Memory: Amounts{TotalBytes: &d.TotalBytes, Source: "simulation"},
 		}
@@ -177,7 +178,8 @@ func surveySimulated(asked string) (Survey, error) {
 			instance := gpu.Instance{UUID: d.UUID, Name: d.Name, GPUInstanceID: firstInstance}
 			card.Instances = []InstanceSurvey{{Instance: instance, Memory: card.Memory}}
 			card.UUID, card.Name, card.MIG, card.Memory = uuid, name, gpu.MIGOn, Amounts{}
-			card.Errors = []string{"nvmlDeviceGetMemoryInfo of " + uuid + ": NVML_ERROR_NO_PERMISSION (4), as in a container with one of its MIG instances"}
+			card.Errors = []string{"nvmlDeviceGetMemoryInfo of " + uuid + ": NVML_ERROR_NO_PERMISSION (4), as in a " +
+				"container with one of its MIG instances"}
 		}
 		s.Cards = append(s.Cards, card)
 	}

@@ -13,8 +13,8 @@ import (
 	"gpuconf/gocore/host"
 )
 
-// The variables in which Python passes the folders where pip installs NVIDIA's libraries, those from which it imports modules, one per
-// line, and the choice of the BLAS.
+// The variables in which Python passes the folders where pip installs NVIDIA's libraries, those from which it imports
+// modules, one per line, and the choice of the BLAS.
 const (
 	libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
 	moduleFolders  = "GPUCONF_MODULE_FOLDERS"
@@ -43,9 +43,10 @@ func (c onHost) Gemm(g gpu.Gemm) error {
 	return c.offThread.Gemm(g)
 }
 
-// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, that of the host on a simulated one, whose
-// memory is host memory.
-func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env, cpu gpu.Compute) func(number int, d gpu.Device) gpu.Compute {
+// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, that of the host on a
+// simulated one, whose memory is host memory.
+func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env, cpu gpu.Compute) func(number int,
+	d gpu.Device) gpu.Compute {
 	native, isNative := driver.(cublas.Driver)
 	if !isNative {
 		return func(int, gpu.Device) gpu.Compute { return cpu }

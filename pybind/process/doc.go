@@ -14,6 +14,6 @@
 //
 // # Locks
 //
-// mu guards the choice of the machine and the lifetime of the Manager. Calls on the hot path load the Manager atomically and
-// take only its own locks.
+// mu guards the choice of the machine and the lifetime of the Manager. Calls on the hot path load the Manager
+// atomically and take only its own locks.
 package process

@@ -21,8 +21,8 @@ var broken atomic.Pointer[string]
 // Gate is deferred first in every function that C or Python can call. It catches panics and converts errors
 // to the form that python/gpuconf/_core/native.py reads, "\x1eKIND\x1etext".
 //
-// A panic means that an invariant is broken and the accounting may be wrong. So Gate sets broken, and functions that call
-// Alive first fail from then on.
+// A panic means that an invariant is broken and the accounting may be wrong. So Gate sets broken, and functions that
+// call Alive first fail from then on.
 func Gate(err *error) { Caught(recover(), err) }
 
 // Caught is Gate for a deferred function that has called recover itself; r is the result of recover.
@@ -56,13 +56,15 @@ func clean(text string) string {
 	return strings.NewReplacer("\x00", "\\0", mark, " ").Replace(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// longWord matches words too long to read, such as a name of thousands of characters that a caller passed and the error quotes.
+// longWord matches words too long to read, such as a name of thousands of characters that a caller passed and the error
+// quotes.
 var longWord = regexp.MustCompile(`\S{401,}`)
 
 // shorten removes the middle of words that are too long.
 func shorten(text string) string {
 	return longWord.ReplaceAllStringFunc(text, func(word string) string {
-		return fmt.Sprintf("%s... %d bytes ...%s", strings.ToValidUTF8(word[:200], ""), len(word)-300, strings.ToValidUTF8(word[len(word)-100:], ""))
+		return fmt.Sprintf("%s... %d bytes ...%s", strings.ToValidUTF8(word[:200], ""), len(word)-300,
+			strings.ToValidUTF8(word[len(word)-100:], ""))
 	})
 }
 

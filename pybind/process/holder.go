@@ -4,7 +4,8 @@ package process
 
 import "gpuconf/gocore/holder"
 
-// Threads is what C keeps for each thread, and what it reads without entering Go. Package cabi supplies it at start, because this package has no C.
+// Threads is what C keeps for each thread, and what it reads without entering Go. Package cabi supplies it at start,
+// because this package has no C.
 type Threads struct {
 	Tag    func() holder.Tag // of the calling thread
 	Site   func() uint32     // of the calling thread's allocation, while stacks are on
@@ -15,7 +16,8 @@ type Threads struct {
 	Stopped     func()                 // notes that a panic stopped the core, for all threads
 }
 
-var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {}, Generation: func(uint32) {}, CaptureInfo: func(uintptr) {}, Stopped: func() {}}
+var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {},
+	Generation: func(uint32) {}, CaptureInfo: func(uintptr) {}, Stopped: func() {}}
 
 // UseThreads replaces what does nothing. It is called once, at start.
 func UseThreads(t Threads) { threads = t }

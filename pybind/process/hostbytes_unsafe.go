@@ -4,8 +4,9 @@ package process
 
 import "unsafe"
 
-// HostBytes returns host memory as a byte slice. Python keeps the memory alive for the duration of the call; its address comes from
-// CPython's buffer protocol (python/gpuconf/_core/hostmemory.py). The slice must not outlive the call.
+// HostBytes returns host memory as a byte slice. Python keeps the memory alive for the duration of the call; its
+// address comes from CPython's buffer protocol (python/gpuconf/_core/hostmemory.py). The slice must not outlive the
+// call.
 func HostBytes(address, nbytes int64) []byte {
 	if nbytes == 0 {
 		return nil

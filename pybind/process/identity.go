@@ -19,8 +19,8 @@ type Identity struct {
 	NVMLIndex int    // its index in nvidia-smi; -1 if unknown
 }
 
-// Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are matched
-// by UUID, else by PCI bus id, never by index. No context is created.
+// Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are
+// matched by UUID, else by PCI bus id, never by index. No context is created.
 func (p *State) Identities() ([]Identity, error) {
 	m, err := p.Manager()
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Job is long-running work: reading a file, converting a recording to events, a plan. It runs on its own goroutine. The caller waits in
-// short steps, and Python checks for signals between them. Close cancels it at any time without waiting: the goroutine notices within a few
-// thousand steps of its work.
+// Job is long-running work: reading a file, converting a recording to events, a plan. It runs on its own goroutine. The
+// caller waits in short steps, and Python checks for signals between them. Close cancels it at any time without
+// waiting: the goroutine notices within a few thousand steps of its work.
 type Job struct {
 	work    func(context.Context, *Input) (Outcome, error)
 	release func() // called once, when the work has ended or will never start
@@ -88,7 +88,8 @@ func (j *Job) Feed(text string) error {
 	return nil
 }
 
-// Wait starts the work if necessary and waits up to timeout for its end. If the work fails, it returns the work's error.
+// Wait starts the work if necessary and waits up to timeout for its end. If the work fails, it returns the work's
+// error.
 func (j *Job) Wait(timeout time.Duration) (done bool, err error) {
 	j.begin()
 	timer := time.NewTimer(timeout)

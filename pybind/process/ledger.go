@@ -58,7 +58,8 @@ func ReleaseClaim(id int64) error {
 	return err
 }
 
-// Publish publishes the figures of this process's pools, now and of later devices, in place of an earlier publication. nil ends it.
+// Publish publishes the figures of this process's pools, now and of later devices, in place of an earlier publication.
+// nil ends it.
 func (p *State) Publish(to *ledger.Publication) error {
 	if err := Alive(); err != nil {
 		return err
@@ -88,8 +89,8 @@ func (p *State) publishLocked(m *devmgr.Manager) error {
 	return m.Publish(p.publication)
 }
 
-// publishFrom publishes the figures of the pools in the ledger that Python names in the environment, as a process of its lease, unless
-// they are published already. What goes wrong is a notice: the devices work without.
+// publishFrom publishes the figures of the pools in the ledger that Python names in the environment, as a process of
+// its lease, unless they are published already. What goes wrong is a notice: the devices work without.
 func (p *State) publishFrom(m *devmgr.Manager, env config.Env) {
 	if env["GPUCONF_LEDGER"] == "" || m.LogicalGPUs() == 0 {
 		return
@@ -100,7 +101,9 @@ func (p *State) publishFrom(m *devmgr.Manager, env config.Env) {
 		return
 	}
 	if err := p.publishInLocked(m, env["GPUCONF_LEDGER"], env["GPUCONF_LEASE"]); err != nil {
-		p.notices = append(p.notices, config.Notice{Level: "warning", Text: fmt.Sprintf("the ledger does not show this process's use of GPUs: %v", err)})
+		p.notices = append(p.notices,
+			config.Notice{Level: "warning", Text: fmt.Sprintf("the ledger does not show this process's use of GPUs: %v",
+				err)})
 	}
 }
 
@@ -133,7 +136,8 @@ func (p *State) endPublicationLocked() {
 	}
 }
 
-// Published returns the descriptor of the slot that publishFrom took, which a forked child must close; -1 if there is none.
+// Published returns the descriptor of the slot that publishFrom took, which a forked child must close; -1 if there is
+// none.
 func (p *State) Published() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,8 @@ type machine struct {
 	whyNone string // why it would have no GPU, as the end of a sentence; also set if it has some
 }
 
-// openMachine returns the machine to run on: the one requested by a call, else that of GPUCONF_SIMULATE, else the real one.
+// openMachine returns the machine to run on: the one requested by a call, else that of GPUCONF_SIMULATE, else the real
+// one.
 func openMachine(asked string, env config.Env) (machine, error) {
 	if asked == "" {
 		asked = env["GPUCONF_SIMULATE"]
@@ -41,14 +42,16 @@ func openMachine(asked string, env config.Env) (machine, error) {
 	return openSimulated(asked, env)
 }
 
-// openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is missing.
+// openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is
+// missing.
 func openCUDA(env config.Env) (machine, error) {
 	if cuda.HasNoDevice(env[python], env[libraryPath], lookup(env, "CUDA_VISIBLE_DEVICES")) {
 		return machine{whyNone: noneShown(env, noneFound)}, nil
 	}
 	driver, err := cuda.Open()
 	if status.CodeOf(err) == status.Unavailable {
-		return machine{notices: []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}}, whyNone: short(err.Error())}, nil
+		return machine{notices: []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}},
+			whyNone: short(err.Error())}, nil
 	}
 	return machine{driver: driver, whyNone: noneShown(env, noneFound)}, err
 }
@@ -81,9 +84,11 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
 		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
-	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(), SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
+	options := cuda.SimulatedOptions{OfProcess: true, Version: parsed.Driver(),
+		SharedCards: env["GPUCONF_SIMULATED_CARDS"]}
 	closeSurveyor()
-	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), simulatedCards(parsed, indices), options)
+	m.driver, err = cuda.OpenSimulator(cuda.GuardedSimulator(env["GPUCONF_GUARD"]), simulatedCards(parsed, indices),
+		options)
 	return m, err
 }
 
@@ -91,13 +96,15 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 func simulatedCards(spec models.Spec, visible []int) (cards []cuda.SimulatedCard) {
 	for ordinal, slot := range visible {
 		card := spec.Cards[slot]
-		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(), Profile: card.Profile.Words})
+		cards = append(cards, cuda.SimulatedCard{Device: card.Describe(slot, ordinal), Model: card.Model.Place(),
+			Profile: card.Profile.Words})
 	}
 	return cards
 }
 
 func visibleEnv(env config.Env) visible.Env {
-	return visible.Env{VisibleDevices: lookup(env, "CUDA_VISIBLE_DEVICES"), DeviceOrder: lookup(env, "CUDA_DEVICE_ORDER")}
+	return visible.Env{VisibleDevices: lookup(env, "CUDA_VISIBLE_DEVICES"),
+		DeviceOrder: lookup(env, "CUDA_DEVICE_ORDER")}
 }
 
 func lookup(env config.Env, name string) *string {

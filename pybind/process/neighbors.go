@@ -16,8 +16,8 @@ import (
 	"gpuconf/gocore/nvml"
 )
 
-// neighbors describes the other processes on real GPUs, for the report of a GPU that is full. A program may try to allocate
-// again and again, and starting NVML takes milliseconds, so an answer is kept for a second.
+// neighbors describes the other processes on real GPUs, for the report of a GPU that is full. A program may try to
+// allocate again and again, and starting NVML takes milliseconds, so an answer is kept for a second.
 var neighbors struct {
 	sync.Mutex
 	uuid string    // guarded by Mutex, as are all fields below
@@ -27,7 +27,8 @@ var neighbors struct {
 
 const keptFor = time.Second
 
-// describeNeighbors returns sentences about the other processes that use a GPU, as far as NVML reports them; "" if it does not.
+// describeNeighbors returns sentences about the other processes that use a GPU, as far as NVML reports them; "" if it
+// does not.
 func describeNeighbors(d gpu.Device) string {
 	neighbors.Lock()
 	defer neighbors.Unlock()
@@ -87,8 +88,9 @@ func sentencesOf(list []gpu.Process, hostPIDs bool) string {
 	return " " + what + ": " + strings.Join(clauses, ", ") + "."
 }
 
-// describeLeases returns a sentence about the other processes that lease or use memory of a simulated GPU, as far as the ledger that this
-// process publishes its figures in reports them; "" without one. It is called with locks of the devices held, and takes none of State's.
+// describeLeases returns a sentence about the other processes that lease or use memory of a simulated GPU, as far as
+// the ledger that this process publishes its figures in reports them; "" without one. It is called with locks of the
+// devices held, and takes none of State's.
 func (p *State) describeLeases(d gpu.Device) string {
 	own := p.published.Load()
 	if own == nil {

@@ -4,12 +4,13 @@ package process
 
 import "gpuconf/gocore/gpu"
 
-// offThread computes large products on a separate goroutine. gonum distributes a product block by block, and its caller sleeps and
-// wakes for each block. A goroutine called from C is locked to its thread, so each of these would be a thread switch, which takes a
-// third of the time of a 512 × 512 product.
+// offThread computes large products on a separate goroutine. gonum distributes a product block by block, and its caller
+// sleeps and wakes for each block. A goroutine called from C is locked to its thread, so each of these would be a
+// thread switch, which takes a third of the time of a 512 × 512 product.
 type offThread struct{ gpu.Compute }
 
-// dispatched is the size of a product, in elements, above which gonum may distribute it: four blocks of 64 × 64, the last ones partial.
+// dispatched is the size of a product, in elements, above which gonum may distribute it: four blocks of 64 × 64, the
+// last ones partial.
 const dispatched = 64 * 64
 
 // Gemm calls the wrapped Compute, on a separate goroutine if the product is large.

@@ -11,8 +11,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Parallel calls do for each of the numbers from 0 to n-1, as many at a time as there are processors, and returns the first error. It stops
-// when there is one. A panic of do counts as an internal error, as in Gate: it must not end Python's process.
+// Parallel calls do for each of the numbers from 0 to n-1, as many at a time as there are processors, and returns the
+// first error. It stops when there is one. A panic of do counts as an internal error, as in Gate: it must not end
+// Python's process.
 func Parallel(ctx context.Context, n int, do func(ctx context.Context, number int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -32,7 +32,8 @@ const (
 	pollMS     = 50
 )
 
-// ReadAll reads to the end, or until the context is done. accept gets the first bytes, so that a file of another kind is not read whole.
+// ReadAll reads to the end, or until the context is done. accept gets the first bytes, so that a file of another kind
+// is not read whole.
 func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]byte, error) {
 	data := make([]byte, 0, f.size()+1)
 	for {

@@ -10,15 +10,16 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// recording is a recording that Python has a handle to. It ends when Python stops it, when the devices are released, or when the handle is
-// dropped. Its events stay until the handle is dropped.
+// recording is a recording that Python has a handle to. It ends when Python stops it, when the devices are released, or
+// when the handle is dropped. Its events stay until the handle is dropped.
 type recording struct {
 	recorder *trace.Recorder
 	pools    map[int]bfc.MemoryMap // guarded by State.mu; as they were at its end
 }
 
 // StartRecording starts recording memory events of all logical GPUs, including those created later. It keeps the newest
-// capacity events of each, with the Python calls that lead to them if stacks is set, and returns the recording's number.
+// capacity events of each, with the Python calls that lead to them if stacks is set, and returns the recording's
+// number.
 func (p *State) StartRecording(capacity int, stacks bool) (id int64, err error) {
 	if err := Alive(); err != nil {
 		return 0, err
@@ -47,7 +48,8 @@ func (p *State) StartRecording(capacity int, stacks bool) (id int64, err error) 
 	return p.recordings.put(p.running), nil
 }
 
-// CountRecorded returns how many events a recording has seen so far, how many of them were overwritten, and whether it is running.
+// CountRecorded returns how many events a recording has seen so far, how many of them were overwritten, and whether it
+// is running.
 func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err error) {
 	if err := Alive(); err != nil {
 		return 0, 0, false, err
@@ -101,7 +103,8 @@ func (p *State) AddStack(text string) uint32 {
 }
 
 // Recorded returns the events of a recording that has ended, and the layout of each pool at its end, by number.
-func (p *State) Recorded(ctx context.Context, id int64) (events trace.Recording, pools map[int]bfc.MemoryMap, err error) {
+func (p *State) Recorded(ctx context.Context, id int64) (
+	events trace.Recording, pools map[int]bfc.MemoryMap, err error) {
 	p.mu.Lock()
 	one, err := p.recordings.get(id, "recording")
 	if err == nil && one == p.running {
@@ -121,7 +124,8 @@ func (p *State) Recorded(ctx context.Context, id int64) (events trace.Recording,
 	return events, pools, err
 }
 
-// DropRecording removes a recording, and stops it if it is running. Its memory is freed once no call of Recorded uses it.
+// DropRecording removes a recording, and stops it if it is running. Its memory is freed once no call of Recorded uses
+// it.
 func (p *State) DropRecording(id int64) error {
 	if err := Alive(); err != nil {
 		return err
@@ -135,6 +139,7 @@ func (p *State) DropRecording(id int64) error {
 	if one == p.running {
 		p.endRecordingLocked()
 	}
-	go func() { _ = one.recorder.Close() }() // waits for a Recorded in progress; a table that cannot be unmapped is leaked
+	// waits for a Recorded in progress; a table that cannot be unmapped is leaked
+	go func() { _ = one.recorder.Close() }()
 	return nil
 }

@@ -86,8 +86,8 @@ func (w *Work) initialize(env config.Env, origin string, moved func()) error {
 	return err
 }
 
-// join returns the devices that a session sees. If device names change, no tensor may be live, because its device would no longer exist;
-// moved is called after the change.
+// join returns the devices that a session sees. If device names change, no tensor may be live, because its device would
+// no longer exist; moved is called after the change.
 func (w *Work) join(options config.Options, env config.Env, origin string, moved func()) (*graph.Devices, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +136,8 @@ func (s *Session) request(step Step) (r graph.RunRequest, err error) {
 	}
 	fed, err := NodesOf(s.Graph, step.Feeds)
 	for i, n := range fed {
-		r.Feeds = append(r.Feeds, graph.Feed{Node: n, Value: graph.Value{DType: n.DType(), Shape: step.Shapes[i], Bytes: step.From[i]}})
+		r.Feeds = append(r.Feeds, graph.Feed{Node: n, Value: graph.Value{DType: n.DType(), Shape: step.Shapes[i],
+			Bytes: step.From[i]}})
 	}
 	return r, err
 }
@@ -193,7 +194,8 @@ func (w *Work) begin() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if w.closed {
-		return status.Errorf(status.FailedPrecondition, "the runtime of this Session was reset. Open a new one; the graph can be used again")
+		return status.Errorf(status.FailedPrecondition, "the runtime of this Session was reset. Open a new one; the "+
+			"graph can be used again")
 	}
 	w.runs.Add(1)
 	return nil

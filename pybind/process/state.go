@@ -28,9 +28,10 @@ type State struct {
 	sites   atomic.Pointer[trace.Sites] // written with mu held; of running, or nil
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
-	publication *ledger.Publication                // guarded by mu; nil: the figures of the pools are not published
-	automatic   bool                               // guarded by mu; publication is publishFrom's, and ends with the devices
-	published   atomic.Pointer[ledger.Publication] // written with mu held: publication, for reports
+	publication *ledger.Publication // guarded by mu; nil: the figures of the pools are not published
+	// guarded by mu; publication is publishFrom's, and ends with the devices
+	automatic bool
+	published atomic.Pointer[ledger.Publication] // written with mu held: publication, for reports
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -59,13 +60,14 @@ func (p *State) Manager() (*devmgr.Manager, error) {
 	}
 	m := p.manager.Load()
 	if m == nil {
-		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first, in C gpuconf_init()")
+		return nil, status.Errorf(status.FailedPrecondition,
+			"no devices are listed yet; call gpuconf.config.list_logical_devices() first, in C gpuconf_init()")
 	}
 	return m, nil
 }
 
-// Switches runs fn with the configuration; fn may use only settings that belong to no device. Before the devices are listed, the
-// configuration is a draft, which is applied when they are.
+// Switches runs fn with the configuration; fn may use only settings that belong to no device. Before the devices are
+// listed, the configuration is a draft, which is applied when they are.
 func (p *State) Switches(fn func(*config.State) error) error {
 	if err := Alive(); err != nil {
 		return err
@@ -190,8 +192,8 @@ func (p *State) Reset() error {
 	return p.closeLocked()
 }
 
-// closeLocked releases the devices and ends a recording. If memory is in use, it fails and changes nothing. A driver error while closing
-// becomes a notice, because the devices are released anyway.
+// closeLocked releases the devices and ends a recording. If memory is in use, it fails and changes nothing. A driver
+// error while closing becomes a notice, because the devices are released anyway.
 func (p *State) closeLocked() error {
 	m := p.manager.Load()
 	if m == nil {
@@ -211,7 +213,8 @@ func (p *State) closeLocked() error {
 	p.spec, p.notices = "", nil
 	p.endPublicationLocked()
 	if err != nil {
-		p.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("some devices were not released cleanly: %v", err)}}
+		p.notices = []config.Notice{
+			{Level: "warning", Text: fmt.Sprintf("some devices were not released cleanly: %v", err)}}
 	}
 	return nil
 }

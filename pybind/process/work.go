@@ -21,9 +21,9 @@ import (
 
 // Work runs operations on one Manager's devices.
 //
-// An eager operation holds mu for reading until its tensor is in the table. Calls that release the devices or change their names hold
-// it for writing. So the tensors in the table always belong to devices. Sessions have their own devices and
-// are only counted.
+// An eager operation holds mu for reading until its tensor is in the table. Calls that release the devices or change
+// their names hold it for writing. So the tensors in the table always belong to devices. Sessions have their own
+// devices and are only counted.
 type Work struct {
 	manager *devmgr.Manager
 	memory  host.Memory
@@ -111,7 +111,8 @@ func (w *Work) readyLocked() error {
 		return errReset()
 	}
 	if w.devices == nil {
-		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
+		return status.Errorf(status.FailedPrecondition,
+			"gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
 	}
 	return nil
 }
@@ -213,7 +214,8 @@ func (w *Work) end(closeDevices func() error) error {
 // unusedLocked returns an error if the devices are in use.
 func (w *Work) unusedLocked() error {
 	if n := w.runs.Load(); n > 0 {
-		return status.Errorf(status.FailedPrecondition, "operations are running in another thread (%d). Wait for them to finish", n)
+		return status.Errorf(status.FailedPrecondition, "operations are running in another thread (%d). Wait for "+
+			"them to finish", n)
 	}
 	if live := w.LiveTensors(); len(live) > 0 {
 		const shown = 10

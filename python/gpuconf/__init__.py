@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gpuconf: TensorFlow's GPU configuration for any Python program.
+"""Limit, share, measure and simulate the GPU memory of Python programs.
 
-Choose the GPUs that a process sees, set memory growth and hard memory limits, split a GPU into logical GPUs, and read
-current and peak memory use. Works on real and simulated GPUs.
+>>> import gpuconf
+>>> configuration = gpuconf.configure(limit="6GiB", growth=True)  # PyTorch, CuPy and Numba together, before they use the GPU
+>>> gpuconf.memory.stats("GPU:0").bytes_limit
+6442450944
 
->>> import gpuconf as tf
->>> gpus = tf.config.list_physical_devices("GPU")
->>> tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=1024)])
->>> len(tf.config.list_logical_devices("GPU"))
-2
+:func:`configure` limits, :func:`lease` shares a card, :mod:`gpuconf.memory` measures, :func:`simulate` simulates GPUs, :func:`plan`
+says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import gpuconf as tf``.
 
 Importing gpuconf loads neither the compiled core nor CUDA. The first call that needs them loads them.
 """
@@ -19,7 +18,7 @@ from ._core import when_loaded
 from ._core.fork import import_lock
 from ._core.public import explain_imports, load_old_pickles, prepare_simulated_libraries
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # A public name is three lines: in __all__, below TYPE_CHECKING for type checkers, and in _HOMES for run time.
 __all__ = [

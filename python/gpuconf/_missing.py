@@ -76,10 +76,14 @@ def reason(module: str, name: str) -> str:
 _LIMIT = 'gpuconf.configure(limit="6GiB")'
 _MEANT = {
     "allocate": "gpuconf.memory.allocate",
+    "devices": "gpuconf.visible_devices()",
     "gpus": "gpuconf.visible_devices()",
     "limit": _LIMIT,
+    "list_devices": "gpuconf.visible_devices()",
+    "list_gpus": "gpuconf.visible_devices()",
     "memory_limit": _LIMIT,
     "memory_stats": "gpuconf.memory.stats()",
+    "memory_summary": "gpuconf.memory.usage()",
     "set_limit": _LIMIT,
     "set_memory_limit": _LIMIT,
 }

@@ -56,13 +56,26 @@ func TestSourceIsFormatted(t *testing.T) {
 	check(t, tree(t, "gocore", "pybind", "tests_go"), arch.CheckFormat)
 }
 
+func TestLinesAreShort(t *testing.T) {
+	check(t, tree(t, "gocore", "pybind", "tests_go", "benchmarks"), arch.CheckColumns)
+}
+
+func TestVariablesHaveNouns(t *testing.T) {
+	check(t, tree(t, "gocore"), arch.CheckNames)
+}
+
+func TestExportedFieldsHaveComments(t *testing.T) {
+	check(t, tree(t, "gocore"), arch.CheckFields)
+}
+
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	comments := map[string]string{}
 	for _, file := range tree(t, "gocore", "pybind") {
 		comments[file.Package()] += file.Syntax.Doc.Text()
 	}
 	for pkg, comment := range comments {
-		require.NotEmpty(t, comment, "%s has no package comment: begin its doc.go with the idea, states and invariants", pkg)
+		require.NotEmpty(t, comment, "%s has no package comment: begin its doc.go with the idea, states and invariants",
+			pkg)
 	}
 }
 
@@ -92,44 +105,71 @@ func TestRulesBite(t *testing.T) {
 			[]string{"take a gpu.Driver"}},
 		{"the executor picks its arithmetic", "gocore/graph/x.go", "package graph\nimport _ \"gpuconf/gocore/host\"\n",
 			[]string{"or a gpu.Compute"}},
-		{"arithmetic of the host's", "gocore/host/x.go", "package host\nimport _ \"gonum.org/v1/gonum/blas/gonum\"\n", nil},
+		{"arithmetic of the host's", "gocore/host/x.go", "package host\nimport _ \"gonum.org/v1/gonum/blas/gonum\"\n",
+			nil},
 		{"tests imported", "gocore/ledger/x.go", "package ledger\nimport _ \"gpuconf/tests_go/traces\"\n",
 			[]string{"not a package that others import"}},
 		{"a package without a floor", "gocore/utils/x.go", "package utils\n", []string{"package utils has no floor"}},
 		{"pybind imports all", "pybind/process/x.go",
-			"package process\nimport (\n_ \"gpuconf/gocore/cuda\"\n_ \"gpuconf/gocore/bfc\"\n_ \"gpuconf/pybind/cabi\"\n)\n", nil},
+			"package process\nimport (\n_ \"gpuconf/gocore/cuda\"\n_ \"gpuconf/gocore/bfc\"\n_ " +
+				"\"gpuconf/pybind/cabi\"\n)\n", nil},
 		{"nothing imports pybind", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/pybind/process\"\n",
 			[]string{"upwards from floor 4 to floor 7"}},
-		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n", []string{"from outside"}},
-		{"a dependency that is listed", "gocore/nvml/x.go", "package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
+		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n",
+			[]string{"from outside"}},
+		{"a dependency that is listed", "gocore/nvml/x.go",
+			"package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
 		{"the world in a pure package", "gocore/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",
 			[]string{"it is pure"}},
 		{"cgo outside", "gocore/ledger/x.go", "package ledger\nimport \"C\"\n", []string{"cgo lives in"}},
 		{"cgo inside", "gocore/cuda/x.go", "package cuda\nimport \"C\"\n", nil},
-		{"unsafe without a name", "gocore/ledger/x.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n", []string{"_unsafe.go"}},
-		{"unsafe by name", "gocore/ledger/x_unsafe.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n", nil},
-		{"an internal folder", "gocore/bfc/internal/x.go", "package internal\n", []string{"has no floor", "use a plain folder"}},
+		{"unsafe without a name", "gocore/ledger/x.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
+			[]string{"_unsafe.go"}},
+		{"unsafe by name", "gocore/ledger/x_unsafe.go", "package ledger\nimport \"unsafe\"\nvar _ unsafe.Pointer\n",
+			nil},
+		{"an internal folder", "gocore/bfc/internal/x.go", "package internal\n",
+			[]string{"has no floor", "use a plain folder"}},
 		{"printing", "pybind/x.go", "package pybind\nimport \"fmt\"\nfunc f() { fmt.Println(1); println(2) }\n",
 			[]string{"fmt.Println in pybind: Go never prints", "println in pybind"}},
-		{"printing under another name", "gocore/bfc/x.go", "package bfc\nimport p \"fmt\"\nfunc f() { p.Printf(\"\") }\n",
+		{"printing under another name", "gocore/bfc/x.go", "package bfc\nimport p \"fmt\"\nfunc f() { " +
+			"p.Printf(\"\") }\n",
 			[]string{"fmt.Printf"}},
-		{"a method that is called Print", "gocore/bfc/x.go", "package bfc\nfunc f(fmt interface{ Print() }) { fmt.Print() }\n", nil},
+		{"a method that is called Print", "gocore/bfc/x.go", "package bfc\nfunc f(fmt interface{ Print() }) { " +
+			"fmt.Print() }\n", nil},
 		{"logging", "gocore/devmgr/x.go", "package devmgr\nimport _ \"log\"\n", []string{"log in devmgr"}},
-		{"the environment", "gocore/devmgr/x.go", "package devmgr\nimport \"os\"\nvar _ = os.Getenv(\"X\")\n", []string{"config.Env"}},
-		{"sleeping", "gocore/devmgr/x.go", "package devmgr\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", []string{"time.Sleep"}},
+		{"the environment", "gocore/devmgr/x.go", "package devmgr\nimport \"os\"\nvar _ = os.Getenv(\"X\")\n",
+			[]string{"config.Env"}},
+		{"sleeping", "gocore/devmgr/x.go", "package devmgr\nimport \"time\"\nfunc f() { time.Sleep(1) }\n",
+			[]string{"time.Sleep"}},
 		{"panic", "gocore/bfc/x.go", "package bfc\nfunc f() { panic(1) }\n", []string{"invariants.Check"}},
 		{"panic where it belongs", "gocore/invariants/x.go", "package invariants\nfunc f() { panic(1) }\n", nil},
 		{"recover", "gocore/bfc/x.go", "package bfc\nfunc f() { _ = recover() }\n", []string{"the gate"}},
-		{"a goroutine", "gocore/ledger/x.go", "package ledger\nfunc f() { go f() }\n", []string{"no goroutine below devmgr"}},
+		{"a goroutine", "gocore/ledger/x.go", "package ledger\nfunc f() { go f() }\n",
+			[]string{"no goroutine below devmgr"}},
 		{"a goroutine above", "gocore/devmgr/x.go", "package devmgr\nfunc f() { go f() }\n", nil},
 		{"init", "gocore/ledger/x.go", "package ledger\nfunc init() {}\n", []string{"no work at import"}},
-		{"a finalizer", "gocore/bfc/x.go", "package bfc\nimport \"runtime\"\nvar _ = runtime.SetFinalizer\n", []string{"explicit Close"}},
+		{"a finalizer", "gocore/bfc/x.go", "package bfc\nimport \"runtime\"\nvar _ = runtime.SetFinalizer\n",
+			[]string{"explicit Close"}},
+		{"a long line", "gocore/bfc/x.go", "package bfc\n\n//" + strings.Repeat(" x", 60) + "\n",
+			[]string{"gocore/bfc/x.go:3: 122 columns: break the line, at most 120"}},
+		{"a long line of tabs", "gocore/bfc/x.go", "package bfc\n" + strings.Repeat("\t", 31) + "var x int\n",
+			[]string{"133 columns"}},
+		{"a long table, and a long raw string", "gocore/bfc/x.go", "package bfc\n\n//\t" + strings.Repeat("x ", 60) +
+			"x\nconst x = `" + strings.Repeat("x", 120) + "`\n", nil},
+		{"a participle for six lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+			strings.Repeat("\n", 6) + "return found\n}\n",
+			[]string{"gocore/bfc/x.go:3: found lives for 6 lines: name it by what it is"}},
+		{"a participle for five lines", "gocore/bfc/x.go", "package bfc\nfunc f() int {\nfound := 1" +
+			strings.Repeat("\n", 5) + "return found\n}\n", nil},
+		{"a field without a comment", "gocore/bfc/x.go", "package bfc\ntype T struct {\nA int // a\nB int\nc int\n}\n",
+			[]string{"gocore/bfc/x.go:4: T.B has no comment"}},
 		{"unformatted", "gocore/bfc/x.go", "package bfc\nvar  x int\n", []string{"gofmt"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			file, err := arch.ParseFile(row.path, []byte(row.source))
 			require.NoError(t, err)
-			broken := slices.Concat(arch.CheckImports(file), arch.CheckSource(file))
+			broken := slices.Concat(arch.CheckImports(file), arch.CheckSource(file), arch.CheckColumns(file),
+				arch.CheckNames(file), arch.CheckFields(file))
 			if row.name == "unformatted" {
 				broken = append(broken, arch.CheckFormat(file)...)
 			}

@@ -26,7 +26,8 @@ func TestEveryPackageStandsInTheArchitecture(t *testing.T) {
 }
 
 func TestPathsInTheDocumentsExist(t *testing.T) {
-	path := regexp.MustCompile("`((?:gocore|pybind|python|tests_go|tests_py|examples|benchmarks|docs)/[a-zA-Z0-9_./-]*)`")
+	path := regexp.MustCompile(
+		"`((?:gocore|pybind|python|tests_go|tests_py|examples|benchmarks|docs)/[a-zA-Z0-9_./-]*)`")
 	for _, name := range []string{"ARCHITECTURE.md", "README.md", "docs/differences.md"} {
 		t.Run(name, func(t *testing.T) {
 			found := path.FindAllStringSubmatch(document(t, name), -1)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// floors are the packages from the bottom up. A package imports only from floors below its own, never from a sibling. Below gocore
-// a package is named after its folder; "pybind/..." is everything below pybind.
+// floors are the packages from the bottom up. A package imports only from floors below its own, never from a sibling.
+// Below gocore a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder meminfo figures",
@@ -28,8 +28,8 @@ var closed = []struct{ from, to, instead string }{
 		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},
 }
 
-// outside are packages outside the module and the standard library, and the packages that may import them. A trailing "..." stands
-// for everything below.
+// outside are packages outside the module and the standard library, and the packages that may import them. A trailing
+// "..." stands for everything below.
 var outside = []struct{ by, path string }{
 	{"offheap host ledger pybind/process", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
@@ -41,7 +41,8 @@ var outside = []struct{ by, path string }{
 const pure = "status invariants human gpu devname visible config"
 
 // worldly are the standard packages that a pure package must not import.
-const worldly = "os os/... time sync sync/... runtime runtime/... syscall unsafe net net/... math/rand math/rand/... crypto/rand C"
+const worldly = "os os/... time sync sync/... runtime runtime/... syscall unsafe net net/... math/rand " +
+	"math/rand/... crypto/rand C"
 
 // floorOf returns the floor of a package, or -1.
 func floorOf(pkg string) int {
@@ -92,7 +93,8 @@ func checkArrow(pkg, imported string) string {
 func checkLocal(pkg, imported string) string {
 	from, to := floorOf(pkg), floorOf(imported)
 	if to < 0 {
-		return "not a package that others import: give it a floor in tests_go/arch/floors.go, or move what you need below"
+		return "not a package that others import: give it a floor in tests_go/arch/floors.go, or move what you need " +
+			"below"
 	}
 	for _, arrow := range closed {
 		if listed(arrow.from, pkg) && listed(arrow.to, imported) {
@@ -103,8 +105,10 @@ func checkLocal(pkg, imported string) string {
 	case from > to || from == to && listed(floors[len(floors)-1], pkg):
 		return "" // within pybind, Go's own ban on cycles is enough
 	case from == to:
-		return fmt.Sprintf("both are on floor %d, and siblings never import each other: let the floor above connect them "+
+		return fmt.Sprintf("both are on floor %d, and siblings never import each other: let the floor above connect "+
+			"them "+
 			"through an interface of the consumer's, or move what both need to a floor below", from)
 	}
-	return fmt.Sprintf("upwards from floor %d to floor %d: declare an interface down here and let %s implement it", from, to, imported)
+	return fmt.Sprintf("upwards from floor %d to floor %d: declare an interface down here and let %s implement it",
+		from, to, imported)
 }

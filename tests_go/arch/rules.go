@@ -19,8 +19,8 @@ var (
 // cgo lists the packages that may contain `import "C"`.
 const cgo = "cuda cublas blas models nvml pybind/..."
 
-// bans are the names that code must not use: a package's name ("os.Getenv"), a whole package ("log"), a builtin ("panic") or a
-// statement ("go").
+// bans are the names that code must not use: a package's name ("os.Getenv"), a whole package ("log"), a builtin
+// ("panic") or a statement ("go").
 var bans = []struct {
 	names   string
 	upTo    int

@@ -31,7 +31,7 @@ func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
 // ParseFile reads one file's source.
 func ParseFile(path string, source []byte) (*File, error) {
 	set := token.NewFileSet()
-	syntax, err := parser.ParseFile(set, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	syntax, err := parser.ParseFile(set, path, source, parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +50,8 @@ func ParseFile(path string, source []byte) (*File, error) {
 	return f, nil
 }
 
-// ReadTree reads the module's Go files below the given folders. It leaves out what Go leaves out (names with a leading "_" or ".",
-// testdata), and other modules.
+// ReadTree reads the module's Go files below the given folders. It leaves out what Go leaves out (names with a leading
+// "_" or ".", testdata), and other modules.
 func ReadTree(root string, folders ...string) ([]*File, error) {
 	var files []*File
 	for _, folder := range folders {

@@ -41,20 +41,34 @@ func TestPlacement(t *testing.T) {
 		bytes  uint64
 		left   string // free chunks
 	}{
-		"one byte takes 256":                        {ask: 1, bytes: 256, left: "0x100/65280"},
-		"a whole pool":                              {ask: 65536, bytes: 65536, left: "-"},
-		"the exact hole before the large rest":      {layout: []uint64{256, 512, 256}, free: []int{1}, ask: 512, at: 256, bytes: 512, left: "0x400/64512"},
-		"the smallest hole that fits":               {layout: []uint64{1024, 256, 768, 256, 512, 256}, free: []int{0, 2, 4}, ask: 600, at: 1280, bytes: 768, left: "0x0/1024,0x900/512,0xc00/62464"},
-		"the lowest of equal holes":                 {layout: []uint64{256, 256, 256, 256, 256, 256}, free: []int{4, 0, 2}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/64000"},
-		"the lowest of four, freed first":           {layout: []uint64{256, 256, 256, 256, 256, 256, 256, 256}, free: []int{0, 2, 4, 6}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/256,0x800/63488"},
-		"neighbors join on both sides":              {layout: []uint64{256, 256, 256, 256}, free: []int{0, 2, 1}, ask: 768, at: 0, bytes: 768, left: "0x400/64512"},
-		"exact rule splits one unit off":            {layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 768, left: "0x300/256,0x500/64256"},
-		"TensorFlow's rule keeps a rest below half": {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 1024, left: "0x500/64256"},
-		"TensorFlow's rule splits at twice":         {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0}, ask: 512, at: 0, bytes: 512, left: "0x200/512,0x500/64256"},
-		"a fraction replaces the 128 MiB":           {rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 0.25}, ask: 48 << 10, bytes: 48 << 10, left: "0xc000/16384"},
-		"a rest below the fraction stays":           {rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 0.26}, ask: 48 << 10, bytes: 65536, left: "-"},
-		"the fraction can be all of the limit":      {rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 1}, ask: 48 << 10, bytes: 65536, left: "-"},
-		"a fraction below one byte splits at all":   {rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 1e-9}, ask: 65280, bytes: 65280, left: "0xff00/256"},
+		"one byte takes 256": {ask: 1, bytes: 256, left: "0x100/65280"},
+		"a whole pool":       {ask: 65536, bytes: 65536, left: "-"},
+		"the exact hole before the large rest": {layout: []uint64{256, 512, 256}, free: []int{1}, ask: 512,
+			at: 256, bytes: 512, left: "0x400/64512"},
+		"the smallest hole that fits": {layout: []uint64{1024, 256, 768, 256, 512, 256},
+			free: []int{0, 2, 4}, ask: 600, at: 1280, bytes: 768, left: "0x0/1024,0x900/512,0xc00/62464"},
+		"the lowest of equal holes": {layout: []uint64{256, 256, 256, 256, 256, 256},
+			free: []int{4, 0, 2}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/64000"},
+		"the lowest of four, freed first": {layout: []uint64{256, 256, 256, 256, 256, 256, 256, 256},
+			free: []int{0, 2, 4, 6}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/256,0x800/63488"},
+		"neighbors join on both sides": {layout: []uint64{256, 256, 256, 256}, free: []int{0, 2, 1},
+			ask: 768, at: 0, bytes: 768, left: "0x400/64512"},
+		"exact rule splits one unit off": {layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0,
+			bytes: 768, left: "0x300/256,0x500/64256"},
+		"TensorFlow's rule keeps a rest below half": {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0},
+			ask: 768, at: 0, bytes: 1024, left: "0x500/64256"},
+		"TensorFlow's rule splits at twice": {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0},
+			ask: 512, at: 0, bytes: 512, left: "0x200/512,0x500/64256"},
+		"a fraction replaces the 128 MiB": {
+			rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 0.25}, ask: 48 << 10, bytes: 48 << 10,
+			left: "0xc000/16384"},
+		"a rest below the fraction stays": {
+			rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 0.26}, ask: 48 << 10, bytes: 65536, left: "-"},
+		"the fraction can be all of the limit": {rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 1},
+			ask: 48 << 10, bytes: 65536, left: "-"},
+		"a fraction below one byte splits at all": {
+			rule: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 1e-9}, ask: 65280, bytes: 65280,
+			left: "0xff00/256"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,7 +81,8 @@ func TestPlacement(t *testing.T) {
 				require.NoError(t, a.Free(blocks[i].Addr))
 			}
 			got := allocate(t, a, tt.ask)
-			require.Equal(t, bfc.Block{Addr: fakedevice.Base + tt.at, Bytes: tt.bytes, ID: uint64(len(tt.layout)) + 1}, got)
+			require.Equal(t, bfc.Block{Addr: fakedevice.Base + tt.at, Bytes: tt.bytes, ID: uint64(len(tt.layout)) + 1},
+				got)
 			require.Equal(t, tt.left, freeChunks(a))
 			chunkBytes, requested, ok := a.Size(got.Addr)
 			require.Equal(t, []any{tt.bytes, tt.ask, true}, []any{chunkBytes, requested, ok})
@@ -98,12 +113,15 @@ func TestTheRestOfAHugeChunk(t *testing.T) {
 	}
 }
 
-// Large chunks share classes; best fit must not notice. The free chunks of a pool of 1 TiB are on both sides of every class border.
+// Large chunks share classes; best fit must not notice. The free chunks of a pool of 1 TiB are on both sides of every
+// class border.
 func TestBestFitAmongLargeChunks(t *testing.T) {
-	for name, rule := range map[string]bfc.SplitRule{"exact": {}, "TensorFlow": {TensorFlow: true, FragmentationFraction: 1e-13}} {
+	for name, rule := range map[string]bfc.SplitRule{"exact": {},
+		"TensorFlow": {TensorFlow: true, FragmentationFraction: 1e-13}} {
 		t.Run(name, func(t *testing.T) {
 			a := pool(t, 1<<40, bfc.Options{Split: rule})
-			sizes := []uint64{5 << 30, 4<<30 + 512, 64*mib - 256, 4<<30 + 256, 64 * mib, 8 << 30, 64*mib + 256, 4 << 30, 63 * mib, 64 * mib}
+			sizes := []uint64{5 << 30, 4<<30 + 512, 64*mib - 256, 4<<30 + 256, 64 * mib, 8 << 30, 64*mib + 256, 4 << 30,
+				63 * mib, 64 * mib}
 			var holes []bfc.Block
 			for _, bytes := range sizes {
 				holes = append(holes, allocate(t, a, bytes))
@@ -170,12 +188,14 @@ func TestNoDuplicatesAmongManySizes(t *testing.T) {
 		seen[block.Addr] = true
 	}
 	s := a.Stats()
-	require.Equal(t, []uint64{1023, 654336, 654336, 1024}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse, s.LargestAllocSize})
+	require.Equal(t, []uint64{1023, 654336, 654336, 1024}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse,
+		s.LargestAllocSize})
 	for addr := range seen {
 		require.NoError(t, a.Free(addr))
 	}
 	s = a.Stats()
-	require.Equal(t, []uint64{1023, 0, 654336, 1024}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse, s.LargestAllocSize})
+	require.Equal(t, []uint64{1023, 0, 654336, 1024}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse,
+		s.LargestAllocSize})
 	require.NoError(t, a.Check())
 }
 
@@ -193,7 +213,8 @@ func TestCoalescingLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	s := a.Stats()
-	require.Equal(t, []uint64{4097, 0, 50_352_128, 41_943_040}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse, s.LargestAllocSize})
+	require.Equal(t, []uint64{4097, 0, 50_352_128, 41_943_040}, []uint64{s.NumAllocs, s.BytesInUse, s.PeakBytesInUse,
+		s.LargestAllocSize})
 	require.Equal(t, first.Addr, allocate(t, a, 4096).Addr)
 }
 
@@ -304,17 +325,19 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 		free func() error
 		text string
 	}{
-		"an unknown address":             {func() error { return a.Free(42) }, "has no memory at 0x2a"},
-		"just beyond the pool":           {func() error { return a.Free(fakedevice.Base + 65536) }, "has no memory"},
-		"the highest address":            {func() error { return a.Free(math.MaxUint64) }, "has no memory"},
-		"the inside of a block":          {func() error { return a.Free(block.Addr + 256) }, "inside the block of 1024 bytes"},
+		"an unknown address":   {func() error { return a.Free(42) }, "has no memory at 0x2a"},
+		"just beyond the pool": {func() error { return a.Free(fakedevice.Base + 65536) }, "has no memory"},
+		"the highest address":  {func() error { return a.Free(math.MaxUint64) }, "has no memory"},
+		"the inside of a block": {func() error { return a.Free(block.Addr + 256) },
+			"inside the block of 1024 bytes"},
 		"one byte into a block":          {func() error { return a.Free(block.Addr + 1) }, "inside the block"},
 		"a block that was freed":         {func() error { return a.Free(freed.Addr) }, "freed before"},
 		"free memory that never was one": {func() error { return a.Free(freed.Addr + 4096) }, "free"},
-		"an id of an earlier block":      {func() error { return a.FreeID(gone.Addr, gone.ID) }, "allocation 2 is not live there"},
-		"an id of a later block":         {func() error { return a.FreeID(gone.Addr, again.ID+1) }, "not live there"},
-		"id 0":                           {func() error { return a.FreeID(gone.Addr, 0) }, "not live there"},
-		"address 0 with an id":           {func() error { return a.FreeID(0, 1) }, "has no memory"},
+		"an id of an earlier block": {func() error { return a.FreeID(gone.Addr, gone.ID) },
+			"allocation 2 is not live there"},
+		"an id of a later block": {func() error { return a.FreeID(gone.Addr, again.ID+1) }, "not live there"},
+		"id 0":                   {func() error { return a.FreeID(gone.Addr, 0) }, "not live there"},
+		"address 0 with an id":   {func() error { return a.FreeID(0, 1) }, "has no memory"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -344,11 +367,13 @@ func TestZeroBytes(t *testing.T) {
 
 func TestSizesNearTheEndOfArithmetic(t *testing.T) {
 	const highest = math.MaxUint64
-	for name, limit := range map[string]uint64{"no limit to speak of": highest, "half": 1 << 63, "small": mib, "none": 0} {
+	for name, limit := range map[string]uint64{"no limit to speak of": highest, "half": 1 << 63, "small": mib,
+		"none": 0} {
 		for _, rule := range []bfc.SplitRule{{}, {TensorFlow: true}, {TensorFlow: true, FragmentationFraction: 1}} {
 			t.Run(name, func(t *testing.T) {
 				a := pool(t, limit, bfc.Options{Split: rule, GarbageCollect: true})
-				for _, bytes := range []uint64{highest, highest - 1, highest - 255, highest - 256, highest - 257, 1<<63 + 1} {
+				for _, bytes := range []uint64{highest, highest - 1, highest - 255, highest - 256, highest - 257,
+					1<<63 + 1} {
 					_, err := a.Allocate(bytes)
 					require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 					require.Equal(t, bytes, outOfMemory(t, err).Requested)
@@ -419,7 +444,8 @@ func TestClose(t *testing.T) {
 	require.False(t, ok)
 	require.Empty(t, a.MemoryMap().Regions)
 	s := a.Stats()
-	require.Equal(t, []uint64{2, 0, 0, 0, 0, 0}, []uint64{s.NumAllocs, s.BytesInUse, s.BytesReserved, s.LiveBlocks, s.RequestedBytesInUse, s.LargestFreeBlockBytes})
+	require.Equal(t, []uint64{2, 0, 0, 0, 0, 0}, []uint64{s.NumAllocs, s.BytesInUse, s.BytesReserved, s.LiveBlocks,
+		s.RequestedBytesInUse, s.LargestFreeBlockBytes})
 	measured, ok := a.StopPeak(peak)
 	require.True(t, ok)
 	require.GreaterOrEqual(t, measured.PeakBytes, uint64(55*mib))
@@ -428,7 +454,8 @@ func TestClose(t *testing.T) {
 
 func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 	for range 2000 {
-		a, err := bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}), bfc.Options{})
+		a, err := bfc.New(suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40}),
+			bfc.Options{})
 		require.NoError(t, err)
 		allocate(t, a, 1)
 		require.NoError(t, a.Close())
@@ -439,7 +466,8 @@ func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 func TestRegionsNeverJoin(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	device.GapBytes = 0
-	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: true}), bfc.Options{})
+	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: true}),
+		bfc.Options{})
 	first := allocate(t, a, 2*mib)
 	second := allocate(t, a, 4*mib)
 	require.Equal(t, first.Addr+first.Bytes, second.Addr)
@@ -508,19 +536,27 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 		"larger than the limit": {limit: 8 * mib, capacity: 64 * mib, ask: 9 * mib, cause: bfc.TooLarge,
 			text: []string{"9.00MiB (9437184 bytes)", "larger than the limit", "limit 8.00MiB (8388608 bytes)"}},
 		"larger than the usable part of the limit": {limit: 1000, capacity: 64 * mib, ask: 769, cause: bfc.TooLarge},
-		"the limit is in use": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{7 * mib}, ask: 2 * mib, cause: bfc.LimitReached,
-			text: []string{"the limit is reached", "in use 7.00MiB (7340032 bytes) in 1 block", "largest free block 1.00MiB (1048576 bytes)"}},
-		"pieces too small": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{3 * mib, mib, 4 * mib}, free: []int{0, 2}, ask: 5 * mib, cause: bfc.Fragmented,
-			text: []string{"enough memory is free, but it is fragmented", "largest free block 4.00MiB (4194304 bytes)"}},
-		"pieces and the rest of the limit too small": {limit: 8 * mib, capacity: 64 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, free: []int{0}, ask: 3 * mib, cause: bfc.Fragmented,
+		"the limit is in use": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{7 * mib}, ask: 2 * mib,
+			cause: bfc.LimitReached,
+			text: []string{"the limit is reached", "in use 7.00MiB (7340032 bytes) in 1 block",
+				"largest free block 1.00MiB (1048576 bytes)"}},
+		"pieces too small": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{3 * mib, mib, 4 * mib},
+			free: []int{0, 2}, ask: 5 * mib, cause: bfc.Fragmented,
+			text: []string{"enough memory is free, but it is fragmented",
+				"largest free block 4.00MiB (4194304 bytes)"}},
+		"pieces and the rest of the limit too small": {limit: 8 * mib, capacity: 64 * mib, growth: true,
+			layout: []uint64{2 * mib, 4 * mib}, free: []int{0}, ask: 3 * mib, cause: bfc.Fragmented,
 			text: []string{"not yet reserved 2.00MiB (2097152 bytes)"}},
-		"the device refuses exactly what is left": {limit: 8 * mib, capacity: 2 * mib, growth: true, layout: []uint64{2 * mib}, ask: 6 * mib, cause: bfc.DeviceFull},
-		"the device is full": {limit: 64 * mib, capacity: 8 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, ask: 3 * mib, cause: bfc.DeviceFull,
+		"the device refuses exactly what is left": {limit: 8 * mib, capacity: 2 * mib, growth: true,
+			layout: []uint64{2 * mib}, ask: 6 * mib, cause: bfc.DeviceFull},
+		"the device is full": {limit: 64 * mib, capacity: 8 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib},
+			ask: 3 * mib, cause: bfc.DeviceFull,
 			text: []string{"the limit was not reached, but the GPU refused (the device is full"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			sub := suballoc.NewRegions(fakedevice.New(tt.capacity), suballoc.Options{LimitBytes: tt.limit, Growth: tt.growth})
+			sub := suballoc.NewRegions(fakedevice.New(tt.capacity), suballoc.Options{LimitBytes: tt.limit,
+				Growth: tt.growth})
 			a := newAllocator(t, sub, bfc.Options{Name: "GPU_0_bfc"})
 			var blocks []bfc.Block
 			for _, bytes := range tt.layout {

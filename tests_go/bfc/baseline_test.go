@@ -70,7 +70,8 @@ func (l *list) Free(addr uint64) {
 	}
 }
 
-// tree is the allocator of the frameworks: free blocks in a red-black tree by size and address, all blocks in a hash table.
+// tree is the allocator of the frameworks: free blocks in a red-black tree by size and address, all blocks in a hash
+// table.
 type tree struct {
 	mu     sync.Mutex
 	root   *node

@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// One iteration of a benchmark replays a whole trace on a new allocator. ns/op is the time of one allocation or one free after the
-// warm-up part of the trace, in the best iteration. So -benchtime=1x already measures something.
+// One iteration of a benchmark replays a whole trace on a new allocator. ns/op is the time of one allocation or one
+// free after the warm-up part of the trace, in the best iteration. So -benchtime=1x already measures something.
 //
 // Other columns: high-MiB is the address space that the trace needed, live-MiB the maximum that was live.
 
@@ -77,8 +77,8 @@ func (o *onStreams) Free(addr uint64) {
 	}
 }
 
-// BenchmarkStreams measures the cost of a second stream that has been used, of four alternating streams whose work is done at once,
-// and of four whose work is never done, with twice the memory.
+// BenchmarkStreams measures the cost of a second stream that has been used, of four alternating streams whose work is
+// done at once, and of four whose work is never done, with twice the memory.
 func BenchmarkStreams(b *testing.B) {
 	for _, trace := range traces.Laws() {
 		for _, c := range []struct {
@@ -106,7 +106,8 @@ func contenders() []contender {
 	nothing := func() {}
 	return []contender{
 		{"exact", 0, func(limit uint64) (subject, func()) { return newOurs(limit, bfc.SplitRule{}) }},
-		{"tensorflow-rule", 0, func(limit uint64) (subject, func()) { return newOurs(limit, bfc.SplitRule{TensorFlow: true}) }},
+		{"tensorflow-rule", 0,
+			func(limit uint64) (subject, func()) { return newOurs(limit, bfc.SplitRule{TensorFlow: true}) }},
 		{"tree", 0, func(limit uint64) (subject, func()) { return newTree(fakedevice.Base, limit), nothing }},
 		{"list", 2_000, func(limit uint64) (subject, func()) { return newList(fakedevice.Base, limit), nothing }},
 	}
@@ -157,8 +158,8 @@ func BenchmarkLaws(b *testing.B) {
 	}
 }
 
-// BenchmarkTail reports the 99.9th percentile over the whole trace, including the warm-up, the growth of the tables, page faults
-// and other load of the machine. It includes the time of reading the clock.
+// BenchmarkTail reports the 99.9th percentile over the whole trace, including the warm-up, the growth of the tables,
+// page faults and other load of the machine. It includes the time of reading the clock.
 func BenchmarkTail(b *testing.B) {
 	for _, trace := range traces.Laws() {
 		for _, c := range contenders()[:3] {
@@ -250,8 +251,8 @@ func BenchmarkOpenClose(b *testing.B) {
 	}
 }
 
-// The baselines must be correct, or the comparison says nothing: list and tree have the same number and sum of free pieces, and in
-// the end everything is merged again.
+// The baselines must be correct, or the comparison says nothing: list and tree have the same number and sum of free
+// pieces, and in the end everything is merged again.
 func TestBaselinesAreAllocators(t *testing.T) {
 	trace := traces.Churn("", 200, 5_000, 512, 64<<10)
 	l, tr := newList(fakedevice.Base, trace.LimitBytes), newTree(fakedevice.Base, trace.LimitBytes)

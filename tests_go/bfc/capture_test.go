@@ -15,7 +15,8 @@ import (
 
 // captureWorld is a pool of so many units, with a second stream.
 func captureWorld(t *testing.T, units uint64) (w *world, other bfc.Stream) {
-	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: units * 256}), bfc.Options{})
+	w = newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: units * 256}),
+		bfc.Options{})
 	t.Cleanup(func() {
 		w.check()
 		require.NoError(t, w.a.Close())
@@ -109,8 +110,8 @@ func TestACaptureKeepsOthersBlocks(t *testing.T) {
 	w.free(0)
 }
 
-// Memory that another stream's work may still touch serves a capture only once that work is done. Nothing is queued in the captured
-// stream for that: the host waits.
+// Memory that another stream's work may still touch serves a capture only once that work is done. Nothing is queued in
+// the captured stream for that: the host waits.
 func TestACaptureMakesTheHostWait(t *testing.T) {
 	w, other := captureWorld(t, 1)
 	for _, s := range []bfc.Stream{0, other} { // of another stream, and what the captured one queued before
@@ -148,8 +149,8 @@ func TestMistakesWithCaptures(t *testing.T) {
 	require.Equal(t, p, w.capture(other), "the number is free again")
 }
 
-// A random program with captures: while a graph exists, no other owner gets memory that its work touches, and the captured stream
-// is not used.
+// A random program with captures: while a graph exists, no other owner gets memory that its work touches, and the
+// captured stream is not used.
 func TestCapturesAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, end := drawWorld(t)
@@ -233,7 +234,8 @@ func TestCapturesAgainstOracle(t *testing.T) {
 				}
 			},
 			"a graph goes": func(t *rapid.T) {
-				closed := slices.DeleteFunc(slices.Clone(graphs), func(p bfc.Stream) bool { return slices.Contains(capturing(), p) })
+				closed := slices.DeleteFunc(slices.Clone(graphs),
+					func(p bfc.Stream) bool { return slices.Contains(capturing(), p) })
 				if len(closed) > 0 {
 					p := rapid.SampledFrom(closed).Draw(t, "graph")
 					graphs = slices.DeleteFunc(graphs, func(other bfc.Stream) bool { return other == p })

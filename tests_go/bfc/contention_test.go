@@ -22,7 +22,8 @@ func (d slowDevice) MemAlloc(bytes uint64) (uint64, error) {
 	return d.Device.MemAlloc(bytes)
 }
 
-// All threads make progress when they find the lock held, for nanoseconds or while the device is slow, and the accounting is correct.
+// All threads make progress when they find the lock held, for nanoseconds or while the device is slow, and the
+// accounting is correct.
 func TestThreadsTakeTurns(t *testing.T) {
 	const threads, rounds, limit = 16, 300, 64 << 20
 	device := slowDevice{fakedevice.New(limit)}
@@ -53,12 +54,14 @@ func TestThreadsTakeTurns(t *testing.T) {
 	require.EqualValues(t, threads*5, stats.LiveBlocks)
 }
 
-// BenchmarkThreads measures one allocation or free, over all threads, when several share an allocator, and the longest one.
+// BenchmarkThreads measures one allocation or free, over all threads, when several share an allocator, and the longest
+// one.
 func BenchmarkThreads(b *testing.B) {
 	for _, threads := range []int{1, 2, 16} {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {
 			const limit = 1 << 30
-			a, err := bfc.New(suballoc.NewRegions(fakedevice.New(limit), suballoc.Options{LimitBytes: limit}), bfc.Options{})
+			a, err := bfc.New(suballoc.NewRegions(fakedevice.New(limit), suballoc.Options{LimitBytes: limit}),
+				bfc.Options{})
 			require.NoError(b, err)
 			longest := make([]time.Duration, threads)
 			var group sync.WaitGroup

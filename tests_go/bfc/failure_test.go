@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every call of the device fails once, in turn, in a run that extends, releases regions and closes. A failed run leaves exact
-// accounting, and nothing on the device except what the device itself refused to free.
+// Every call of the device fails once, in turn, in a run that extends, releases regions and closes. A failed run leaves
+// exact accounting, and nothing on the device except what the device itself refused to free.
 func TestWalkOfFailures(t *testing.T) {
 	for name, always := range map[string]bool{"one call fails": false, "all calls fail from one on": true} {
 		t.Run(name, func(t *testing.T) {
@@ -135,8 +135,8 @@ func (s *scripted) Release(addr, bytes uint64) error {
 func (s *scripted) AvailableBytes() uint64 { return s.limit - 4096 }
 func (s *scripted) LimitBytes() uint64     { return s.limit }
 
-// TensorFlow's allocator retried forever on a device that refuses everything, because nine tenths of 2304 bytes round up to 2304
-// bytes. The fuse fails the test instead of hanging it.
+// TensorFlow's allocator retried forever on a device that refuses everything, because nine tenths of 2304 bytes round
+// up to 2304 bytes. The fuse fails the test instead of hanging it.
 func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
 	for _, growth := range []bool{false, true} {
 		for _, bytes := range []uint64{1, 256, 2048, 2304, 2305, 2560} {
@@ -145,7 +145,8 @@ func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
 				require.Less(t, call, 1000, "the back-off does not end")
 				return fakedevice.ErrInjected
 			}
-			a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: growth}), bfc.Options{GarbageCollect: true})
+			a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 1 << 30, Growth: growth}),
+				bfc.Options{GarbageCollect: true})
 			_, err := a.Allocate(bytes)
 			require.Equal(t, bfc.DeviceFull, outOfMemory(t, err).Cause)
 			require.ErrorIs(t, err, fakedevice.ErrInjected)
@@ -156,7 +157,8 @@ func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
 // One sequence, repeated: what was served in the first round is served in every round.
 func TestNoCreepingFragmentation(t *testing.T) {
 	device := fakedevice.New(1 << 30)
-	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true}), bfc.Options{GarbageCollect: true})
+	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true}),
+		bfc.Options{GarbageCollect: true})
 	random := rand.New(rand.NewPCG(1, 2))
 	var sizes []uint64
 	for range 200 {
@@ -208,7 +210,8 @@ func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
 		require.LessOrEqual(t, device.PeakBytes, limit)
 		device.Fail = nil
 		require.NoError(t, a.Close())
-		require.Equal(t, (limit-device.LiveBytes)/256*256, sub.AvailableBytes(), "what the device kept counts against the limit")
+		require.Equal(t, (limit-device.LiveBytes)/256*256, sub.AvailableBytes(),
+			"what the device kept counts against the limit")
 	}
 }
 

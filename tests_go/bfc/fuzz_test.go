@@ -12,8 +12,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// FuzzTrace plays a trace of bytes against the naive allocator. The first byte selects the options; then each operation takes a
-// kind and, if it needs one, an argument.
+// FuzzTrace plays a trace of bytes against the naive allocator. The first byte selects the options; then each operation
+// takes a kind and, if it needs one, an argument.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0b0000, 0, 1, 0, 2, 0, 3, 4, 0, 4, 0, 0, 2})                      // allocate, free, fill the hole

@@ -16,8 +16,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an error that
-// says so, and everything else keeps working.
+// A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an
+// error that says so, and everything else keeps working.
 func TestLittleAddressSpace(t *testing.T) {
 	if os.Getenv("BFC_LITTLE_ADDRESS_SPACE") != "" {
 		fillTables(t)
@@ -54,9 +54,10 @@ func fillTables(t *testing.T) {
 	allocate(t, a, 256) // the freed blocks were adjacent, so their records are available again
 }
 
-// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is called. Go's
-// runtime must not need any of it: a heap that cannot grow ends the process, and it grows by up to 64 MiB. So the heap gets free
-// pages before. A thread that Go starts takes some address space, and then the allocator cannot be made: it gets more.
+// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is
+// called. Go's runtime must not need any of it: a heap that cannot grow ends the process, and it grows by up to 64 MiB.
+// So the heap gets free pages before. A thread that Go starts takes some address space, and then the allocator cannot
+// be made: it gets more.
 func newAllocatorInLittle(t *testing.T, sub bfc.SubAllocator) (a *bfc.Allocator, lift func()) {
 	runtime.KeepAlive(make([]byte, 16<<20))
 	runtime.GC()

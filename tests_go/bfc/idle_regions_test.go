@@ -10,7 +10,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// grown returns a growing pool with room for exactly 128 blocks of 4 MiB, in which all of them but the last have been freed.
+// grown returns a growing pool with room for exactly 128 blocks of 4 MiB, in which all of them but the last have been
+// freed.
 func grown(t *testing.T, limitBytes uint64) *bfc.Allocator {
 	sub := suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: limitBytes, Growth: true})
 	a := newAllocator(t, sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true})

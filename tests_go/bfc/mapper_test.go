@@ -70,8 +70,8 @@ func TestJoinedRegions(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and free memory
-// (.).
+// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and
+// free memory (.).
 func TestGrowthInPlace(t *testing.T) {
 	tests := map[string]string{
 		"a pool grows at its end": `
@@ -194,8 +194,8 @@ func picture(a *bfc.Allocator, names map[uint64]string) string {
 	return strings.Join(regions, " ")
 }
 
-// A pool whose idle memory is fragmented moves it together before it fails. If the device refuses that and the pool may collect,
-// the pool releases the memory and reserves it again.
+// A pool whose idle memory is fragmented moves it together before it fails. If the device refuses that and the pool may
+// collect, the pool releases the memory and reserves it again.
 func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	for name, refused := range map[string]string{"moved": "", "one move fails": "map"} {
 		t.Run(name, func(t *testing.T) {
@@ -228,8 +228,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	}
 }
 
-// If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds what the limit
-// has left.
+// If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds
+// what the limit has left.
 func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
 	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
 	require.NoError(t, err)

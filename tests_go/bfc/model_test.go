@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// pair runs an allocator and the naive one side by side, each over its own device, and compares all observable state after each
-// operation.
+// pair runs an allocator and the naive one side by side, each over its own device, and compares all observable state
+// after each operation.
 type pair struct {
 	t       require.TestingT
 	devices [2]*fakedevice.Device
@@ -41,7 +41,8 @@ func (m *most) raise(n *naive) {
 
 // sorted is a copy with the rows sorted by holder, and nil if there are none.
 func sorted(u bfc.Usage) bfc.Usage {
-	u.Rows = slices.SortedFunc(slices.Values(u.Rows), func(x, y bfc.HolderUsage) int { return int(x.Holder) - int(y.Holder) })
+	u.Rows = slices.SortedFunc(slices.Values(u.Rows),
+		func(x, y bfc.HolderUsage) int { return int(x.Holder) - int(y.Holder) })
 	return u
 }
 
@@ -97,7 +98,8 @@ func (p *pair) judge(err error, bytes uint64) {
 	available := p.n.sub.AvailableBytes()
 	s := p.n.stats
 	require.Equal(p.t, bytes, oom.Requested)
-	require.Equal(p.t, []uint64{s.BytesLimit, s.BytesInUse, s.BytesReserved, s.BytesReserved - s.BytesInUse, s.LargestFreeBlockBytes, available},
+	require.Equal(p.t, []uint64{s.BytesLimit, s.BytesInUse, s.BytesReserved, s.BytesReserved - s.BytesInUse,
+		s.LargestFreeBlockBytes, available},
 		[]uint64{oom.Limit, oom.InUse, oom.Reserved, oom.FreeInPool, oom.LargestFree, oom.Available})
 	switch oom.Cause {
 	case bfc.TooLarge:
@@ -237,7 +239,8 @@ func TestAgainstNaive(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				for range rapid.IntRange(1, 6).Draw(t, "times") {
-					p.allocate(drawSize(t, s), holder.ID(rapid.SampledFrom([]uint16{0, 1, 9, 9, 300, 65535}).Draw(t, "holder")))
+					p.allocate(drawSize(t, s),
+						holder.ID(rapid.SampledFrom([]uint16{0, 1, 9, 9, 300, 65535}).Draw(t, "holder")))
 				}
 			},
 			"free": func(t *rapid.T) {

@@ -9,8 +9,8 @@ import (
 	"gpuconf/gocore/holder"
 )
 
-// naive is best fit with coalescing, written in the simplest way: regions are sorted slices of chunks, and every search is linear.
-// It is the oracle of the random tests.
+// naive is best fit with coalescing, written in the simplest way: regions are sorted slices of chunks, and every search
+// is linear. It is the oracle of the random tests.
 //
 // Under the exact rule an allocator may choose among equal chunks; naive checks its choice and follows it.
 type naive struct {
@@ -24,12 +24,13 @@ type naive struct {
 }
 
 func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
-	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()},
+	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect,
+		stats:   bfc.Stats{BytesLimit: sub.LimitBytes()},
 		holders: map[holder.ID]bfc.HolderUsage{}}
 }
 
-// allocate returns the block; chosen is the address that the allocator under test returned for the same request. ok is false if there is
-// no memory; a block at address 0 means that chosen was not a legal choice.
+// allocate returns the block; chosen is the address that the allocator under test returned for the same request. ok is
+// false if there is no memory; a block at address 0 means that chosen was not a legal choice.
 func (n *naive) allocate(bytes, chosen uint64, by holder.ID) (block bfc.Block, ok bool) {
 	if bytes == 0 {
 		return bfc.Block{}, true
@@ -139,7 +140,8 @@ func (n *naive) extend(rounded uint64) bool {
 	if err != nil {
 		return false
 	}
-	n.regions = append(n.regions, bfc.RegionMap{Addr: addr, Bytes: bytes, Chunks: []bfc.ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
+	n.regions = append(n.regions, bfc.RegionMap{Addr: addr, Bytes: bytes,
+		Chunks: []bfc.ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
 	slices.SortFunc(n.regions, func(x, y bfc.RegionMap) int {
 		if x.Addr < y.Addr {
 			return -1
@@ -193,7 +195,8 @@ func (n *naive) count() {
 			s.RequestedBytesInUse += c.Requested
 			s.LiveBlocks++
 			h := n.holders[c.Holder]
-			n.holders[c.Holder] = bfc.HolderUsage{Holder: c.Holder, Bytes: h.Bytes + c.Bytes, PeakBytes: h.PeakBytes, Blocks: h.Blocks + 1}
+			n.holders[c.Holder] = bfc.HolderUsage{Holder: c.Holder, Bytes: h.Bytes + c.Bytes, PeakBytes: h.PeakBytes,
+				Blocks: h.Blocks + 1}
 		}
 	}
 	for by, h := range n.holders {

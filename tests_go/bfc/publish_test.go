@@ -45,7 +45,8 @@ func TestThePublishedFiguresFollowTheAllocator(t *testing.T) {
 	require.NoError(t, w.a.Free(blocks[1].Addr))
 	require.Equal(t, map[holder.Library]uint64{holder.Torch: 1024, holder.CuPy: 256, holder.Numba: 512}, libraries())
 	s := w.a.Stats()
-	require.Equal(t, []uint64{s.BytesInUse, s.PeakBytesInUse, s.BytesLimit, s.BytesReserved}, []uint64{place.InUse(), place.Peak, place.Limit, place.Reserved})
+	require.Equal(t, []uint64{s.BytesInUse, s.PeakBytesInUse, s.BytesLimit, s.BytesReserved},
+		[]uint64{place.InUse(), place.Peak, place.Limit, place.Reserved})
 
 	var elsewhere figures.Pool
 	w.a.Publish(&elsewhere)

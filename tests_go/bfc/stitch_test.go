@@ -67,8 +67,8 @@ type player struct {
 	round   int               // calls of the device in the last round
 }
 
-// handles are how large the handles of large steps are. What a pool can serve, and where, does not depend on it: each of these tests
-// runs with all of them.
+// handles are how large the handles of large steps are. What a pool can serve, and where, does not depend on it: each
+// of these tests runs with all of them.
 var handles = map[string]suballoc.VirtualOptions{
 	"usual handles": {},
 	"small ones":    {StepBytes: 4 * granule, HandleBytes: 2 * granule},
@@ -128,7 +128,8 @@ func (p *player) end() {
 
 func upToGranule(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
 
-// The memory that a trace needs, relative to its live peak, and how often memory is moved then, per request of a granule or more.
+// The memory that a trace needs, relative to its live peak, and how often memory is moved then, per request of a
+// granule or more.
 func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
 	withHandles(t, testLawsFitIntoLittleMoreThanTheirPeak)
 }
@@ -167,7 +168,8 @@ func testLawsFitIntoLittleMoreThanTheirPeak(t *testing.T, opts suballoc.VirtualO
 	}
 }
 
-// A pool that grows in large steps makes few calls of the driver: public measurements say that mapping costs per handle.
+// A pool that grows in large steps makes few calls of the driver: public measurements say that mapping costs per
+// handle.
 func TestLargeStepsMakeFewCalls(t *testing.T) {
 	const gib = 1 << 30
 	p := newPlayer(t, 16*gib)
@@ -179,7 +181,8 @@ func TestLargeStepsMakeFewCalls(t *testing.T) {
 	t.Logf("%.1f calls per GiB", float64(p.device.calls)/8)
 	require.LessOrEqual(t, p.device.calls, 40*8)
 	before := p.device.calls
-	require.NoError(t, p.play([]traces.Op{{Block: 3}, {Block: 8, Bytes: gib}, {Block: 8}, {Block: 3, Bytes: gib + 3*mib}}))
+	require.NoError(
+		t, p.play([]traces.Op{{Block: 3}, {Block: 8, Bytes: gib}, {Block: 8}, {Block: 3, Bytes: gib + 3*mib}}))
 	require.LessOrEqual(t, p.device.calls-before, 200, "a handle is split at most once")
 	p.end()
 }
@@ -190,12 +193,13 @@ func TestASmallBlockDoesNotHoldALargeHandle(t *testing.T) {
 	p := newPlayer(t, limit)
 	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: 600 * mib}, {Block: 1, Bytes: 2 * mib}, {Block: 0}}))
 	require.NoError(t, p.play([]traces.Op{{Block: 2, Bytes: 1 * mib}}), "into the first handle of many granules")
-	require.NoError(t, p.play([]traces.Op{{Block: 3, Bytes: limit - 2*mib - 2*mib}}), "all the rest of the limit, moved together")
+	require.NoError(t, p.play([]traces.Op{{Block: 3, Bytes: limit - 2*mib - 2*mib}}),
+		"all the rest of the limit, moved together")
 	p.end()
 }
 
-// tiling repeatedly cuts a rectangle of lifetimes and granules into blocks: at all times all of the memory is in use, and freed
-// memory is never contiguous where the next block would need it.
+// tiling repeatedly cuts a rectangle of lifetimes and granules into blocks: at all times all of the memory is in use,
+// and freed memory is never contiguous where the next block would need it.
 func tiling(random *rand.Rand, steps, granules int) (ops []traces.Op) {
 	type live struct {
 		block uint32
@@ -246,7 +250,8 @@ func testLifetimesWithAKnownOptimum(t *testing.T, opts suballoc.VirtualOptions) 
 func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
 	dir := os.Getenv("MINIMALLOC")
 	if dir == "" {
-		t.Skip("MINIMALLOC is not set: the directory of minimalloc's problems, CSV files with the columns id,lower,upper,size")
+		t.Skip("MINIMALLOC is not set: the directory of minimalloc's problems, CSV files with the columns " +
+			"id,lower,upper,size")
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
 	require.NoError(t, err)
@@ -278,7 +283,8 @@ func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
 			n[i], err = strconv.ParseUint(row[i], 10, 64)
 			require.NoError(t, err)
 		}
-		events = append(events, event{n[1], traces.Op{Block: uint32(block), Bytes: n[3] * unit}}, event{n[2], traces.Op{Block: uint32(block)}})
+		events = append(events, event{n[1], traces.Op{Block: uint32(block), Bytes: n[3] * unit}},
+			event{n[2], traces.Op{Block: uint32(block)}})
 	}
 	slices.SortStableFunc(events, func(e, other event) int { // ends come before starts
 		return cmp.Or(cmp.Compare(e.time, other.time), cmp.Compare(min(e.op.Bytes, 1), min(other.op.Bytes, 1)))
@@ -341,8 +347,8 @@ func peakOf(ops []traces.Op) (peak uint64) {
 	return peak
 }
 
-// From the third of identical iterations on, the device is not called: for a transformer with 2 % more memory than its live peak,
-// and for mixed sizes with 10 %.
+// From the third of identical iterations on, the device is not called: for a transformer with 2 % more memory than its
+// live peak, and for mixed sizes with 10 %.
 func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
 	withHandles(t, testIdenticalIterationsMakeNoCalls)
 }
@@ -361,7 +367,9 @@ func testIdenticalIterationsMakeNoCalls(t *testing.T, opts suballoc.VirtualOptio
 				}
 				step := iteration(random, 12, 12, tt.mixed)
 				other := iteration(random, 12, 9, tt.mixed) // of another size, run before
-				limit := upToGranule(uint64(tt.slack * float64(max(peakOf(slices.Concat(weights, step)), peakOf(slices.Concat(weights, other))))))
+				limit := upToGranule(
+					uint64(tt.slack * float64(max(peakOf(slices.Concat(weights, step)),
+						peakOf(slices.Concat(weights, other))))))
 				p := newPlayerWith(t, limit, opts)
 				require.NoError(t, p.play(slices.Concat(weights, other)))
 				for round := range 10 {
@@ -379,14 +387,17 @@ func testIdenticalIterationsMakeNoCalls(t *testing.T, opts suballoc.VirtualOptio
 // Stitched memory is like any other: free it, request it again, and the device is not called.
 func TestAStitchLasts(t *testing.T) {
 	p := newPlayer(t, 8*granule)
-	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: granule}, {Block: 1, Bytes: 2 * granule}, {Block: 2, Bytes: 3 * granule}, {Block: 3, Bytes: granule}, {Block: 4, Bytes: granule}}))
+	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: granule}, {Block: 1, Bytes: 2 * granule},
+		{Block: 2, Bytes: 3 * granule}, {Block: 3, Bytes: granule}, {Block: 4, Bytes: granule}}))
 	require.NoError(t, p.play([]traces.Op{{Block: 0}, {Block: 2}, {Block: 4}, {Block: 5, Bytes: 5 * granule}}))
 	require.NotZero(t, p.round)
 	require.Equal(t, uint64(1), p.Stats().Stitches)
 	for range 3 {
 		require.NoError(t, p.play([]traces.Op{{Block: 5}, {Block: 5, Bytes: 5 * granule}}))
 		require.Zero(t, p.round)
-		require.NoError(t, p.play([]traces.Op{{Block: 5}, {Block: 6, Bytes: granule}, {Block: 7, Bytes: 4*granule - 256}, {Block: 6}, {Block: 7}, {Block: 5, Bytes: 5 * granule}}))
+		require.NoError(
+			t, p.play([]traces.Op{{Block: 5}, {Block: 6, Bytes: granule}, {Block: 7, Bytes: 4*granule - 256},
+				{Block: 6}, {Block: 7}, {Block: 5, Bytes: 5 * granule}}))
 		require.Zero(t, p.round)
 	}
 	p.end()
@@ -420,8 +431,8 @@ func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 	return ops
 }
 
-// A sequence that a new pool serves is served again each time later, at the minimum limit at which it was served at all, whatever
-// else was served in between.
+// A sequence that a new pool serves is served again each time later, at the minimum limit at which it was served at
+// all, whatever else was served in between.
 func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
 	withHandles(t, testWhatWasServedOnceIsServedAgain)
 }
@@ -486,8 +497,8 @@ func testRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T, opts suballoc.VirtualOp
 	}
 }
 
-// TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: wherever they first differ, stitching
-// still serves the request.
+// TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: wherever they first
+// differ, stitching still serves the request.
 func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
 	withHandles(t, testStitchingServesWhereTensorFlowFails)
 }
@@ -531,8 +542,8 @@ func testStitchingServesWhereTensorFlowFails(t *testing.T, opts suballoc.Virtual
 	require.Greater(t, differ, 200)
 }
 
-// Each device call of a stitch fails once: the request is served, or fails; every live block keeps its contents, nothing is lost,
-// and the pool keeps working.
+// Each device call of a stitch fails once: the request is served, or fails; every live block keeps its contents,
+// nothing is lost, and the pool keeps working.
 func TestEveryCallOfAStitchFailsOnce(t *testing.T) {
 	for name, persistent := range map[string]bool{"once": false, "from then on": true} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// A random program over several streams. Whatever the device does and whichever call fails, no stream gets memory that another
-// one's work may still touch, and no request is refused that waiting would have served.
+// A random program over several streams. Whatever the device does and whichever call fails, no stream gets memory that
+// another one's work may still touch, and no request is refused that waiting would have served.
 func TestStreamsAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, end := drawWorld(t)
@@ -95,12 +95,14 @@ func drawWorld(t *rapid.T) (w *world, end func()) {
 			return nil
 		}
 	}
-	opts := bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect"), Split: bfc.SplitRule{TensorFlow: rapid.Bool().Draw(t, "TensorFlow")}}
+	opts := bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect"),
+		Split: bfc.SplitRule{TensorFlow: rapid.Bool().Draw(t, "TensorFlow")}}
 	if rapid.Bool().Draw(t, "virtual") {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = 1024
 		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{
-			LimitBytes: rapid.Uint64Range(1, 64).Draw(t, "limit") * 256, RangeBytes: 1 << rapid.IntRange(10, 17).Draw(t, "range"),
+			LimitBytes: rapid.Uint64Range(1, 64).Draw(t, "limit") * 256, RangeBytes: 1 << rapid.IntRange(10, 17).Draw(
+				t, "range"),
 		})
 		require.NoError(t, err)
 		device.Fail = fail

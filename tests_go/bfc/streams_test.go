@@ -272,7 +272,8 @@ func TestStreams(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: tt.units * 256})
+			var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40),
+				suballoc.Options{LimitBytes: tt.units * 256})
 			base := uint64(fakedevice.Base)
 			device := fakedevice.NewVirtual(1 << 40)
 			if tt.growth > 0 {
@@ -286,7 +287,8 @@ func TestStreams(t *testing.T) {
 			w.watch(device)
 			p := streamProgram{world: w, base: base, blocks: map[string]bfc.Block{}}
 			for _, line := range strings.Split(strings.TrimSpace(tt.program), "\n") {
-				require.Equal(t, strings.Join(strings.Fields(line), " "), strings.TrimSpace(p.step(strings.TrimSpace(line))))
+				require.Equal(t, strings.Join(strings.Fields(line), " "),
+					strings.TrimSpace(p.step(strings.TrimSpace(line))))
 				w.check()
 			}
 			w.endWatch(device)
@@ -482,8 +484,9 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	require.NoError(t, w.a.Close())
 }
 
-// A stream on which as much as the limit was freed, with every request served at once, is marked no more. The next request that is not
-// served at once gets new memory, or another stream's with a wait on the device, and from then on there are marks again.
+// A stream on which as much as the limit was freed, with every request served at once, is marked no more. The next
+// request that is not served at once gets new memory, or another stream's with a wait on the device, and from then on
+// there are marks again.
 func TestNoMarksWhileRequestsAreServedAtOnce(t *testing.T) {
 	virtual := func(t *testing.T) bfc.SubAllocator {
 		device := fakedevice.NewVirtual(1 << 40)

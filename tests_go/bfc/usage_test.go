@@ -34,7 +34,8 @@ func TestUsageByHolder(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.Free(one.Addr))
 	require.Equal(t, bfc.Usage{Bytes: 3328, PeakBytes: 4352, Blocks: 2, Rows: []bfc.HolderUsage{
-		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1}, {Holder: state, Bytes: 256, PeakBytes: 256, Blocks: 1},
+		{Holder: weights, Bytes: 3072, PeakBytes: 4096, Blocks: 1},
+		{Holder: state, Bytes: 256, PeakBytes: 256, Blocks: 1},
 	}}, a.Usage())
 
 	require.NoError(t, a.FreeID(two.Addr, two.ID))
@@ -56,7 +57,8 @@ func TestUsageWithStreams(t *testing.T) {
 	require.Equal(t, []bfc.HolderUsage{{Holder: 9, PeakBytes: 4096}}, w.a.Usage().Rows)
 }
 
-// Sixteen threads allocate and free under their own holders and under a common one, while others read the usage: every result adds up.
+// Sixteen threads allocate and free under their own holders and under a common one, while others read the usage: every
+// result adds up.
 func TestUsageIsExactUnderSixteenThreads(t *testing.T) {
 	const limit = 32 * mib
 	a := pool(t, limit, bfc.Options{})
@@ -170,7 +172,8 @@ func TestOutOfMemoryByCallSite(t *testing.T) {
 	a := pool(t, 8*mib, bfc.Options{})
 	before := allocate(t, a, 512)
 	require.NoError(t, a.Record(r, 0))
-	for _, text := range []string{"a.py\x003\x00f\x00", "/site-packages/x.py\x001\x00g\x00a.py\x003\x00f\x00", "b.py\x007\x00h\x00"} {
+	for _, text := range []string{"a.py\x003\x00f\x00", "/site-packages/x.py\x001\x00g\x00a.py\x003\x00f\x00",
+		"b.py\x007\x00h\x00"} {
 		site = sites.Add(text)
 		for range 2 {
 			_, err := a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0))

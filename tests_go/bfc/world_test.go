@@ -13,12 +13,13 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// world is a device's streams as a test sees them, and the oracle of who may get which memory. It is the allocator's Timeline.
+// world is a device's streams as a test sees them, and the oracle of who may get which memory. It is the allocator's
+// Timeline.
 //
-// Each piece of work has a number within its stream. A clock holds, for each stream, the number of its last piece of work that
-// something comes after. Each stream has a clock, each mark keeps its stream's clock from when it was queued, and the host has one:
-// the work known to be done. A stream may get a block if the last work of each stream that touched any unit of it is known to
-// come before.
+// Each piece of work has a number within its stream. A clock holds, for each stream, the number of its last piece of
+// work that something comes after. Each stream has a clock, each mark keeps its stream's clock from when it was queued,
+// and the host has one: the work known to be done. A stream may get a block if the last work of each stream that
+// touched any unit of it is known to come before.
 type world struct {
 	t       require.TestingT
 	a       *bfc.Allocator
@@ -224,12 +225,14 @@ func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
 	return b, nil
 }
 
-// watch checks that no work may touch memory that the pool unmaps, and clears its units for the next user of the addresses.
+// watch checks that no work may touch memory that the pool unmaps, and clears its units for the next user of the
+// addresses.
 func (w *world) watch(device *fakedevice.VirtualDevice) {
 	device.Unmapping = func(addr uint64) {
 		for unit := addr / 256; unit < (addr+device.GranuleBytes)/256; unit++ {
 			for s, last := range w.units[unit] {
-				require.LessOrEqual(w.t, last, w.host[s], "work of stream %d may still touch %#x, which is unmapped", s, unit*256)
+				require.LessOrEqual(w.t, last, w.host[s], "work of stream %d may still touch %#x, which is unmapped",
+					s, unit*256)
 			}
 			delete(w.units, unit)
 		}
@@ -248,7 +251,8 @@ func (w *world) judge(s bfc.Stream, b bfc.Block) {
 	for unit := b.Addr / 256; unit < (b.Addr+b.Bytes)/256; unit++ {
 		for other, last := range w.units[unit] {
 			require.True(w.t, other == s || last <= mine[other] || last <= w.host[other],
-				"work %d of stream %d may still touch %#x, which stream %d got; it comes after %d, the host knows of %d",
+				"work %d of stream %d may still touch %#x, which stream %d got; it comes after %d, the host knows "+
+					"of %d",
 				last, other, unit*256, s, mine[other], w.host[other])
 		}
 	}
@@ -320,7 +324,8 @@ func (w *world) largestRun() (largest uint64) {
 	return largest
 }
 
-// capture starts to capture a stream, in which nothing is queued from now on, and returns the owner of the captured memory.
+// capture starts to capture a stream, in which nothing is queued from now on, and returns the owner of the captured
+// memory.
 func (w *world) capture(of bfc.Stream) bfc.Stream {
 	p, err := w.a.NewCapture(of)
 	require.NoError(w.t, err)

@@ -123,7 +123,8 @@ func checkUndefinedResult(t *testing.T, library *blas.Library) {
 				return addr
 			}
 			c := fill(m*n, math.NaN())
-			g := gpu.Gemm{DType: gpu.Float64, M: m, N: n, K: k, TransA: variant&1 != 0, TransB: variant&2 != 0, A: fill(m*k, 1), B: fill(k*n, 2), C: c}
+			g := gpu.Gemm{DType: gpu.Float64, M: m, N: n, K: k, TransA: variant&1 != 0, TransB: variant&2 != 0,
+				A: fill(m*k, 1), B: fill(k*n, 2), C: c}
 			done, err := library.Gemm(g)
 			require.NoError(t, err)
 			require.True(t, done)
@@ -143,7 +144,8 @@ func checkUndefinedResult(t *testing.T, library *blas.Library) {
 func TestWheelsAreFound(t *testing.T) {
 	for _, file := range []string{
 		"numpy.libs/libscipy_openblas64_-1.so", "numpy.libs/libopenblas64_p-r0-1.so",
-		"scipy_openblas64/lib/libscipy_openblas64_.so", "scipy_openblas32/lib/libscipy_openblas.so", "../../libmkl_rt.so.3",
+		"scipy_openblas64/lib/libscipy_openblas64_.so", "scipy_openblas32/lib/libscipy_openblas.so",
+		"../../libmkl_rt.so.3",
 	} {
 		folder := filepath.Join(t.TempDir(), "lib", "a[1]*", "site-packages")
 		require.NoError(t, os.MkdirAll(folder, 0o755))
@@ -165,7 +167,8 @@ func TestALoadedLibraryComesFirst(t *testing.T) {
 func TestMKLWithoutItsThreadsIsNotLoaded(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "lib", "python3", "site-packages")
 	require.NoError(t, os.MkdirAll(folder, 0o755))
-	path := build(t, folder, "../../libmkl_rt.so.3", "-DNAME(x)=scipy_##x##64_", wide, "-DCONFIG=scipy_openblas_get_config64_")
+	path := build(t, folder, "../../libmkl_rt.so.3", "-DNAME(x)=scipy_##x##64_", wide,
+		"-DCONFIG=scipy_openblas_get_config64_")
 	require.NotEqual(t, path, inChild(t, "", folder).Path)
 }
 

@@ -73,7 +73,8 @@ func build(t *testing.T, folder, name string, defines ...string) string {
 	}
 	path := filepath.Join(folder, name)
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	words := append(strings.Fields(compiler), "-O2", "-shared", "-fPIC", "-o", path, filepath.Join("testdata", "cblas.c"))
+	words := append(strings.Fields(compiler), "-O2", "-shared", "-fPIC", "-o", path,
+		filepath.Join("testdata", "cblas.c"))
 	out, err := exec.Command(words[0], append(words[1:], defines...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path

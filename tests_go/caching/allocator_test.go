@@ -159,7 +159,8 @@ func TestMaxSplit(t *testing.T) {
 	require.Equal(t, []uint64{100 * mib}, m.released)
 }
 
-// An expandable segment grows at its end by what a request lacks, in granules of 20 MiB, and its granules are released where they are free.
+// An expandable segment grows at its end by what a request lacks, in granules of 20 MiB, and its granules are released
+// where they are free.
 func TestExpandable(t *testing.T) {
 	m := newMachine(1 << 40)
 	a := caching.New(m, caching.Options{Settings: caching.Settings{ExpandableSegments: true}})

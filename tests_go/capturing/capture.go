@@ -18,7 +18,8 @@ type capture struct {
 	over    bool
 }
 
-// progress counts, for each stream of a capture, the work that precedes a place in it. Joining a capture counts as work.
+// progress counts, for each stream of a capture, the work that precedes a place in it. Joining a capture counts as
+// work.
 type progress map[place]int
 
 // mark is a place in a capture where an event was recorded.
@@ -85,7 +86,8 @@ func (d *Driver) BeginCapture(ordinal int, stream gpu.Stream) error {
 	case d.captured[p] != nil:
 		return fmt.Errorf("stream %#x is captured already: %w", uint64(stream), gpu.ErrorInvalidValue)
 	}
-	d.captured[p] = &capture{id: d.number(), origin: p, clocks: map[place]progress{p: {p: 1}}, life: &life{d: d, holds: 1}}
+	d.captured[p] = &capture{id: d.number(), origin: p, clocks: map[place]progress{p: {p: 1}},
+		life: &life{d: d, holds: 1}}
 	return nil
 }
 

@@ -12,7 +12,8 @@ import (
 type Driver struct {
 	gpu.Driver
 
-	mu          sync.Mutex // never held during a call that may block. It guards the fields below, captures, graphs and lives
+	// never held during a call that may block. It guards the fields below, captures, graphs and lives
+	mu          sync.Mutex
 	retains     map[int]int
 	nonBlocking map[place]bool
 	captured    map[place]*capture
@@ -120,7 +121,8 @@ func (d *Driver) endContext(ordinal int) {
 func (d *Driver) admits(p place) (*capture, error) {
 	if c := d.captured[p]; c != nil {
 		if c.spoiled {
-			return nil, fmt.Errorf("the capture of stream %#x is spoiled: %w", uint64(p.stream), gpu.ErrorStreamCaptureInvalidated)
+			return nil, fmt.Errorf("the capture of stream %#x is spoiled: %w", uint64(p.stream),
+				gpu.ErrorStreamCaptureInvalidated)
 		}
 		return c, nil
 	}

@@ -39,8 +39,9 @@ func Sources(folders ...string) (files []string, err error) {
 	return files, nil
 }
 
-// Objects compiles sources of the simulator, unless they are compiled already with the same headers and flags, and returns the object
-// files. Defines are NAME=value; a source gets those that it names. tests_go/fakecuda/build.py does the same.
+// Objects compiles sources of the simulator, unless they are compiled already with the same headers and flags, and
+// returns the object files. Defines are NAME=value; a source gets those that it names. tests_go/fakecuda/build.py does
+// the same.
 func Objects(sources, flags, defines []string) ([]string, error) {
 	folder := filepath.Join(Root(), "build", "objects")
 	common, err := headers()

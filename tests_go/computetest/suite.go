@@ -69,7 +69,8 @@ func multiply[T number](t *testing.T, d Device, g gpu.Gemm, a, b []T) []T {
 }
 
 func testProducts[T number](t *testing.T, d Device) {
-	for _, size := range [][3]uint64{{1, 1, 1}, {2, 3, 2}, {1, 7, 5}, {5, 1, 3}, {3, 4, 1}, {17, 19, 23}, {65, 66, 64}, {130, 70, 129}} {
+	for _, size := range [][3]uint64{{1, 1, 1}, {2, 3, 2}, {1, 7, 5}, {5, 1, 3}, {3, 4, 1}, {17, 19, 23}, {65, 66, 64},
+		{130, 70, 129}} {
 		for _, trans := range [][2]bool{{false, false}, {true, false}, {false, true}, {true, true}} {
 			g := gpu.Gemm{M: size[0], N: size[1], K: size[2], TransA: trans[0], TransB: trans[1]}
 			t.Run(fmt.Sprintf("%dx%d from %d, %t %t", g.M, g.N, g.K, g.TransA, g.TransB), func(t *testing.T) {
@@ -126,13 +127,20 @@ func testSums[T number](t *testing.T, d Device) {
 		want           []T
 		outIsA, outIsB bool
 	}{
-		{name: "side by side", out: []T{9, 9, 9, 9}, a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3, want: []T{11, 22, 33, 9}},
-		{name: "a scalar first", out: []T{9, 9, 9, 9}, a: []T{1}, b: []T{10, 20, 30}, so: 1, sa: 0, sb: 1, count: 3, want: []T{11, 21, 31, 9}},
-		{name: "a scalar second", out: []T{9, 9, 9, 9}, a: []T{10, 20, 30}, b: []T{1}, so: 1, sa: 1, sb: 0, count: 3, want: []T{11, 21, 31, 9}},
-		{name: "two scalars", out: []T{9, 9, 9}, a: []T{4}, b: []T{1}, so: 1, sa: 0, sb: 0, count: 2, want: []T{5, 5, 9}},
-		{name: "columns", out: []T{9, 9, 9, 9, 9}, a: []T{1, 0, 2, 0}, b: []T{10, 20}, so: 3, sa: 2, sb: 1, count: 2, want: []T{11, 9, 9, 22, 9}},
-		{name: "onto the first", a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3, want: []T{11, 22, 33}, outIsA: true},
-		{name: "onto the second", a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3, want: []T{11, 22, 33}, outIsB: true},
+		{name: "side by side", out: []T{9, 9, 9, 9}, a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3,
+			want: []T{11, 22, 33, 9}},
+		{name: "a scalar first", out: []T{9, 9, 9, 9}, a: []T{1}, b: []T{10, 20, 30}, so: 1, sa: 0, sb: 1, count: 3,
+			want: []T{11, 21, 31, 9}},
+		{name: "a scalar second", out: []T{9, 9, 9, 9}, a: []T{10, 20, 30}, b: []T{1}, so: 1, sa: 1, sb: 0, count: 3,
+			want: []T{11, 21, 31, 9}},
+		{name: "two scalars", out: []T{9, 9, 9}, a: []T{4}, b: []T{1}, so: 1, sa: 0, sb: 0, count: 2,
+			want: []T{5, 5, 9}},
+		{name: "columns", out: []T{9, 9, 9, 9, 9}, a: []T{1, 0, 2, 0}, b: []T{10, 20}, so: 3, sa: 2, sb: 1, count: 2,
+			want: []T{11, 9, 9, 22, 9}},
+		{name: "onto the first", a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3,
+			want: []T{11, 22, 33}, outIsA: true},
+		{name: "onto the second", a: []T{1, 2, 3}, b: []T{10, 20, 30}, so: 1, sa: 1, sb: 1, count: 3,
+			want: []T{11, 22, 33}, outIsB: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			a, b, out := put(t, d, row.a), put(t, d, row.b), put(t, d, row.out)
@@ -143,7 +151,8 @@ func testSums[T number](t *testing.T, d Device) {
 				out = b
 			}
 			require.NoError(t, d.Add(gpu.Add{DType: typeOf[T](), Count: row.count,
-				Out: gpu.Vector{Addr: out, Step: row.so}, A: gpu.Vector{Addr: a, Step: row.sa}, B: gpu.Vector{Addr: b, Step: row.sb}}))
+				Out: gpu.Vector{Addr: out, Step: row.so}, A: gpu.Vector{Addr: a, Step: row.sa},
+				B: gpu.Vector{Addr: b, Step: row.sb}}))
 			require.Equal(t, row.want, get[T](t, d, out, len(row.want)))
 		})
 	}
@@ -177,17 +186,21 @@ func testNotFinite[T float32 | float64](t *testing.T, d Device) {
 	inf := T(math.Inf(1))
 	out := put(t, d, []T{0, 0, 0})
 	require.NoError(t, d.Add(gpu.Add{DType: typeOf[T](), Count: 3, Out: gpu.Vector{Addr: out, Step: 1},
-		A: gpu.Vector{Addr: put(t, d, []T{inf, inf, T(math.NaN())}), Step: 1}, B: gpu.Vector{Addr: put(t, d, []T{1, -inf, 1}), Step: 1}}))
+		A: gpu.Vector{Addr: put(t, d, []T{inf, inf, T(math.NaN())}), Step: 1},
+		B: gpu.Vector{Addr: put(t, d, []T{1, -inf, 1}), Step: 1}}))
 	got := get[T](t, d, out, 3)
 	require.Equal(t, inf, got[0])
 	require.True(t, got[1] != got[1] && got[2] != got[2], "%v", got)
 }
 
 func testWrap(t *testing.T, d Device) {
-	require.Equal(t, []int32{math.MinInt32}, multiply(t, d, gpu.Gemm{M: 1, N: 1, K: 2}, []int32{math.MaxInt32, 1}, []int32{1, 1}))
-	require.Equal(t, []int32{1}, multiply(t, d, gpu.Gemm{M: 1, N: 1, K: 1}, []int32{math.MaxInt32}, []int32{math.MaxInt32}))
+	require.Equal(t, []int32{math.MinInt32}, multiply(t, d, gpu.Gemm{M: 1, N: 1, K: 2}, []int32{math.MaxInt32, 1},
+		[]int32{1, 1}))
+	require.Equal(t, []int32{1}, multiply(t, d, gpu.Gemm{M: 1, N: 1, K: 1}, []int32{math.MaxInt32},
+		[]int32{math.MaxInt32}))
 	a := put(t, d, []int32{math.MaxInt32})
-	require.NoError(t, d.Add(gpu.Add{DType: gpu.Int32, Count: 1, Out: gpu.Vector{Addr: a, Step: 1}, A: gpu.Vector{Addr: a}, B: gpu.Vector{Addr: a}}))
+	require.NoError(t, d.Add(gpu.Add{DType: gpu.Int32, Count: 1, Out: gpu.Vector{Addr: a, Step: 1},
+		A: gpu.Vector{Addr: a}, B: gpu.Vector{Addr: a}}))
 	require.Equal(t, []int32{-2}, get[int32](t, d, a, 1))
 }
 
@@ -204,9 +217,13 @@ func testBadArguments(t *testing.T, d Device) {
 		"beyond 63 bits": func() error {
 			return d.Gemm(gpu.Gemm{DType: gpu.Float64, M: huge, N: 1, K: 1 << 28, A: addr, B: addr, C: addr})
 		},
-		"a sum beyond": func() error { return d.Add(gpu.Add{DType: gpu.Float32, Count: 1 << 62, Out: fine, A: fine, B: fine}) },
+		"a sum beyond": func() error {
+			return d.Add(gpu.Add{DType: gpu.Float32, Count: 1 << 62, Out: fine, A: fine,
+				B: fine})
+		},
 		"steps beyond": func() error {
-			return d.Add(gpu.Add{DType: gpu.Float32, Count: 4, Out: fine, A: gpu.Vector{Addr: addr, Step: 1 << 60}, B: fine})
+			return d.Add(gpu.Add{DType: gpu.Float32, Count: 4, Out: fine, A: gpu.Vector{Addr: addr, Step: 1 << 60},
+				B: fine})
 		},
 		"a result of step 0": func() error {
 			return d.Add(gpu.Add{DType: gpu.Float32, Count: 2, Out: gpu.Vector{Addr: addr}, A: fine, B: fine})
@@ -216,7 +233,8 @@ func testBadArguments(t *testing.T, d Device) {
 			return d.Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr + 1, B: addr, C: addr})
 		},
 		"an address of half": func() error {
-			return d.Add(gpu.Add{DType: gpu.Float64, Count: 1, Out: gpu.Vector{Addr: addr + 4, Step: 1}, A: fine, B: fine})
+			return d.Add(gpu.Add{DType: gpu.Float64, Count: 1, Out: gpu.Vector{Addr: addr + 4, Step: 1},
+				A: fine, B: fine})
 		},
 		"zeros to an odd one": func() error { return d.Gemm(gpu.Gemm{DType: gpu.Float64, M: 1, N: 1, C: addr + 2}) },
 	} {

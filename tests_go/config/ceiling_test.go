@@ -13,7 +13,7 @@ import (
 )
 
 func ranked(limit string, rank, ranks int) config.Env {
-	return config.Env{"GPUCONF_MEMORY_LIMIT": limit, "LOCAL_RANK": strconv.Itoa(rank), "LOCAL_WORLD_SIZE": strconv.Itoa(ranks)}
+	return config.Env{"GPUCONF_LIMIT": limit, "LOCAL_RANK": strconv.Itoa(rank), "LOCAL_WORLD_SIZE": strconv.Itoa(ranks)}
 }
 
 func TestCeilingsOfRanks(t *testing.T) {
@@ -63,7 +63,7 @@ func TestInvalidRanksAreIgnored(t *testing.T) {
 		{"LOCAL_RANK": "1"}, {"LOCAL_WORLD_SIZE": "2"}, ranked("", 2, 2), ranked("", -1, 2), ranked("", 0, 0),
 		{"LOCAL_RANK": "one", "LOCAL_WORLD_SIZE": "2"},
 	} {
-		env["GPUCONF_MEMORY_LIMIT"] = "1000"
+		env["GPUCONF_LIMIT"] = "1000"
 		ceiling, err := env.Ceiling(0, 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 1000, ceiling.Bytes, fmt.Sprint(env))
@@ -75,11 +75,11 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 		"0": "must be more than 0 bytes", "-1": "is not a size", "ten": "is not a size", "1e9": "is not a size",
 		"9223372036854775808": "is too large: at most 2**63 - 1 bytes",
 	} {
-		_, err := config.Env{"GPUCONF_MEMORY_LIMIT": text}.Ceiling(0, 1)
+		_, err := config.Env{"GPUCONF_LIMIT": text}.Ceiling(0, 1)
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_MEMORY_LIMIT=%q %s", text, want))
+		require.ErrorContains(t, err, fmt.Sprintf("GPUCONF_LIMIT=%q %s", text, want))
 	}
-	for _, env := range []config.Env{nil, {"GPUCONF_MEMORY_LIMIT": ""}} {
+	for _, env := range []config.Env{nil, {"GPUCONF_LIMIT": ""}} {
 		ceiling, err := env.Ceiling(0, 1)
 		require.NoError(t, err)
 		require.False(t, ceiling.Set)
@@ -87,7 +87,7 @@ func TestAnInvalidCeilingIsAnError(t *testing.T) {
 }
 
 func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
-	ceiling, err := config.Env{"GPUCONF_MEMORY_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1)
+	ceiling, err := config.Env{"GPUCONF_LIMIT": strconv.Itoa(6 * gib)}.Ceiling(0, 1)
 	require.NoError(t, err)
 	limit, notices := ceiling.Lower("GPU:0", 4*gib, 0)
 	require.EqualValues(t, 4*gib, limit)
@@ -95,8 +95,9 @@ func TestALimitIsLoweredToWhatIsLeft(t *testing.T) {
 
 	limit, notices = ceiling.Lower("GPU:1", 4*gib, 4*gib)
 	require.EqualValues(t, 2*gib, limit)
-	require.Equal(t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
-		"GPUCONF_MEMORY_LIMIT leaves for it."}}, notices)
+	require.Equal(
+		t, []config.Notice{{Level: "warning", Text: "The limit of GPU:1 is lowered from 4.00GiB to 2.00GiB, which " +
+			"GPUCONF_LIMIT leaves for it."}}, notices)
 
 	rank, err := ranked(strconv.Itoa(6*gib), 1, 2).Ceiling(0, 2)
 	require.NoError(t, err)

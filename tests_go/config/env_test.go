@@ -12,7 +12,8 @@ import (
 func notice(level, text string) []config.Notice { return []config.Notice{{Level: level, Text: text}} }
 
 func TestBoolVariables(t *testing.T) {
-	for text, want := range map[string]bool{"0": false, "false": false, "FALSE": false, "1": true, "true": true, "True": true} {
+	for text, want := range map[string]bool{"0": false, "false": false, "FALSE": false, "1": true, "true": true,
+		"True": true} {
 		got, notices := config.Env{"X": text}.Bool("X", !want)
 		require.Empty(t, notices)
 		require.Equal(t, want, got, text)
@@ -20,10 +21,13 @@ func TestBoolVariables(t *testing.T) {
 	for _, text := range []string{"", "yes", " 1", "2"} {
 		got, notices := config.Env{"X": text}.Bool("X", true)
 		require.True(t, got)
-		require.Equal(t, notice("error", "Failed to parse the env-var ${X} into bool: "+text+". Use the default value: 1"), notices)
+		require.Equal(
+			t, notice("error", "Failed to parse the env-var ${X} into bool: "+text+". Use the default value: 1"),
+			notices)
 	}
 	_, notices := config.Env{"X": "no"}.Bool("X", false)
-	require.Equal(t, notice("error", "Failed to parse the env-var ${X} into bool: no. Use the default value: 0"), notices)
+	require.Equal(t, notice("error", "Failed to parse the env-var ${X} into bool: no. Use the default value: 0"),
+		notices)
 	got, notices := config.Env(nil).Bool("X", true)
 	require.Empty(t, notices)
 	require.True(t, got)
@@ -38,7 +42,9 @@ func TestInt64Variables(t *testing.T) {
 	for _, text := range []string{"", "1.0", "0x1", "1_0", "9223372036854775808", "+ 1"} {
 		got, notices := config.Env{"X": text}.Int64("X", 99)
 		require.EqualValues(t, 99, got)
-		require.Equal(t, notice("error", "Failed to parse the env-var ${X} into int64: "+text+". Use the default value: 99"), notices)
+		require.Equal(
+			t, notice("error", "Failed to parse the env-var ${X} into int64: "+text+". Use the default value: 99"),
+			notices)
 	}
 	got, notices := config.Env{}.Int64("X", 99)
 	require.Empty(t, notices)
@@ -62,12 +68,18 @@ func TestForcedGrowth(t *testing.T) {
 			"TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. Original config value was 0.")},
 		{config.Env{name: "false"}, true, false, notice("warning", "Overriding orig_value setting because the "+
 			"TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. Original config value was 1.")},
-		{config.Env{name: "TRUE"}, false, false, notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-			"could not be parsed: \"TRUE\". Valid values are \"true\" or \"false\". Using original config value of 0.")},
-		{config.Env{name: "1"}, true, true, notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-			"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using original config value of 1.")},
-		{config.Env{name: ""}, true, true, notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
-			"could not be parsed: \"\". Valid values are \"true\" or \"false\". Using original config value of 1.")},
+		{config.Env{name: "TRUE"}, false, false,
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
+				"could not be parsed: \"TRUE\". Valid values are \"true\" or \"false\". Using original config value "+
+				"of 0.")},
+		{config.Env{name: "1"}, true, true,
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
+				"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using original config value "+
+				"of 1.")},
+		{config.Env{name: ""}, true, true,
+			notice("error", "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but "+
+				"could not be parsed: \"\". Valid values are \"true\" or \"false\". Using original config value "+
+				"of 1.")},
 	} {
 		growth, notices := row.env.AllowGrowth(row.configured)
 		require.Equal(t, row.growth, growth, "%v", row)
@@ -85,7 +97,8 @@ func TestGarbageCollectionVariable(t *testing.T) {
 		{nil, true, nil},
 		{config.Env{name: "true"}, true, nil},
 		{config.Env{name: "false"}, false, nil},
-		{config.Env{name: "0"}, true, notice("error", "The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but could "+
+		{config.Env{name: "0"}, true, notice("error", "The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is "+
+			"set but could "+
 			"not be parsed: \"0\". Valid values are \"true\" or \"false\". Using the default value \"true\".")},
 	} {
 		on, notices := row.env.GarbageCollection()
@@ -135,8 +148,9 @@ func TestUsableGPUs(t *testing.T) {
 	}
 	weak, strong := gpu(0, 4, 9, 0), gpu(1, 80, 9, 0)
 	ignored := func(count, minimum string) config.Notice {
-		return config.Notice{Level: "info", Text: "Ignoring visible gpu device (device: 0, name: NVIDIA X, pci bus id: " +
-			"0000:17:00.0, compute capability: 9.0) with core count: " + count + ". The minimum required count is " + minimum +
+		return config.Notice{Level: "info", Text: "Ignoring visible gpu device (device: 0, name: NVIDIA X, pci bus " +
+			"id: 0000:17:00.0, compute capability: 9.0) with core count: " + count +
+			". The minimum required count is " + minimum +
 			". You can adjust this requirement with the env var TF_MIN_GPU_MULTIPROCESSOR_COUNT."}
 	}
 	invalid := func(text, used string) config.Notice {
@@ -151,21 +165,25 @@ func TestUsableGPUs(t *testing.T) {
 		notices []config.Notice
 	}{
 		{"none", nil, nil, nil, nil},
-		{"a weak one beside a strong one", []config.Candidate{weak, strong}, nil, []int{1}, []config.Notice{ignored("4", "8")}},
+		{"a weak one beside a strong one", []config.Candidate{weak, strong}, nil, []int{1},
+			[]config.Notice{ignored("4", "8")}},
 		{"the variable lets it in", []config.Candidate{weak, strong}, config.Env{name: "4"}, []int{0, 1}, nil},
 		{"alone it counts", []config.Candidate{weak}, nil, []int{0}, nil},
-		{"the largest of weak ones counts", []config.Candidate{weak, gpu(1, 8, 9, 0)}, nil, []int{1}, []config.Notice{ignored("4", "8")}},
+		{"the largest of weak ones counts", []config.Candidate{weak, gpu(1, 8, 9, 0)}, nil, []int{1},
+			[]config.Notice{ignored("4", "8")}},
 		{"8 are always enough", []config.Candidate{gpu(0, 8, 9, 0), strong}, nil, []int{0, 1}, nil},
-		{"the variable keeps out", []config.Candidate{weak}, config.Env{name: " 5 "}, nil, []config.Notice{ignored("4", "5")}},
+		{"the variable keeps out", []config.Candidate{weak}, config.Env{name: " 5 "}, nil,
+			[]config.Notice{ignored("4", "5")}},
 		{"set to nothing", []config.Candidate{weak}, config.Env{name: ""}, []int{0}, nil},
 		{"0 lets all in", []config.Candidate{gpu(0, 0, 9, 0), strong}, config.Env{name: "0"}, []int{0, 1}, nil},
 		{"negative", []config.Candidate{weak}, config.Env{name: "-1"}, []int{0}, []config.Notice{invalid("-1", "4")}},
 		{"beyond 32 bits", []config.Candidate{weak, strong}, config.Env{name: "2147483648"}, []int{1},
 			[]config.Notice{invalid("2147483648", "8"), ignored("4", "8")}},
 		{"just old enough", []config.Candidate{gpu(0, 80, 3, 5)}, nil, []int{0}, nil},
-		{"too old", []config.Candidate{gpu(0, 80, 3, 0)}, nil, nil, []config.Notice{{Level: "info", Text: "Ignoring visible gpu " +
-			"device (device: 0, name: NVIDIA X, pci bus id: 0000:17:00.0, compute capability: 3.0) with Cuda compute capability " +
-			"3.0. The minimum required Cuda capability is 3.5."}}},
+		{"too old", []config.Candidate{gpu(0, 80, 3, 0)}, nil, nil,
+			[]config.Notice{{Level: "info", Text: "Ignoring visible gpu device (device: 0, name: NVIDIA X, pci bus " +
+				"id: 0000:17:00.0, compute capability: 3.0) with Cuda compute capability 3.0. The minimum required " +
+				"Cuda capability is 3.5."}}},
 	} {
 		usable, notices := config.UsableGPUs(row.gpus, row.env)
 		require.Equal(t, row.usable, usable, row.name)

@@ -9,7 +9,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// TestImport tests the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are conformance cases.
+// TestImport tests the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are conformance
+// cases.
 func TestImport(t *testing.T) {
 	cpus := func(n int64) config.Options { return config.Options{DeviceCount: map[string]int64{"CPU": n}} }
 	gpus := func(n int64, list string) config.Options {
@@ -26,11 +27,13 @@ func TestImport(t *testing.T) {
 		{"150: no CPU", "P2", cpus(0), []config.PhysicalDevice{device("GPU", 0)}, ""},
 		{"fewer than no CPU", "P1", cpus(-3), []config.PhysicalDevice{device("CPU", 0)}, ""},
 		{"countless CPUs", "P1", cpus(1 << 31), nil, "device_count['CPU'] is 2147483648"},
-		{"151: no list", "P3", list(""), []config.PhysicalDevice{device("CPU", 0), device("GPU", 0), device("GPU", 1)}, ""},
+		{"151: no list", "P3", list(""), []config.PhysicalDevice{device("CPU", 0), device("GPU", 0), device("GPU", 1)},
+			""},
 		{"152: beyond", "P3", list("2"), nil, "Invalid visible device index: 2"},
 		{"beyond, backwards", "P3", list("-3"), nil, "Invalid visible device index: -3"},
 		{"no number", "P3", list("0,x"), nil, "invalid literal for int() with base 10: 'x'"},
-		{"153: in another order", "P3", list("1,0"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1), device("GPU", 0)}, ""},
+		{"153: in another order", "P3", list("1,0"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1),
+			device("GPU", 0)}, ""},
 		{"154: backwards", "P3", list("-1"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1)}, ""},
 		{"blanks", "P3", list(" 1"), []config.PhysicalDevice{device("CPU", 0), device("GPU", 1)}, ""},
 		{"155: one GPU", "P3", gpus(1, ""), []config.PhysicalDevice{device("CPU", 0), device("GPU", 0)}, ""},
@@ -89,7 +92,9 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	s = newSession("P2")
 	require.NoError(t, s.state.Import(config.Options{Sizing: config.Sizing{Fraction: 0.4}}))
 	limit := 100.0
-	require.NoError(t, s.state.SetLogicalConfigs(gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
+	require.NoError(
+		t, s.state.SetLogicalConfigs(
+			gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
 	_, err = s.state.Layout(s.facts)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "TensorFlow's native code checks it")
 	require.ErrorContains(t, err, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
@@ -112,14 +117,16 @@ func TestImportComesBeforeInitialization(t *testing.T) {
 	s.state.Initialize("main.py:3 (matmul)")
 	err := s.state.Import(config.Options{AllowGrowth: true})
 	require.Equal(t, status.State, status.CodeOf(err))
-	require.ErrorContains(t, err, "must be called at program startup. The runtime was initialized by main.py:3 (matmul)")
+	require.ErrorContains(t, err, "must be called at program startup. The runtime was initialized by main.py:3 "+
+		"(matmul)")
 }
 
 // A caller's lists are copied.
 func TestImportSharesNothingWithItsCaller(t *testing.T) {
 	s := newSession("P2")
 	limits := []float64{1}
-	require.NoError(t, s.state.Import(config.Options{VirtualDevices: []config.VirtualDevices{{MemoryLimitMiB: limits}}}))
+	require.NoError(
+		t, s.state.Import(config.Options{VirtualDevices: []config.VirtualDevices{{MemoryLimitMiB: limits}}}))
 	limits[0] = 2
 	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// model is TensorFlow's own state machine, transcribed: a list, two maps, and a message to the native side that is rebuilt each
-// time. It is slow and simple; State must agree with it.
+// model is TensorFlow's own state machine, transcribed: a list, two maps, and a message to the native side that is
+// rebuilt each time. It is slow and simple; State must agree with it.
 type model struct {
 	physical    []config.PhysicalDevice
 	visible     []config.PhysicalDevice
@@ -296,23 +296,28 @@ func verify(msg message, use int, least, greatest int64) *fail {
 	}
 	for i, v := range msg.virtual {
 		if (len(msg.virtual[0].ordinals) == 0) != (len(v.ordinals) == 0) {
-			return native(fmt.Sprintf("Device ordinals must be set for all virtual devices or none. But the device_ordinal is "+
+			return native(fmt.Sprintf("Device ordinals must be set for all virtual devices or none. But the "+
+				"device_ordinal is "+
 				"specified for %d while previous devices didn't have any set.", i))
 		}
 	}
 	exists := len(msg.virtual[0].priorities) > 0
 	for i, v := range msg.virtual {
 		if !exists && len(v.priorities) > 0 {
-			return native(fmt.Sprintf("Priority must be set for all virtual devices or none. But the priority is specified for %d "+
+			return native(fmt.Sprintf("Priority must be set for all virtual devices or none. But the priority is "+
+				"specified for %d "+
 				"while previous devices didn't have any set.", i))
 		}
 		if exists && len(v.limits) != len(v.priorities) {
-			return native(fmt.Sprintf("Number of virtual device priorities specified doesn't match with number of memory_limit_mb "+
-				"specified for GPU# %d memory_limit_mb size: %d and priority size: %d", i, len(v.limits), len(v.priorities)))
+			return native(fmt.Sprintf("Number of virtual device priorities specified doesn't match with number of "+
+				"memory_limit_mb "+
+				"specified for GPU# %d memory_limit_mb size: %d and priority size: %d", i, len(v.limits),
+				len(v.priorities)))
 		}
 		for _, p := range v.priorities {
 			if p > least || p < greatest {
-				return native(fmt.Sprintf("Priority %d is outside the range of supported priorities [%d,%d] for virtual device %d on "+
+				return native(fmt.Sprintf("Priority %d is outside the range of supported priorities [%d,%d] for "+
+					"virtual device %d on "+
 					"GPU# %d", p, greatest, least, i, msg.visible[i]))
 			}
 		}
@@ -323,7 +328,8 @@ func verify(msg message, use int, least, greatest int64) *fail {
 // The arguments that random sessions draw: mostly valid ones, so that sessions make progress.
 var (
 	anyDevice = rapid.Custom(func(t *rapid.T) config.Arg {
-		a := arg(rapid.SampledFrom([]string{"c", "g0", "g1", "g2", "g0", "g1", "g9", "x0", "'GPU:0'"}).Draw(t, "device"))
+		a := arg(rapid.SampledFrom([]string{"c", "g0", "g1", "g2", "g0", "g1", "g9", "x0", "'GPU:0'"}).Draw(t,
+			"device"))
 		if a.Repr == "" {
 			a.Repr = a.Device.String()
 		}
@@ -331,8 +337,10 @@ var (
 	})
 	anyType   = rapid.Ptr(rapid.SampledFrom([]string{"GPU", "CPU", "GPU", "gpu", "XPU"}), true)
 	anyGrowth = rapid.SampledFrom([]any{int64(1), int64(0), int64(1), int64(2), "text"})
-	anyLimit  = rapid.OneOf(rapid.Float64Range(0, 100), rapid.SampledFrom([]float64{0, 0.5, 16777217, -1, math.NaN(), 1e300}))
-	anySmall  = rapid.OneOf(rapid.Int64Range(-2, 1), rapid.Int64Range(-6, 3), rapid.SampledFrom([]int64{1 << 31, -1 << 40}))
+	anyLimit  = rapid.OneOf(rapid.Float64Range(0, 100),
+		rapid.SampledFrom([]float64{0, 0.5, 16777217, -1, math.NaN(), 1e300}))
+	anySmall = rapid.OneOf(rapid.Int64Range(-2, 1), rapid.Int64Range(-6, 3),
+		rapid.SampledFrom([]int64{1 << 31, -1 << 40}))
 
 	anyConfigs = rapid.Custom(func(t *rapid.T) config.LogicalConfigs {
 		// Whole columns are present or missing, so that some configurations pass.
@@ -363,8 +371,8 @@ var (
 	})
 )
 
-// TestStateIsTensorFlows runs random sessions on State and on the model: each call must have the same result, with the same kind
-// and beginning of the message, and lead to the same devices.
+// TestStateIsTensorFlows runs random sessions on State and on the model: each call must have the same result, with the
+// same kind and beginning of the message, and lead to the same devices.
 func TestStateIsTensorFlows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4", "XPU"}).Draw(r, "machine"))

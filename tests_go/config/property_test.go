@@ -79,7 +79,8 @@ func anySession(r *rapid.T) *session {
 	return s
 }
 
-// After a session has built devices, every setter does what it does without one, and Changed says whether one may have changed them.
+// After a session has built devices, every setter does what it does without one, and Changed says whether one may have
+// changed them.
 func TestASessionLeavesTheConfigurationOpen(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4"}).Draw(r, "machine"))
@@ -191,7 +192,8 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	s := newSession("P3").state
 	devices := []config.Arg{arg("c"), arg("g0")}
 	limit, priority, ordinal, threads, enabled := 10.0, int64(0), int64(1), int64(4), false
-	configs := config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority, Ordinal: &ordinal}}}
+	configs := config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority,
+		Ordinal: &ordinal}}}
 	option := map[string]*int64{"remapping": &threads}
 	require.NoError(t, s.SetVisible(devices, nil))
 	require.NoError(t, s.SetLogicalConfigs(arg("g0"), configs))
@@ -272,18 +274,24 @@ func TestInitializingTwiceKeepsTheFirstOrigin(t *testing.T) {
 	s.Initialize("first.py:1 (device)")
 	s.Initialize("second.py:2 (device)")
 	err := s.SetVisible(nil, nil)
-	require.EqualError(t, err, "Visible devices cannot be modified after being initialized: the runtime was initialized by "+
-		"first.py:1 (device). Set visible devices before the first call that needs a device, or call gpuconf.reset() first.")
+	require.EqualError(t, err, "Visible devices cannot be modified after being initialized: the runtime was "+
+		"initialized by "+
+		"first.py:1 (device). Set visible devices before the first call that needs a device, or call "+
+		"gpuconf.reset() first.")
 }
 
 func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
 	s := newSession("P2").state
 	s.Initialize("")
-	require.EqualError(t, s.SetVisible(nil, nil), "Visible devices cannot be modified after being initialized: the runtime is "+
-		"already initialized. Set visible devices before the first call that needs a device, or call gpuconf.reset() first.")
+	require.EqualError(t, s.SetVisible(nil, nil), "Visible devices cannot be modified after being initialized: the "+
+		"runtime is "+
+		"already initialized. Set visible devices before the first call that needs a device, or call "+
+		"gpuconf.reset() first.")
 	one := int64(1)
-	require.EqualError(t, s.SetInterOpThreads(&one), "Inter op parallelism cannot be modified after initialization. The runtime "+
-		"is already initialized. Set the number of threads before the first call that needs a device, or call gpuconf.reset() "+
+	require.EqualError(t, s.SetInterOpThreads(&one), "Inter op parallelism cannot be modified after initialization. "+
+		"The runtime "+
+		"is already initialized. Set the number of threads before the first call that needs a device, or call "+
+		"gpuconf.reset() "+
 		"first.")
 }
 
@@ -310,5 +318,6 @@ func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
 		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority}},
 	}))
 	_, err = s.Layout(facts)
-	require.EqualError(t, err, "Priority 7 is outside the range of supported priorities [-2,0] for virtual device 0 on GPU# 4")
+	require.EqualError(t, err, "Priority 7 is outside the range of supported priorities [-2,0] for virtual device 0 "+
+		"on GPU# 4")
 }

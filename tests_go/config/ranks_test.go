@@ -27,7 +27,7 @@ func TestPartsOfRanks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		env := config.Env{"GPUCONF_MEMORY_LIMIT": "840", "LOCAL_RANK": given(words[0]), "LOCAL_WORLD_SIZE": given(words[1])}
+		env := config.Env{"GPUCONF_LIMIT": "840", "LOCAL_RANK": given(words[0]), "LOCAL_WORLD_SIZE": given(words[1])}
 		for ordinal, want := range strings.Fields(after) {
 			got, err := env.Ceiling(ordinal, gpus)
 			if err != nil || strconv.FormatUint(got.Bytes, 10) != want {

@@ -18,9 +18,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the sessions in testdata print now; review the diff")
 
-// TestSessions runs the sessions of testdata: each file tests one rule, each block has commands, "----" and their output. A number
-// in a comment is that of a conformance case. Besides the output, two rules are checked for every command: one that fails changes
-// nothing, and the state is sound after each.
+// TestSessions runs the sessions of testdata: each file tests one rule, each block has commands, "----" and their
+// output. A number in a comment is that of a conformance case. Besides the output, two rules are checked for every
+// command: one that fails changes nothing, and the state is sound after each.
 func TestSessions(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -221,8 +221,8 @@ func (s *session) layout() (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// arg reads a device: c, g0, g1, ... are the machine's, g9 and x0 are devices of no machine here, and anything else is an object
-// that is not a device.
+// arg reads a device: c, g0, g1, ... are the machine's, g9 and x0 are devices of no machine here, and anything else is
+// an object that is not a device.
 func arg(text string) config.Arg {
 	if text == "c" {
 		return config.Arg{Device: device("CPU", 0)}

@@ -50,7 +50,8 @@ func TestDefaultLimits(t *testing.T) {
 }
 
 func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
-	memory := config.Memory{AvailableBytes: 1000, TotalBytes: 16_945_512_448, ComputeMajor: 9, Sizing: config.Sizing{Fraction: 0.4}}
+	memory := config.Memory{AvailableBytes: 1000, TotalBytes: 16_945_512_448, ComputeMajor: 9,
+		Sizing: config.Sizing{Fraction: 0.4}}
 	limit, notices, err := config.DefaultLimit(memory, nil)
 	require.NoError(t, err)
 	require.Empty(t, notices)
@@ -64,7 +65,8 @@ func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
 	memory.ComputeMajor = 5
 	_, _, err = config.DefaultLimit(memory, nil)
 	require.Equal(t, status.Internal, status.CodeOf(err))
-	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not "+
+	require.EqualError(t, err, "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class "+
+		"GPUs) does not "+
 		"support oversubscription.")
 
 	memory.ComputeMajor = 9
@@ -87,13 +89,15 @@ func TestSystemMemoryVariable(t *testing.T) {
 		{"nothing reserved", "0", config.Memory{AvailableBytes: gib}, gib, ""},
 		{"everything reserved", "1024", config.Memory{AvailableBytes: gib}, 0, ""},
 		{"blanks and a sign", " +100\n", config.Memory{AvailableBytes: gib}, gib - 100<<20, ""},
-		{"it replaces a fraction", "100", config.Memory{AvailableBytes: gib, TotalBytes: 2 * gib, Sizing: config.Sizing{Fraction: 0.5}}, gib - 100<<20, ""},
+		{"it replaces a fraction", "100", config.Memory{AvailableBytes: gib, TotalBytes: 2 * gib,
+			Sizing: config.Sizing{Fraction: 0.5}}, gib - 100<<20, ""},
 		{"set to nothing", "", config.Memory{AvailableBytes: gib}, gib - 225<<20, ""},
 		{"more than there is", "2048", config.Memory{AvailableBytes: gib}, gib - 225<<20,
-			"The requested reserved device memory 2.00GiB is larger than the available memory of 1.00GiB. The request is ignored."},
+			"The requested reserved device memory 2.00GiB is larger than the available memory of 1.00GiB. The " +
+				"request is ignored."},
 		{"more than there could be", "9223372036854775807", config.Memory{AvailableBytes: gib}, gib - 225<<20,
-			"The requested reserved device memory 9223372036854775807MiB is larger than the available memory of 1.00GiB. " +
-				"The request is ignored."},
+			"The requested reserved device memory 9223372036854775807MiB is larger than the available memory of " +
+				"1.00GiB. The request is ignored."},
 		{"not a number", "abc", config.Memory{AvailableBytes: gib}, gib - 225<<20,
 			"The requested reserved device memory abc is invalid. The request will be ignored."},
 		{"negative", "-1", config.Memory{AvailableBytes: gib}, gib - 225<<20,
@@ -165,7 +169,8 @@ func TestLimitsStayInRange(t *testing.T) {
 	})
 }
 
-// A host without memory stops working, so the default limit leaves it an eighth of what it shares with a GPU. What a caller sets holds.
+// A host without memory stops working, so the default limit leaves it an eighth of what it shares with a GPU. What a
+// caller sets holds.
 func TestTheHostKeepsMemoryThatItShares(t *testing.T) {
 	shared := config.Memory{AvailableBytes: 100 * gib, TotalBytes: 128 * gib, ComputeMajor: 12, Shared: true}
 	limit, _, err := config.DefaultLimit(shared, nil)

@@ -59,7 +59,8 @@ func TestScratchMemoryDependsOnTheOperationAlone(t *testing.T) {
 		want uint64
 	}{{1, 1, 16 << 10}, {2, 2, 16 << 10}, {32, 32, 32 << 10}, {128, 128, 512 << 10}, {1024, 512, 4 << 20}} {
 		pool.sizes = nil
-		require.NoError(t, compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: row.m, N: row.n, K: 1, A: addr, B: addr, C: addr + 4<<20}))
+		require.NoError(t, compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: row.m, N: row.n, K: 1, A: addr, B: addr,
+			C: addr + 4<<20}))
 		require.Equal(t, []uint64{row.want}, pool.sizes)
 	}
 	pool.sizes = nil
@@ -68,7 +69,8 @@ func TestScratchMemoryDependsOnTheOperationAlone(t *testing.T) {
 	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float32, Count: 100, Out: out, A: one, B: one}))
 	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float32, Count: 1, Out: out, A: gpu.Vector{Addr: addr}, B: one}))
 	require.Empty(t, pool.sizes, "a sum of vectors needs none")
-	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float32, Count: 100, Out: out, A: gpu.Vector{Addr: addr}, B: one}))
+	require.NoError(
+		t, compute.Add(gpu.Add{DType: gpu.Float32, Count: 100, Out: out, A: gpu.Vector{Addr: addr}, B: one}))
 	require.Equal(t, []uint64{400}, pool.sizes)
 }
 
@@ -79,7 +81,8 @@ func TestWithoutScratchMemoryNothingIsDone(t *testing.T) {
 	pool.refusal = status.Errorf(status.ResourceExhausted, "the pool is full")
 	for _, err := range []error{
 		compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8}),
-		compute.Add(gpu.Add{DType: gpu.Float32, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1}, A: gpu.Vector{Addr: addr}, B: gpu.Vector{Addr: addr, Step: 1}}),
+		compute.Add(gpu.Add{DType: gpu.Float32, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1},
+			A: gpu.Vector{Addr: addr}, B: gpu.Vector{Addr: addr, Step: 1}}),
 	} {
 		requireCode(t, status.ResourceExhausted, err, "the pool is full")
 		requireCode(t, status.ResourceExhausted, err, "bytes of scratch memory")
@@ -110,7 +113,8 @@ func TestSumsInPieces(t *testing.T) {
 		{gpu.Vector{Addr: a, Step: 1}, gpu.Vector{Addr: a, Step: 1}, 1, func(i int) float32 { return float32(2 * i) }},
 	} {
 		before := fake.Count("cublasSgeam")
-		require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float32, Count: count, Out: gpu.Vector{Addr: out, Step: 1}, A: row.a, B: row.b}))
+		require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float32, Count: count, Out: gpu.Vector{Addr: out, Step: 1},
+			A: row.a, B: row.b}))
 		require.Equal(t, row.calls, fake.Count("cublasSgeam")-before)
 		got := make([]byte, 4*count+4)
 		require.NoError(t, driver.MemcpyDtoH(0, got, out))
@@ -138,7 +142,8 @@ func TestTwoPoolsOfOneGPU(t *testing.T) {
 	}{{0, first, addr}, {0, second, addr + 32}, {1, third, far}} {
 		for range 3 {
 			all.Go(func() {
-				err := library.On(one.ordinal, one.pool).Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: one.addr, B: one.addr + 4, C: one.addr + 8})
+				err := library.On(one.ordinal, one.pool).Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1,
+					A: one.addr, B: one.addr + 4, C: one.addr + 8})
 				if err != nil {
 					t.Error(err)
 				}

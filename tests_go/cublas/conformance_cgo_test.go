@@ -23,7 +23,8 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, row.environ)
-			computetest.TestCompute(t, func(t *testing.T) computetest.Device { return device(t, row.ordinal, row.delay) })
+			computetest.TestCompute(
+				t, func(t *testing.T) computetest.Device { return device(t, row.ordinal, row.delay) })
 		})
 	}
 }
@@ -54,7 +55,8 @@ func TestConformanceInsideAnotherContext(t *testing.T) {
 	require.NoError(t, err)
 	addr := put(t, driver, 1, make([]byte, 64))
 	require.NoError(t, compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 2, N: 2, K: 2, A: addr, B: addr, C: addr + 32}))
-	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float64, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1}, A: gpu.Vector{Addr: addr, Step: 1}, B: gpu.Vector{Addr: addr + 32}}))
+	require.NoError(t, compute.Add(gpu.Add{DType: gpu.Float64, Count: 2, Out: gpu.Vector{Addr: addr, Step: 1},
+		A: gpu.Vector{Addr: addr, Step: 1}, B: gpu.Vector{Addr: addr + 32}}))
 	require.Equal(t, foreign, fake.Current())
 	require.Equal(t, 1, fake.Depth())
 	require.NoError(t, driver.Close())

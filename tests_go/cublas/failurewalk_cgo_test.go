@@ -20,8 +20,8 @@ import (
 	"gpuconf/tests_go/fakecuda"
 )
 
-// useEverything opens a driver and runs every operation, with both types, in all forms. It stops at the first failure. left
-// receives the number of pieces of scratch memory that were not freed.
+// useEverything opens a driver and runs every operation, with both types, in all forms. It stops at the first failure.
+// left receives the number of pieces of scratch memory that were not freed.
 func useEverything(left *int) (err error) {
 	opened, err := cuda.Open()
 	if err != nil {
@@ -46,10 +46,12 @@ func useEverything(left *int) (err error) {
 	for _, dtype := range []gpu.DType{gpu.Float32, gpu.Float64} {
 		out, row := gpu.Vector{Addr: addr + 2048, Step: 1}, gpu.Vector{Addr: addr, Step: 1}
 		err := errors.Join(
-			compute.Gemm(gpu.Gemm{DType: dtype, M: 2, N: 3, K: 4, TransB: true, A: addr, B: addr + 1024, C: addr + 2048}),
+			compute.Gemm(gpu.Gemm{DType: dtype, M: 2, N: 3, K: 4, TransB: true, A: addr, B: addr + 1024,
+				C: addr + 2048}),
 			compute.Gemm(gpu.Gemm{DType: dtype, M: 2, N: 3, C: addr + 2048}),
 			compute.Add(gpu.Add{DType: dtype, Count: 9, Out: out, A: row, B: row}),
-			compute.Add(gpu.Add{DType: dtype, Count: 9, Out: out, A: gpu.Vector{Addr: addr}, B: gpu.Vector{Addr: addr, Step: 2}}),
+			compute.Add(gpu.Add{DType: dtype, Count: 9, Out: out, A: gpu.Vector{Addr: addr},
+				B: gpu.Vector{Addr: addr, Step: 2}}),
 		)
 		if err != nil {
 			return err
@@ -101,7 +103,8 @@ func TestEveryCallFailsOnce(t *testing.T) {
 			break
 		}
 		switch name {
-		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuDeviceGetAttribute", "cublasDestroy",
+		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done", "cuCtxGetCurrent", "cuCtxPushCurrent",
+			"cuDeviceGetAttribute", "cublasDestroy",
 			"cuThreadExchangeStreamCaptureMode":
 			// There is an alternative, or nothing to do.
 		default:
@@ -124,9 +127,12 @@ func TestWhatCublasSaysIsAnErrorOfItsKind(t *testing.T) {
 		code   status.Code
 		text   string
 	}{
-		{"cublasCreate", 1, status.Unavailable, "cuBLAS 12.4.5 failed on GPU 0 (creating a handle): CUBLAS_STATUS_NOT_INITIALIZED (1): its CUDA runtime"},
-		{"cublasCreate", 3, status.ResourceExhausted, "CUBLAS_STATUS_ALLOC_FAILED (3): cuBLAS needs some GPU memory outside the pools"},
-		{"cublasCreate", 8, status.Unavailable, "CUBLAS_STATUS_ARCH_MISMATCH (8): this version does not support the GPU"},
+		{"cublasCreate", 1, status.Unavailable, "cuBLAS 12.4.5 failed on GPU 0 (creating a handle): " +
+			"CUBLAS_STATUS_NOT_INITIALIZED (1): its CUDA runtime"},
+		{"cublasCreate", 3, status.ResourceExhausted, "CUBLAS_STATUS_ALLOC_FAILED (3): cuBLAS needs some GPU memory " +
+			"outside the pools"},
+		{"cublasCreate", 8, status.Unavailable, "CUBLAS_STATUS_ARCH_MISMATCH (8): this version does not support the " +
+			"GPU"},
 		{"cublasSetMathMode", 15, status.Unimplemented, "CUBLAS_STATUS_NOT_SUPPORTED (15)"},
 		{"cublasSetWorkspace", 7, status.Internal, "failed on GPU 0 (a product): CUBLAS_STATUS_INVALID_VALUE (7)"},
 		{"cublasSgemm_v2", 13, status.Unknown, "CUBLAS_STATUS_EXECUTION_FAILED (13)"},

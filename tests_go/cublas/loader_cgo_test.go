@@ -90,7 +90,8 @@ func wide(driver gpu.Driver, compute gpu.Compute) error {
 			return err
 		}
 	}
-	want := map[string]int{"cublasSgemm_v2_64": 3, "cublasDgemm_v2": 1, "cublasSgeam_64": 1, "cublasSgeam": 3, "cublasSgemm_v2": 0}
+	want := map[string]int{"cublasSgemm_v2_64": 3, "cublasDgemm_v2": 1, "cublasSgeam_64": 1, "cublasSgeam": 3,
+		"cublasSgemm_v2": 0}
 	for name, count := range want {
 		if got := fake.Count(name); got != count {
 			return fmt.Errorf("%s was called %d times, not %d", name, got, count)
@@ -155,7 +156,8 @@ func blasFolder(t *testing.T, below string, options fakecublas.Options) string {
 	t.Helper()
 	source := os.Getenv(folderEnv)
 	if options.Major != 0 || options.Missing != nil {
-		source = once(t, fmt.Sprint("cuBLAS ", options), func(folder string) error { return fakecublas.Build(folder, options) })
+		source = once(t, fmt.Sprint("cuBLAS ", options),
+			func(folder string) error { return fakecublas.Build(folder, options) })
 	}
 	folder := filepath.Join(t.TempDir(), below)
 	require.NoError(t, os.MkdirAll(folder, 0o700))
@@ -209,7 +211,8 @@ func TestWheelsComeBeforeTheLoader(t *testing.T) {
 	both := site + " " + filepath.Dir(filepath.Dir(newer))
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}), newer+"/libcublas.so.13")
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 12040)}), wheel+"/libcublas.so.12")
-	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "FAKECUDA_CAPABILITY=6.1"), wheel+"/libcublas.so.12")
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "FAKECUDA_CAPABILITY=6.1"),
+		wheel+"/libcublas.so.12")
 }
 
 func TestWhatTheProcessHasComesFirst(t *testing.T) {
@@ -232,8 +235,9 @@ func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
 	require.Contains(t, r.Error, broken+"/libcublas.so.12 is not a cuBLAS library: it lacks cublasDgeam")
 
 	require.NoError(t, os.Remove(broken+"/libcublas.so.12"))
-	require.NoError(t, os.WriteFile(broken+"/libcublas.so.12", []byte("no library, but long enough to be read as one: an ELF header has "+
-		"64 bytes, and these are more than that"), 0o600))
+	require.NoError(t, os.WriteFile(broken+"/libcublas.so.12",
+		[]byte("no library, but long enough to be read as one: an ELF header has "+
+			"64 bytes, and these are more than that"), 0o600))
 	r = child(t, "product:"+site, []string{driverFolder(t, 12040)})
 	require.Equal(t, "UNAVAILABLE", r.Code)
 	require.Contains(t, r.Error, "invalid ELF header")
@@ -243,7 +247,9 @@ func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
 func TestSizesBeyond32Bits(t *testing.T) {
 	environ := []string{"FAKECUBLAS_DRY=1", "FAKECUDA_MEMORY=42949672960"}
 	require.Empty(t, child(t, "wide", []string{os.Getenv(folderEnv)}, environ...).Error)
-	old := child(t, "wide", []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})}, environ...)
+	old := child(t, "wide", []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})},
+		environ...)
 	require.Equal(t, "UNIMPLEMENTED", old.Code)
-	require.Equal(t, "a product with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, but the loaded version is 11.4.5", old.Error)
+	require.Equal(t, "a product with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, but the loaded "+
+		"version is 11.4.5", old.Error)
 }

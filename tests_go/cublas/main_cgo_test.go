@@ -1,8 +1,7 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// The tests run over the fake driver and the fake cuBLAS of tests_go/fakecuda and tests_go/fakecublas, which the loader finds like
-// the
-// the real ones. A process loads one cuBLAS for good, so what needs another, or none, runs in a child.
+// The tests run over the fake driver and the fake cuBLAS of tests_go/fakecuda and tests_go/fakecublas, which the loader
+// finds like the the real ones. A process loads one cuBLAS for good, so what needs another, or none, runs in a child.
 package cublas_test
 
 import (

@@ -28,7 +28,8 @@ func within(ordinal int, do func() error) error {
 		return err
 	}
 	err = errors.Join(twice(func() error { return fake.SetCurrent(context) }), do())
-	return errors.Join(err, twice(func() error { return fake.SetCurrent(before) }), twice(func() error { return fake.Release(ordinal) }))
+	return errors.Join(err, twice(func() error { return fake.SetCurrent(before) }),
+		twice(func() error { return fake.Release(ordinal) }))
 }
 
 // twice runs a cleanup that must succeed, and reports whether the first attempt failed.

@@ -31,7 +31,8 @@ func (s *session) end(err *error) {
 
 // useEverything opens a driver and makes every call that a correct program makes. It stops at the first failure.
 func useEverything() error {
-	return use((*session).useMemory, (*session).useManagedMemory, (*session).useVirtualMemory, (*session).useStreams, (*session).useCapture)
+	return use((*session).useMemory, (*session).useManagedMemory, (*session).useVirtualMemory, (*session).useStreams,
+		(*session).useCapture)
 }
 
 func use(parts ...func(*session) error) (err error) {

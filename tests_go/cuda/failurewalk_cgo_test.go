@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/fakecuda"
 )
 
-// inForeignContext gives this thread, until the test ends, a current context that is not the driver's, on top of another one. It
-// returns a function that checks that the stack is unchanged.
+// inForeignContext gives this thread, until the test ends, a current context that is not the driver's, on top of
+// another one. It returns a function that checks that the stack is unchanged.
 func inForeignContext(t *testing.T) (unchanged func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -97,8 +97,8 @@ func isOneOf(err error, results ...gpu.Result) bool {
 	return false
 }
 
-// TestWaysBack: if popping fails there is another way to restore the thread's own context. If that fails too, the call was done all
-// the same, and its result says so.
+// TestWaysBack: if popping fails there is another way to restore the thread's own context. If that fails too, the call
+// was done all the same, and its result says so.
 func TestWaysBack(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -128,7 +128,8 @@ func TestWaysBack(t *testing.T) {
 func TestTwoCallsFail(t *testing.T) {
 	configure(t, nil)
 	for _, pair := range [][2]string{
-		{"cuMemcpyHtoD", "cuMemFree"}, {"cuMemAllocManaged", "cuMemFree"}, {"cuMemsetD8", "cuDevicePrimaryCtxRelease"}, {"cuMemSetAccess", "cuMemUnmap"},
+		{"cuMemcpyHtoD", "cuMemFree"}, {"cuMemAllocManaged", "cuMemFree"}, {"cuMemsetD8", "cuDevicePrimaryCtxRelease"},
+		{"cuMemSetAccess", "cuMemUnmap"},
 		{"cuMemSetAccess", "cuMemRelease"}, {"cuMemCreate", "cuMemAddressFree"}, {"cuEventRecord", "cuStreamDestroy"},
 		{"cuEventRecord", "cuEventDestroy"}, {"cuEventRecord", "cuMemFreeHost"},
 	} {

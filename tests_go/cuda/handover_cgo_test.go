@@ -10,7 +10,8 @@ import (
 	"gpuconf/tests_go/handover"
 )
 
-// The programs of the exhaustive test on a driver whose streams run in the background: random orders of calls, slow work.
+// The programs of the exhaustive test on a driver whose streams run in the background: random orders of calls, slow
+// work.
 func TestHandOversOnADriver(t *testing.T) {
 	for name, environ := range map[string]map[string]string{"words": {}, "events": {"FAKECUDA_WITHOUT": "memops"}} {
 		t.Run(name, func(t *testing.T) {

@@ -17,14 +17,18 @@ func TestIdentity(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []gpu.Device{
 		{
-			Ordinal: 0, UUID: "GPU-f0ced00d-1234-4567-89ab-cdef01234500", PCIBusID: "0000:1a:00.0", Name: "NVIDIA Fake 2GB",
-			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true, StreamMemOps: true,
-			Managed: true, Oversubscribes: true,
+			Ordinal: 0, UUID: "GPU-f0ced00d-1234-4567-89ab-cdef01234500", PCIBusID: "0000:1a:00.0",
+			Name:         "NVIDIA Fake 2GB",
+			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true,
+			StreamMemOps: true,
+			Managed:      true, Oversubscribes: true,
 		},
 		{
-			Ordinal: 1, UUID: "GPU-edced00d-1234-4567-89ab-cdef01234501", PCIBusID: "0000:2a:00.0", Name: "NVIDIA Fake 2GB",
-			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true, StreamMemOps: true,
-			Managed: true, Oversubscribes: true,
+			Ordinal: 1, UUID: "GPU-edced00d-1234-4567-89ab-cdef01234501", PCIBusID: "0000:2a:00.0",
+			Name:         "NVIDIA Fake 2GB",
+			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true,
+			StreamMemOps: true,
+			Managed:      true, Oversubscribes: true,
 		},
 	}, devices)
 	require.Equal(t, before, fake.Count("cuDevicePrimaryCtxRetain"), "listing created a context")
@@ -63,7 +67,8 @@ func TestVisibleDevicesAreTheDriversOwn(t *testing.T) {
 
 func TestWhatACardCannotDo(t *testing.T) {
 	can := func(greatest int, but ...func(*gpu.Device)) gpu.Device {
-		device := gpu.Device{GreatestPriority: greatest, VMM: true, StreamMemOps: true, Managed: true, Oversubscribes: true}
+		device := gpu.Device{GreatestPriority: greatest, VMM: true, StreamMemOps: true, Managed: true,
+			Oversubscribes: true}
 		for _, change := range but {
 			change(&device)
 		}
@@ -77,9 +82,12 @@ func TestWhatACardCannotDo(t *testing.T) {
 		"old":           {map[string]string{"FAKECUDA_CAPABILITY": "6.1"}, can(-2)},
 		"no priorities": {map[string]string{"FAKECUDA_WITHOUT": "priorities"}, can(0)},
 		"no vmm":        {map[string]string{"FAKECUDA_WITHOUT": "vmm"}, can(-5, func(d *gpu.Device) { d.VMM = false })},
-		"no memops":     {map[string]string{"FAKECUDA_WITHOUT": "memops"}, can(-5, func(d *gpu.Device) { d.StreamMemOps = false })},
-		"Maxwell":       {map[string]string{"FAKECUDA_CAPABILITY": "5.2"}, can(-2, func(d *gpu.Device) { d.Oversubscribes = false })},
-		"Linux in WSL":  {map[string]string{"FAKECUDA_WITHOUT": "concurrent"}, can(-5, func(d *gpu.Device) { d.Oversubscribes = false })},
+		"no memops": {map[string]string{"FAKECUDA_WITHOUT": "memops"},
+			can(-5, func(d *gpu.Device) { d.StreamMemOps = false })},
+		"Maxwell": {map[string]string{"FAKECUDA_CAPABILITY": "5.2"},
+			can(-2, func(d *gpu.Device) { d.Oversubscribes = false })},
+		"Linux in WSL": {map[string]string{"FAKECUDA_WITHOUT": "concurrent"},
+			can(-5, func(d *gpu.Device) { d.Oversubscribes = false })},
 		"a vGPU": {map[string]string{"FAKECUDA_WITHOUT": "managed"}, can(-5, func(d *gpu.Device) {
 			d.Managed, d.Oversubscribes = false, false
 		})},
@@ -91,8 +99,9 @@ func TestWhatACardCannotDo(t *testing.T) {
 			require.NoError(t, err)
 			got := devices[0]
 			require.Equal(t, row.want, gpu.Device{
-				LeastPriority: got.LeastPriority, GreatestPriority: got.GreatestPriority, VMM: got.VMM, StreamMemOps: got.StreamMemOps,
-				Managed: got.Managed, Oversubscribes: got.Oversubscribes,
+				LeastPriority: got.LeastPriority, GreatestPriority: got.GreatestPriority, VMM: got.VMM,
+				StreamMemOps: got.StreamMemOps,
+				Managed:      got.Managed, Oversubscribes: got.Oversubscribes,
 			})
 			require.NoError(t, driver.ContextRetain(0))
 			if !got.VMM {

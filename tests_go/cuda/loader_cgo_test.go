@@ -23,7 +23,8 @@ func requireUnavailable(t *testing.T, report opened, texts ...string) {
 }
 
 func TestNoLibrary(t *testing.T) {
-	if exec.Command("sh", "-c", "ldconfig -p | grep -q libcuda.so.1 || test -e /usr/lib/wsl/lib/libcuda.so.1").Run() == nil {
+	if exec.Command("sh", "-c",
+		"ldconfig -p | grep -q libcuda.so.1 || test -e /usr/lib/wsl/lib/libcuda.so.1").Run() == nil {
 		t.Skip("this machine has an NVIDIA driver")
 	}
 	requireUnavailable(t, openIn(t, t.TempDir()),
@@ -31,12 +32,14 @@ func TestNoLibrary(t *testing.T) {
 }
 
 func TestBrokenLibrary(t *testing.T) {
-	if exec.Command("sh", "-c", "ldconfig -p | grep -q libcuda.so.1 || test -e /usr/lib/wsl/lib/libcuda.so.1").Run() == nil {
+	if exec.Command("sh", "-c",
+		"ldconfig -p | grep -q libcuda.so.1 || test -e /usr/lib/wsl/lib/libcuda.so.1").Run() == nil {
 		t.Skip("this machine has an NVIDIA driver, which the loader finds behind the broken one")
 	}
 	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "libcuda.so.1"), []byte("no library, but long enough to be read as one: "+
-		"an ELF header has 64 bytes, and these are more than that"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "libcuda.so.1"),
+		[]byte("no library, but long enough to be read as one: "+
+			"an ELF header has 64 bytes, and these are more than that"), 0o600))
 	requireUnavailable(t, openIn(t, folder), "invalid ELF header")
 }
 
@@ -44,7 +47,8 @@ func TestLibraryThatIsNoDriver(t *testing.T) {
 	folder := t.TempDir()
 	source := filepath.Join(folder, "other.c")
 	require.NoError(t, os.WriteFile(source, []byte("int other(void) { return 0; }\n"), 0o600))
-	output, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(folder, "libcuda.so.1"), source).CombinedOutput()
+	output, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(folder, "libcuda.so.1"),
+		source).CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	requireUnavailable(t, openIn(t, folder), "libcuda.so.1 is not a CUDA driver", "cuDriverGetVersion")
 }
@@ -57,13 +61,16 @@ func TestDriverThatDoesNotTellItsVersion(t *testing.T) {
 func TestRequiredFunctionIsMissing(t *testing.T) {
 	for _, name := range []string{"cuMemCreate", "cuMemAlloc_v2", "cuDevicePrimaryCtxRelease_v2"} {
 		t.Run(name, func(t *testing.T) {
-			requireUnavailable(t, openIn(t, build(t, fakecuda.Options{Missing: []string{name}})), name, "CUDA 12.4", "since CUDA 11.0")
+			requireUnavailable(t, openIn(t, build(t, fakecuda.Options{Missing: []string{name}})), name, "CUDA 12.4",
+				"since CUDA 11.0")
 		})
 	}
 }
 
 func TestOptionalFunctionIsMissing(t *testing.T) {
-	report := openIn(t, build(t, fakecuda.Options{Missing: []string{"cuStreamGetId", "cuStreamWriteValue64_v2", "cuGetProcAddress_v2"}}))
+	report := openIn(t,
+		build(t, fakecuda.Options{Missing: []string{"cuStreamGetId", "cuStreamWriteValue64_v2",
+			"cuGetProcAddress_v2"}}))
 	require.Empty(t, report.Error)
 	require.Equal(t, "UNIMPLEMENTED", report.StreamIDCode)
 	require.Equal(t, "cuStreamGetId needs an NVIDIA driver for CUDA 12.0 or newer, but this driver is for CUDA 12.4: "+
@@ -98,7 +105,8 @@ func TestVersions(t *testing.T) {
 			require.Equal(t, row.word, report.WriteError == "", report.WriteError)
 			require.Equal(t, row.word, report.Devices[0].StreamMemOps)
 			if !row.word {
-				require.Contains(t, report.WriteError, "cuStreamWriteValue64_v2 needs an NVIDIA driver for CUDA 11.7 or newer, but this driver is for "+
+				require.Contains(t, report.WriteError, "cuStreamWriteValue64_v2 needs an NVIDIA driver for CUDA "+
+					"11.7 or newer, but this driver is for "+
 					fmt.Sprintf("CUDA %d.%d", row.version/1000, row.version%1000/10))
 			}
 		})
@@ -116,7 +124,8 @@ func TestAllSymbolsBoundAtOnce(t *testing.T) {
 
 func TestDriverThatDoesNotStart(t *testing.T) {
 	for result, hint := range map[int]string{
-		3: "forked", 34: "stubs", 46: "nvidia-smi", 101: "cannot be used", 802: "fabric", 803: "restart the machine", 804: "cuda-compat",
+		3: "forked", 34: "stubs", 46: "nvidia-smi", 101: "cannot be used", 802: "fabric", 803: "restart the machine",
+		804: "cuda-compat",
 		999: "nvidia_uvm", 222: "CUDA_ERROR (222)",
 	} {
 		t.Run(fmt.Sprint(result), func(t *testing.T) {

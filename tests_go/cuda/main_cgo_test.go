@@ -1,7 +1,7 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// The tests run over the fake driver of tests_go/fakecuda, which the loader finds as it finds the real one. What needs another
-// library, or none, runs in a child.
+// The tests run over the fake driver of tests_go/fakecuda, which the loader finds as it finds the real one. What needs
+// another library, or none, runs in a child.
 package cuda_test
 
 import (
@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 	if visible, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES"); ok {
 		extra = append(extra, machineVisibleEnv+"="+visible)
 	}
-	fakecuda.RunOver(m, folderEnv, func(folder string) error { return fakecuda.Build(folder, fakecuda.Options{}) }, attach, extra...)
+	fakecuda.RunOver(m, folderEnv, func(folder string) error { return fakecuda.Build(folder, fakecuda.Options{}) },
+		attach, extra...)
 }
 
 func attach() (err error) {

@@ -11,7 +11,8 @@ import (
 	"gpuconf/gocore/meminfo"
 )
 
-// TestSynchronousCallsWait: work of a non-blocking stream, which waits for no other stream, sees the effect of a synchronous call.
+// TestSynchronousCallsWait: work of a non-blocking stream, which waits for no other stream, sees the effect of a
+// synchronous call.
 func TestSynchronousCallsWait(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -73,12 +74,14 @@ func TestRefusedGivingBack(t *testing.T) {
 		call func() error
 		use  func() error
 	}{
-		{"cuMemFree", func() error { return driver.MemFree(0, addr) }, func() error { return driver.MemsetD8(0, addr, 1, mib) }},
+		{"cuMemFree", func() error { return driver.MemFree(0, addr) },
+			func() error { return driver.MemsetD8(0, addr, 1, mib) }},
 		{"cuMemFreeHost", func() error { return driver.MemFreeHost(0, host.Addr) },
 			func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, host.Addr, 1) }},
 		{"cuStreamDestroy", func() error { return driver.StreamDestroy(0, stream) },
 			func() error { return driver.StreamSynchronize(0, stream) }},
-		{"cuEventDestroy", func() error { return driver.EventDestroy(0, event) }, func() error { return driver.EventSynchronize(0, event) }},
+		{"cuEventDestroy", func() error { return driver.EventDestroy(0, event) },
+			func() error { return driver.EventSynchronize(0, event) }},
 		{"cuMemUnmap", func() error { return driver.MemUnmap(reserved, 4*mib) },
 			func() error { return driver.MemsetD8(0, reserved+mib, 1, 2*mib) }},
 		{"cuMemRelease", func() error { return driver.MemRelease(handle) }, nil},
@@ -146,14 +149,16 @@ func TestErrorsSayWhatWasAsked(t *testing.T) {
 	addr, err := driver.MemAlloc(0, mib)
 	require.NoError(t, err)
 	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, 16), "cuMemsetD8 of 16 bytes at 0x")
-	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, mib+1), "not within one allocation, or within mappings with access, of GPU 0")
+	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, mib+1), "not within one allocation, or within mappings "+
+		"with access, of GPU 0")
 	require.EqualError(t, driver.ContextRetain(3), "unknown GPU 3, the driver has 1: CUDA_ERROR_INVALID_DEVICE (101)")
 	require.NoError(t, driver.ContextRelease(0))
 	_, err = driver.MemAlloc(0, 1)
 	require.EqualError(t, err, "GPU 0 has no retained context: CUDA_ERROR_INVALID_CONTEXT (201)")
 }
 
-// TestKindsOfMemory: on a GPU that shares the host's memory, free is what the host can still provide, not only what it leaves unused.
+// TestKindsOfMemory: on a GPU that shares the host's memory, free is what the host can still provide, not only what it
+// leaves unused.
 func TestKindsOfMemory(t *testing.T) {
 	host, err := meminfo.Read()
 	require.NoError(t, err)

@@ -29,7 +29,8 @@ func TestVersionIsTheDrivers(t *testing.T) {
 func TestInContext(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	driver, n := native(t)
-	require.ErrorIs(t, n.InContext(1, func() error { t.Error("there is no context"); return nil }), gpu.ErrorInvalidContext)
+	require.ErrorIs(t, n.InContext(1, func() error { t.Error("there is no context"); return nil }),
+		gpu.ErrorInvalidContext)
 	require.ErrorIs(t, n.InContext(2, nil), gpu.ErrorInvalidDevice)
 	require.NoError(t, driver.ContextRetain(1))
 	primary, err := fake.Retain(1)

@@ -10,16 +10,18 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestMappingsAreOpenToPeers: a device that can access another one's memory gets access with it. A driver that refuses it grants the rest.
+// TestMappingsAreOpenToPeers: a device that can access another one's memory gets access with it. A driver that refuses
+// it grants the rest.
 func TestMappingsAreOpenToPeers(t *testing.T) {
 	for name, row := range map[string]struct {
 		environ map[string]string
 		refused bool
 		want    gpu.Result // of a copy by the other device
 	}{
-		"peers":           {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, false, 0},
-		"no peers":        {map[string]string{"FAKECUDA_GPUS": "2"}, false, gpu.ErrorInvalidValue},
-		"peers, in vain":  {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, true, gpu.ErrorInvalidValue},
+		"peers":    {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, false, 0},
+		"no peers": {map[string]string{"FAKECUDA_GPUS": "2"}, false, gpu.ErrorInvalidValue},
+		"peers, in vain": {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, true,
+			gpu.ErrorInvalidValue},
 		"a single device": {nil, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

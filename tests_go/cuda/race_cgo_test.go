@@ -35,8 +35,8 @@ func TestManyDriversAtOnce(t *testing.T) {
 	}
 }
 
-// TestContextsComeAndGoUnderUse: a goroutine that uses a device while others retain and release it is served, or gets the error
-// that there is no context.
+// TestContextsComeAndGoUnderUse: a goroutine that uses a device while others retain and release it is served, or gets
+// the error that there is no context.
 func TestContextsComeAndGoUnderUse(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	driver := open(t)
@@ -116,7 +116,8 @@ func TestCloseUnderUse(t *testing.T) {
 	}
 }
 
-// TestWaitersDoNotHoldOthersUp: a thread that waits for a stream does not block others, one of which releases the stream.
+// TestWaitersDoNotHoldOthersUp: a thread that waits for a stream does not block others, one of which releases the
+// stream.
 func TestWaitersDoNotHoldOthersUp(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

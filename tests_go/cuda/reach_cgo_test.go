@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestReachAgainstAPlainModel: after any mixture of mapping, access, unmapping and driver failures, the memory that a device can
-// access is what a table of granules says.
+// TestReachAgainstAPlainModel: after any mixture of mapping, access, unmapping and driver failures, the memory that a
+// device can access is what a table of granules says.
 func TestReachAgainstAPlainModel(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -84,7 +84,8 @@ func TestReachAgainstAPlainModel(t *testing.T) {
 				length := rapid.IntRange(1, slots*granule-first).Draw(t, "length")
 				from := first / granule
 				count := (first+length-1)/granule - from + 1
-				expect(all(from, count, reachable), driver.MemcpyDtoD(0, base+uint64(first), base+uint64(first), uint64(length)))
+				expect(all(from, count, reachable), driver.MemcpyDtoD(0, base+uint64(first), base+uint64(first),
+					uint64(length)))
 			},
 		})
 		for i, one := range state {

@@ -66,7 +66,10 @@ func TestConformanceOfTheSimulator(t *testing.T) {
 			kept, err := other.MemAlloc(0, 1<<20)
 			require.NoError(t, err)
 			require.NoError(t, other.MemsetD8(0, kept, 7, 1<<20))
-			drivertest.TestDriver(t, func() (gpu.Driver, error) { return cuda.OpenSimulator(simulator(), cards, cuda.SimulatedOptions{}) })
+			drivertest.TestDriver(t, func() (gpu.Driver, error) {
+				return cuda.OpenSimulator(simulator(), cards,
+					cuda.SimulatedOptions{})
+			})
 			content := make([]byte, 1<<20)
 			require.NoError(t, other.MemcpyDtoH(0, content, kept))
 			require.Equal(t, strings.Repeat("\x07", 1<<20), string(content))
@@ -134,10 +137,12 @@ func TestStaleSimulatedMemory(t *testing.T) {
 	require.NoError(t, driver.ContextRelease(0))
 }
 
-// TestMachineOfTheProcess: the functions of the library are about it, and about the machine of the environment when it is closed.
+// TestMachineOfTheProcess: the functions of the library are about it, and about the machine of the environment when it
+// is closed.
 func TestMachineOfTheProcess(t *testing.T) {
 	configure(t, nil)
-	driver, err := cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}), cuda.SimulatedOptions{OfProcess: true})
+	driver, err := cuda.OpenSimulator(simulator(), cardsOf(t, "3xT4", simulated.Options{}),
+		cuda.SimulatedOptions{OfProcess: true})
 	require.NoError(t, err)
 	names := func() (names []string) {
 		plain, err := cuda.Open()

@@ -12,8 +12,8 @@ import (
 	"gpuconf/tests_go/simulated"
 )
 
-// One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between the first row and
-// the others is the cost of a Manager: its lock, the lookup of an address's pool, and the count of frees.
+// One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between the
+// first row and the others is the cost of a Manager: its lock, the lookup of an address's pool, and the count of frees.
 
 // device is a card as an upstream of suballoc.
 type device struct{ *simulated.Machine }
@@ -26,7 +26,8 @@ func BenchmarkAllocateFree(b *testing.B) {
 	b.Run("bfc alone", func(b *testing.B) {
 		d := newDriver(b, "T4", simulated.Options{})
 		require.NoError(b, d.machine.ContextRetain(0))
-		a, err := bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}), bfc.Options{})
+		a, err := bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}),
+			bfc.Options{})
 		require.NoError(b, err)
 		defer func() { require.NoError(b, a.Close()) }()
 		pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return a.Allocate(bytes) }, a.Free)

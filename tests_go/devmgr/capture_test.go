@@ -37,8 +37,8 @@ func newCapturing(t *testing.T, opts simulated.Options) (*driver, *capturing.Dri
 	return d, captures
 }
 
-// If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the accounting does
-// not change.
+// If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the
+// accounting does not change.
 func TestCapturesThatCannotBeFollowed(t *testing.T) {
 	d, captures := newCapturing(t, simulated.Options{})
 	m := initializedOn(t, d, d, 8)
@@ -51,9 +51,12 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 		code   status.Code
 		text   string
 	}{
-		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented, "the driver does not report when the graph is destroyed"},
-		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "the driver does not report when the graph is destroyed"},
-		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "is being captured: injected into StreamGetCaptureInfo"},
+		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented,
+			"the driver does not report when the graph is destroyed"},
+		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "the driver does not report when the graph is " +
+			"destroyed"},
+		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown,
+			"is being captured: injected into StreamGetCaptureInfo"},
 	} {
 		d.SetFaults(func(c faults.Call) error {
 			if c.Op == row.call {

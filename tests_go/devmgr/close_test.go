@@ -22,7 +22,8 @@ func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
 	before := []any{stats(t, m, "GPU:0"), stats(t, m, "GPU:2"), d.Calls()}
 	err := m.Close(false)
 	requireCode(t, status.FailedPrecondition, err)
-	require.EqualError(t, err, "memory is still in use: 1 block on GPU:0 (256B), 2 blocks on GPU:2 (3.00MiB). Free it first")
+	require.EqualError(t, err, "memory is still in use: 1 block on GPU:0 (256B), 2 blocks on GPU:2 (3.00MiB). Free "+
+		"it first")
 	require.False(t, m.Closed())
 	require.Equal(t, before, []any{stats(t, m, "GPU:0"), stats(t, m, "GPU:2"), d.Calls()}, "nothing has changed")
 	for _, block := range []uint64{a.Addr, b.Addr, c.Addr} {
@@ -37,7 +38,8 @@ func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
 }
 
 func TestForcedCloseGivesEverythingBack(t *testing.T) {
-	m, d := initialized(t, "2xT4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{100, 100})
+	m, d := initialized(t, "2xT4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+		[]float64{100, 100})
 	for i := range 30 {
 		allocate(t, m, i%3, uint64(i)*mib/4)
 	}
@@ -61,7 +63,8 @@ func TestCloseGoesOnWhereTheDriverFails(t *testing.T) {
 	allocate(t, m, 0, 1)
 	allocate(t, m, 1, 1)
 	frees, releases := d.CallsOf()["MemFree"], d.CallsOf()["ContextRelease"]
-	d.SetFaults(faults.OnOp("MemFree", frees, gpu.ErrorIllegalAddress), faults.OnOp("ContextRelease", releases+1, gpu.ErrorNotPermitted))
+	d.SetFaults(faults.OnOp("MemFree", frees, gpu.ErrorIllegalAddress), faults.OnOp("ContextRelease", releases+1,
+		gpu.ErrorNotPermitted))
 	d.closeErr = gpu.ErrorUnknown
 	err := m.Close(true)
 	requireCode(t, status.Internal, err)

@@ -14,8 +14,8 @@ import (
 	"gpuconf/tests_go/simulated"
 )
 
-// A context may outlive its pools: other libraries hold it too, and so do other logical GPUs of the card. Then queued work runs after
-// Close, and the memory that it touches must not be freed before.
+// A context may outlive its pools: other libraries hold it too, and so do other logical GPUs of the card. Then queued
+// work runs after Close, and the memory that it touches must not be freed before.
 
 // closing is a pool with a context that outlives it.
 type closing struct {
@@ -109,7 +109,8 @@ func TestCloseKeepsTheTimelineUntilItsMarksHavePassed(t *testing.T) {
 	addr := c.allocateOn(t, c.one, 16*mib)
 	done := c.busy(t, c.one)
 	require.NoError(t, c.FreeOn(addr, c.one))
-	heir := c.allocateOn(t, c.other, 16*mib) // the limit leaves no other memory: a mark in one stream, a wait in the other
+	// the limit leaves no other memory: a mark in one stream, a wait in the other
+	heir := c.allocateOn(t, c.other, 16*mib)
 	fill(t, c.d, c.other, heir, 1, mib)
 	require.NoError(t, c.FreeOn(heir, c.other))
 	c.closeWhile(t, done, false)
@@ -161,7 +162,8 @@ func TestCloseDuringACapture(t *testing.T) {
 	require.NoError(t, d.ContextSynchronize(0))
 }
 
-// A broken context never reaches a mark that was queued before. What waits for the mark fails, and does not wait for ever.
+// A broken context never reaches a mark that was queued before. What waits for the mark fails, and does not wait for
+// ever.
 func TestWaitsInABrokenContextEnd(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{16})
 	one, other := newStream(t, d), newStream(t, d)

@@ -15,7 +15,8 @@ import (
 
 var bothTimelines = map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}}
 
-// recycler is a driver that reuses the handle of a destroyed stream at once, as real drivers do, while its work may still run.
+// recycler is a driver that reuses the handle of a destroyed stream at once, as real drivers do, while its work may
+// still run.
 type recycler struct {
 	*driver
 	now map[gpu.Stream]gpu.Stream // by the handle that the process sees
@@ -66,8 +67,8 @@ func slowly(t *testing.T, d *driver, stream gpu.Stream, opts simulated.Options) 
 	t.Cleanup(func() { timer.Stop(); held.open() })
 }
 
-// A stream is destroyed while its work runs on freed memory; its handle is reused, or is not. The next user of the memory is
-// ordered after that work, and the new stream is not mistaken for the old one.
+// A stream is destroyed while its work runs on freed memory; its handle is reused, or is not. The next user of the
+// memory is ordered after that work, and the new stream is not mistaken for the old one.
 func TestMemoryOfADestroyedStream(t *testing.T) {
 	for name, opts := range bothTimelines {
 		for _, again := range []bool{false, true} {
@@ -175,7 +176,8 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	})
 	_, err = m.AllocateOn(0, -1, heir, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed (CUDA_ERROR_UNKNOWN (999))")
+	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
+		"(CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
 	again, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
 	require.NoError(t, err)
@@ -192,7 +194,8 @@ func TestFreesAfterClose(t *testing.T) {
 	require.NoError(t, m.Close(true))
 	for name, err := range map[string]error{
 		"Free": m.Free(block.Addr), "FreeID": m.FreeID(block.Addr, block.ID), "FreeOn": m.FreeOn(block.Addr, stream),
-		"FreeOn the default stream": m.FreeOn(block.Addr, gpu.StreamNull), "RecordStream": m.RecordStream(block.Addr, stream),
+		"FreeOn the default stream": m.FreeOn(block.Addr, gpu.StreamNull), "RecordStream": m.RecordStream(
+			block.Addr, stream),
 	} {
 		require.Equal(t, status.FailedPrecondition.String(), status.CodeOf(err).String(), name)
 		require.ErrorContains(t, err, "this runtime was reset", name)

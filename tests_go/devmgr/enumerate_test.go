@@ -30,17 +30,18 @@ func TestEnumerate(t *testing.T) {
 		{"every GPU after the CPU", "2xT4", nil, []string{cpu0, gpu0, gpu1}, []string{}},
 		{"only the CPU type allowed", "2xT4", config.Env{"TF_ENABLED_DEVICE_TYPES": "CPU"}, []string{cpu0},
 			[]string{"info: Device factory 'GPU' disabled by TF_ENABLED_DEVICE_TYPES environment variable."}},
-		{"both types allowed", "T4", config.Env{"TF_ENABLED_DEVICE_TYPES": "GPU,CPU"}, []string{cpu0, gpu0}, []string{}},
+		{"both types allowed", "T4", config.Env{"TF_ENABLED_DEVICE_TYPES": "GPU,CPU"}, []string{cpu0, gpu0},
+			[]string{}},
 		{"types not limited", "T4", config.Env{"TF_ENABLED_DEVICE_TYPES": ""}, []string{cpu0, gpu0}, []string{}},
 		{"a weak GPU first: the other keeps its ordinal in its name", "T4,H100-80GB",
 			config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"}, []string{cpu0, gpu1},
-			[]string{"info: Ignoring visible gpu device (device: 0, name: Tesla T4, pci bus id: 0000:17:00.0, compute capability: 7.5) " +
-				"with core count: 40. The minimum required count is 41. You can adjust this requirement with the env var " +
-				"TF_MIN_GPU_MULTIPROCESSOR_COUNT."}},
+			[]string{"info: Ignoring visible gpu device (device: 0, name: Tesla T4, pci bus id: 0000:17:00.0, " +
+				"compute capability: 7.5) with core count: 40. The minimum required count is 41. You can adjust " +
+				"this requirement with the env var TF_MIN_GPU_MULTIPROCESSOR_COUNT."}},
 		{"every GPU too weak", "T4", config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"}, []string{cpu0},
-			[]string{"info: Ignoring visible gpu device (device: 0, name: Tesla T4, pci bus id: 0000:17:00.0, compute capability: 7.5) " +
-				"with core count: 40. The minimum required count is 1000. You can adjust this requirement with the env var " +
-				"TF_MIN_GPU_MULTIPROCESSOR_COUNT."}},
+			[]string{"info: Ignoring visible gpu device (device: 0, name: Tesla T4, pci bus id: 0000:17:00.0, " +
+				"compute capability: 7.5) with core count: 40. The minimum required count is 1000. You can adjust " +
+				"this requirement with the env var TF_MIN_GPU_MULTIPROCESSOR_COUNT."}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := newDriver(t, row.spec, simulated.Options{})
@@ -87,7 +88,8 @@ func TestEnumerateFailures(t *testing.T) {
 }
 
 func TestDetails(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4,H100-80GB", simulated.Options{}), config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
+	m := enumerated(t, newDriver(t, "T4,H100-80GB", simulated.Options{}),
+		config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
 	device, ok := m.Details(1)
 	require.True(t, ok)
 	require.Equal(t, "NVIDIA H100 80GB HBM3", device.Name, "positions count the physical list, not the machine's cards")

@@ -91,7 +91,8 @@ func (w *walk) session(env config.Env) (calls int) {
 	return w.close(m)
 }
 
-// collect allocates what needs the free regions to be released first. Memory that the GPU refused to free stays counted.
+// collect allocates what needs the free regions to be released first. Memory that the GPU refused to free stays
+// counted.
 func (w *walk) collect(m *devmgr.Manager) {
 	bytes := 8 * mib
 	w.step("collect", func() error {
@@ -137,7 +138,8 @@ func TestWalkOfFailures(t *testing.T) {
 			{"doubling", "true", simulated.Options{NoVMM: true}, config.Options{}, []string{"MemAlloc", "MemFree"}},
 			{"whole, unified", "false", simulated.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
 			{"doubling, unified", "true", simulated.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
-			{"in place", "true", simulated.Options{}, config.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
+			{"in place", "true", simulated.Options{}, config.Options{}, []string{"MemGetAllocationGranularity",
+				"MemAddressReserve", "MemCreate", "MemMap",
 				"MemSetAccess", "MemUnmap", "MemRelease", "MemAddressFree"}},
 		} {
 			t.Run(fmt.Sprint(result, " ", row.name), func(t *testing.T) {
@@ -153,7 +155,8 @@ func TestWalkOfFailures(t *testing.T) {
 						break
 					}
 				}
-				for _, op := range append(row.memory, "Devices", "ContextRetain", "MemGetInfo", "MemcpyHtoD", "MemcpyDtoH", "ContextRelease") {
+				for _, op := range append(row.memory, "Devices", "ContextRetain", "MemGetInfo", "MemcpyHtoD",
+					"MemcpyDtoH", "ContextRelease") {
 					require.True(t, failed[op], "%s was never failed", op)
 				}
 			})
@@ -168,7 +171,8 @@ func TestDriverThatFailsForGood(t *testing.T) {
 	d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})
 	requireCode(t, status.Unknown, err)
-	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: "+
+		"CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 	require.NoError(t, m.Free(block.Addr), "a free needs no driver")
 	require.Error(t, m.Close(false))
 	require.True(t, m.Closed())

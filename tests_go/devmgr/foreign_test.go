@@ -59,9 +59,10 @@ func TestAStreamOfItsOwnHasThePriorityOfItsDevice(t *testing.T) {
 	m := enumerated(t, d, nil)
 	limit, urgent, normal := 100.0, int64(-2), int64(0)
 	require.NoError(t, m.Configure(func(s *config.State) error {
-		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{
-			{MemoryLimitMiB: &limit, Priority: &normal}, {MemoryLimitMiB: &limit, Priority: &urgent},
-		}})
+		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
+			config.LogicalConfigs{Items: []config.LogicalConfig{
+				{MemoryLimitMiB: &limit, Priority: &normal}, {MemoryLimitMiB: &limit, Priority: &urgent},
+			}})
 	}))
 	require.NoError(t, m.Initialize(nil, ""))
 	stream, err := m.StreamOf(1)

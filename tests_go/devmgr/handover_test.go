@@ -22,8 +22,9 @@ func small(program handover.Program) bool {
 	return len(program.Streams) == 2 && len(program.Threads[0]) < 5
 }
 
-// Every interleaving of small programs' calls and of the device's progress, with both ways to track that progress. Only one
-// goroutine runs at a time, and each new goroutine is expensive under the race detector, so there only the smallest programs run.
+// Every interleaving of small programs' calls and of the device's progress, with both ways to track that progress. Only
+// one goroutine runs at a time, and each new goroutine is expensive under the race detector, so there only the smallest
+// programs run.
 func TestEveryHandOver(t *testing.T) {
 	for name, opts := range map[string]simulated.Options{"words": {}, "events": {NoStreamMemOps: true}} {
 		t.Run(name, func(t *testing.T) {

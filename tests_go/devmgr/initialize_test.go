@@ -38,12 +38,12 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 	require.Zero(t, allocations, "no memory is taken before the first allocation")
 	require.Equal(t, 2, retains, "a context for each GPU")
 	require.Equal(t, []string{
-		"info: Created device /job:localhost/replica:0/task:0/device:GPU:0 with 1000 MB memory:  -> device: 0, name: Tesla T4, " +
-			"pci bus id: 0000:17:00.0, compute capability: 7.5",
-		"info: Created device /job:localhost/replica:0/task:0/device:GPU:1 with 2000 MB memory:  -> device: 0, name: Tesla T4, " +
-			"pci bus id: 0000:17:00.0, compute capability: 7.5",
-		"info: Created device /job:localhost/replica:0/task:0/device:GPU:2 with 3000 MB memory:  -> device: 1, name: Tesla T4, " +
-			"pci bus id: 0000:1a:00.0, compute capability: 7.5",
+		"info: Created device /job:localhost/replica:0/task:0/device:GPU:0 with 1000 MB memory:  -> device: 0, " +
+			"name: Tesla T4, pci bus id: 0000:17:00.0, compute capability: 7.5",
+		"info: Created device /job:localhost/replica:0/task:0/device:GPU:1 with 2000 MB memory:  -> device: 0, " +
+			"name: Tesla T4, pci bus id: 0000:17:00.0, compute capability: 7.5",
+		"info: Created device /job:localhost/replica:0/task:0/device:GPU:2 with 3000 MB memory:  -> device: 1, " +
+			"name: Tesla T4, pci bus id: 0000:1a:00.0, compute capability: 7.5",
 	}, texts(m))
 
 	require.NoError(t, m.Initialize(nil, "elsewhere.py:2 (later)"), "a second call does nothing")
@@ -156,7 +156,8 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d := newDriver(t, "T4", simulated.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 100, 100, 100))
-	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory), faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
+	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory),
+		faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
@@ -191,7 +192,8 @@ func TestDefaultLimit(t *testing.T) {
 		t.Run(row.spec, func(t *testing.T) {
 			spec, err := models.ParseSpec(row.spec)
 			require.NoError(t, err)
-			m, _ := initialized(t, row.spec, simulated.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available}, nil)
+			m, _ := initialized(t, row.spec, simulated.Options{UsedBytes: spec.Cards[0].MemoryBytes - row.available},
+				nil)
 			require.Equal(t, row.want, stats(t, m, "GPU:0").BytesLimit)
 		})
 	}
@@ -212,25 +214,31 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 		{"growth set", nil, nil, true, t4Default, 2, ""},
 		{"an explicit limit: all of it at once", nil, []float64{100}, false, 100, 100, ""},
 		{"growth forced", config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, nil, false, t4Default, 2,
-			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. " +
-				"Original config value was 0."},
-		{"growth forced under an explicit limit", config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{100}, false, 100, 2,
-			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. " +
-				"Original config value was 0."},
+			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is " +
+				"set. Original config value was 0."},
+		{"growth forced under an explicit limit", config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{100},
+			false, 100, 2,
+			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is " +
+				"set. Original config value was 0."},
 		{"growth forced off", config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "false"}, nil, true, t4Default, t4Default,
-			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is set. " +
-				"Original config value was 1."},
+			"warning: Overriding orig_value setting because the TF_FORCE_GPU_ALLOW_GROWTH environment variable is " +
+				"set. Original config value was 1."},
 		{"growth that can't be read", config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "True"}, nil, true, t4Default, 2,
-			"error: The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: \"True\". Valid values are " +
-				"\"true\" or \"false\". Using original config value of 1."},
+			"error: The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: \"True\". " +
+				"Valid values are \"true\" or \"false\". Using original config value of 1."},
 		{"a reserve of the user's", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "384"}, nil, false, 16000, 16000, ""},
 		{"a reserve of everything", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "16384"}, nil, false, 0, 0, ""},
-		{"a reserve larger than the GPU", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "16385"}, nil, false, t4Default, t4Default,
-			"warning: The requested reserved device memory 16.00GiB is larger than the available memory of 16.00GiB. The request is ignored."},
-		{"a reserve does not touch an explicit limit", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "384"}, []float64{100}, false, 100, 100, ""},
+		{"a reserve larger than the GPU", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "16385"}, nil, false,
+			t4Default, t4Default,
+			"warning: The requested reserved device memory 16.00GiB is larger than the available memory of " +
+				"16.00GiB. The request is ignored."},
+		{"a reserve does not touch an explicit limit", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "384"},
+			[]float64{100}, false, 100, 100, ""},
 		{"a limit below one MiB serves nothing", nil, []float64{0.5}, false, 0, 0, ""},
-		{"TensorFlow's other allocators", config.Env{"TF_GPU_ALLOCATOR": "cuda_malloc_async"}, nil, false, t4Default, t4Default,
-			"warning: TF_GPU_ALLOCATOR=cuda_malloc_async is ignored: gpuconf has a single allocator, which enforces limits and keeps statistics"},
+		{"TensorFlow's other allocators", config.Env{"TF_GPU_ALLOCATOR": "cuda_malloc_async"}, nil, false,
+			t4Default, t4Default,
+			"warning: TF_GPU_ALLOCATOR=cuda_malloc_async is ignored: gpuconf has a single allocator, which enforces " +
+				"limits and keeps statistics"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := newDriver(t, "T4", simulated.Options{})
@@ -244,7 +252,8 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 			if row.notice != "" {
 				require.Equal(t, row.notice, said[0])
 			}
-			require.Len(t, said, map[bool]int{true: 1, false: 2}[row.notice == ""], "beside the notice: Created device ...")
+			require.Len(t, said, map[bool]int{true: 1, false: 2}[row.notice == ""],
+				"beside the notice: Created device ...")
 			require.Equal(t, row.wantLimit*mib, stats(t, m, "GPU:0").BytesLimit)
 			require.Zero(t, d.taken(t, 0))
 
@@ -283,7 +292,8 @@ func TestGrowthDoubles(t *testing.T) {
 func TestGrowthInPlace(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
 	var blocks []uint64
-	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib}, {3 * mib, 6 * mib}} {
+	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib},
+		{3 * mib, 6 * mib}} {
 		blocks = append(blocks, allocate(t, m, 0, step.asked).Addr)
 		require.Equal(t, step.taken, d.taken(t, 0))
 		require.Equal(t, step.taken, stats(t, m, "GPU:0").BytesReserved)
@@ -327,21 +337,22 @@ func TestGarbageCollection(t *testing.T) {
 }
 
 func TestPoolsStayBelowTheCeiling(t *testing.T) {
-	env := config.Env{"GPUCONF_MEMORY_LIMIT": fmt.Sprint(3*gib + 7), "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}
+	env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(3*gib + 7), "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"}
 	m, _ := initialized(t, "3xT4", simulated.Options{}, env, nil, []float64{2048, 2048}, []float64{1024})
 	for name, limit := range map[string]uint64{
 		"GPU:0": 3*gib + 7, "GPU:1": 2 * gib, "GPU:2": gib + 7, "GPU:3": gib,
 	} {
 		require.Equal(t, limit, stats(t, m, name).BytesLimit, name)
 	}
-	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which GPUCONF_MEMORY_LIMIT "+
+	require.Contains(t, texts(m), "warning: The limit of GPU:2 is lowered from 2.00GiB to 1.00GiB, which "+
+		"GPUCONF_LIMIT "+
 		"leaves for it.")
 	require.NoError(t, m.Check())
 }
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
-	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_MEMORY_LIMIT": "0"}, "main.py:1"))
+	requireCode(t, status.InvalidArgument, m.Initialize(config.Env{"GPUCONF_LIMIT": "0"}, "main.py:1"))
 	require.False(t, isInitialized(m))
 	require.NoError(t, m.Initialize(nil, "main.py:2"))
 }

@@ -32,7 +32,8 @@ func TestAnInjectedFailure(t *testing.T) {
 		"  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB (8388608 bytes), "+
 		"largest free block 8.00MiB (8387584 bytes)\n"+
 		"  in use by c, untagged: 1.0KiB (1024 bytes) in 1 block\n"+
-		"  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation fail.", err.Error())
+		"  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation "+
+		"fail.", err.Error())
 	require.True(t, bfc.IsInjected(err))
 	require.Equal(t, uint64(4), m.CountedAllocations())
 	for number := range 3 {
@@ -76,7 +77,8 @@ func TestAnInjectedFailureElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	err = m.CountForeign(2 * mib)
 	requireCode(t, status.ResourceExhausted, err)
-	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test requested", err.Error())
+	require.Equal(t, "Tried to allocate 2.00MiB (2097152 bytes): out of memory, an injected failure, which a test "+
+		"requested", err.Error())
 	require.NoError(t, m.CountForeign(8))
 	require.Equal(t, uint64(3), m.CountedAllocations())
 }

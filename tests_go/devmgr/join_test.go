@@ -36,7 +36,8 @@ func TestTheFirstToJoinInitializes(t *testing.T) {
 	}
 }
 
-// As in TensorFlow, a session leaves the configuration open. What is set after it is in effect once the runtime is initialized.
+// As in TensorFlow, a session leaves the configuration open. What is set after it is in effect once the runtime is
+// initialized.
 func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	d := newDriver(t, "2xK40", simulated.Options{})
 	m := enumerated(t, d, nil)
@@ -47,7 +48,8 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, renamed)
 	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
-	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }), "main.py:9 (list_logical_devices)")
+	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }),
+		"main.py:9 (list_logical_devices)")
 }
 
 func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {
@@ -206,40 +208,59 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 		code    status.Code
 		text    string
 	}{
-		{"case 88: twice", config.Options{VisibleDeviceList: "0,0"}, status.InvalidArgument, "visible_device_list contained a duplicate entry: 0,0"},
-		{"case 88: no number", config.Options{VisibleDeviceList: "0,abc"}, status.InvalidArgument, "Could not parse entry in 'visible_device_list': 'abc'."},
+		{"case 88: twice", config.Options{VisibleDeviceList: "0,0"}, status.InvalidArgument,
+			"visible_device_list contained a duplicate entry: 0,0"},
+		{"case 88: no number", config.Options{VisibleDeviceList: "0,abc"}, status.InvalidArgument,
+			"Could not parse entry in 'visible_device_list': 'abc'."},
 		{"case 88: beyond", config.Options{VisibleDeviceList: "100"}, status.InvalidArgument,
 			"'visible_device_list' listed an invalid Device id '100' but visible device count is 2"},
 		{"below", config.Options{VisibleDeviceList: "-1"}, status.InvalidArgument, "listed an invalid Device id '-1'"},
-		{"case 89: a fraction and logical devices", config.Options{Sizing: config.Sizing{Fraction: 0.1}, VirtualDevices: virtual(nil)}, status.InvalidArgument,
+		{"case 89: a fraction and logical devices", config.Options{Sizing: config.Sizing{Fraction: 0.1},
+			VirtualDevices: virtual(nil)}, status.InvalidArgument,
 			"It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."},
-		{"case 90: no GPU and a logical device", config.Options{DeviceCount: map[string]int64{"GPU": 0}, VirtualDevices: virtual(nil)}, status.Unknown,
+		{"case 90: no GPU and a logical device", config.Options{DeviceCount: map[string]int64{"GPU": 0},
+			VirtualDevices: virtual(nil)}, status.Unknown,
 			"Not enough GPUs to create virtual devices. num_gpus_to_use: 0 #virtual_devices: 1"},
-		{"case 91: more entries than GPUs", config.Options{VisibleDeviceList: "0", VirtualDevices: virtual(nil, nil)}, status.Unknown,
+		{"case 91: more entries than GPUs", config.Options{VisibleDeviceList: "0", VirtualDevices: virtual(nil, nil)},
+			status.Unknown,
 			"Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2"},
-		{"case 91: fewer entries than GPUs", config.Options{VisibleDeviceList: "0,1", VirtualDevices: virtual(nil)}, status.InvalidArgument,
-			"The number of GPUs in visible_device_list doesn't match the number of elements in the virtual_devices list. " +
-				"#GPUs in visible_device_list: 2 virtual_devices.size(): 1"},
+		{"case 91: fewer entries than GPUs", config.Options{VisibleDeviceList: "0,1", VirtualDevices: virtual(nil)},
+			status.InvalidArgument,
+			"The number of GPUs in visible_device_list doesn't match the number of elements in the virtual_devices " +
+				"list. #GPUs in visible_device_list: 2 virtual_devices.size(): 1"},
 		{"fewer entries than all GPUs", config.Options{VirtualDevices: virtual(nil)}, status.Unknown,
-			"The number of valid GPUs doesn't match the number of elements in the virtual_devices list. #valid GPUs: 2 virtual_devices.size(): 1"},
+			"The number of valid GPUs doesn't match the number of elements in the virtual_devices list. #valid " +
+				"GPUs: 2 virtual_devices.size(): 1"},
 		{"fewer ordinals than limits", config.Options{VirtualDevices: []config.VirtualDevices{
 			{MemoryLimitMiB: []float64{1, 2}, Ordinal: []int64{1}}, {MemoryLimitMiB: []float64{1}, Ordinal: []int64{1}},
-		}}, status.InvalidArgument, "Number of virtual device ordinals specified doesn't match with number of memory_limit_mb specified for GPU# 0"},
+		}}, status.InvalidArgument, "Number of virtual device ordinals specified doesn't match with number of " +
+			"memory_limit_mb specified for GPU# 0"},
 		{"more priorities than limits", config.Options{VirtualDevices: []config.VirtualDevices{
-			{MemoryLimitMiB: []float64{1}, Priority: []int64{0, 0}}, {MemoryLimitMiB: []float64{1}, Priority: []int64{0}},
-		}}, status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number of memory_limit_mb specified for GPU# 0"},
-		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.Value, "memory_limit is +Inf"},
+			{MemoryLimitMiB: []float64{1}, Priority: []int64{0, 0}},
+			{MemoryLimitMiB: []float64{1}, Priority: []int64{0}},
+		}}, status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number of " +
+			"memory_limit_mb specified for GPU# 0"},
+		{"an immense limit", config.Options{VirtualDevices: virtual([]float64{math.Inf(1)}, nil)}, status.Value,
+			"memory_limit is +Inf"},
 		{"more than there is, on an old GPU", config.Options{Sizing: config.Sizing{Fraction: 1.5}}, status.Internal,
-			"Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support oversubscription."},
-		{"unified memory on an old GPU", config.Options{UnifiedMemory: true}, status.Internal, "Unified memory on GPUs"},
-		{"a negative fraction", config.Options{Sizing: config.Sizing{Fraction: -0.4}}, status.InvalidArgument, "per_process_gpu_memory_fraction is -0.4"},
-		{"no fraction", config.Options{Sizing: config.Sizing{Fraction: math.NaN()}}, status.InvalidArgument, "per_process_gpu_memory_fraction is NaN"},
+			"Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support " +
+				"oversubscription."},
+		{"unified memory on an old GPU", config.Options{UnifiedMemory: true}, status.Internal,
+			"Unified memory on GPUs"},
+		{"a negative fraction", config.Options{Sizing: config.Sizing{Fraction: -0.4}}, status.InvalidArgument,
+			"per_process_gpu_memory_fraction is -0.4"},
+		{"no fraction", config.Options{Sizing: config.Sizing{Fraction: math.NaN()}}, status.InvalidArgument,
+			"per_process_gpu_memory_fraction is NaN"},
 		{"another allocator", config.Options{AllocatorType: "best"}, status.Internal,
 			"Failed to get memory allocator for TF GPU 0 with 12360613888 bytes of memory."},
-		{"no CPU", config.Options{DeviceCount: map[string]int64{"CPU": 0}}, status.NotFound, "No CPU devices are available in this process"},
-		{"countless CPUs", config.Options{DeviceCount: map[string]int64{"CPU": math.MaxInt32}}, status.InvalidArgument, "device_count['CPU'] is 2147483647"},
-		{"countless shares", config.Options{Sizing: config.Sizing{Shares: math.MaxInt32}}, status.InvalidArgument, "num_virtual_devices_per_gpu is 2147483647"},
-		{"a negative reserve", config.Options{Sizing: config.Sizing{SystemMiB: -1}}, status.InvalidArgument, "must not be negative"},
+		{"no CPU", config.Options{DeviceCount: map[string]int64{"CPU": 0}}, status.NotFound,
+			"No CPU devices are available in this process"},
+		{"countless CPUs", config.Options{DeviceCount: map[string]int64{"CPU": math.MaxInt32}}, status.InvalidArgument,
+			"device_count['CPU'] is 2147483647"},
+		{"countless shares", config.Options{Sizing: config.Sizing{Shares: math.MaxInt32}}, status.InvalidArgument,
+			"num_virtual_devices_per_gpu is 2147483647"},
+		{"a negative reserve", config.Options{Sizing: config.Sizing{SystemMiB: -1}}, status.InvalidArgument,
+			"must not be negative"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)

@@ -55,8 +55,9 @@ func TestAStreamIsFoundToBeLasting(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// A stream is destroyed while its work runs on freed memory, and its handle comes again for a stream that is captured at once. The id of a
-// captured stream can't be queried, so it might be the old one: it gets none of that memory while the work runs, nor does anybody else.
+// A stream is destroyed while its work runs on freed memory, and its handle comes again for a stream that is captured
+// at once. The id of a captured stream can't be queried, so it might be the old one: it gets none of that memory while
+// the work runs, nor does anybody else.
 func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -90,8 +91,8 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// A block of an ended graph is used and freed in the stream that was captured. Another stream gets its memory only after that work, each
-// time: the GPU is waited for, because nothing is known of the stream.
+// A block of an ended graph is used and freed in the stream that was captured. Another stream gets its memory only
+// after that work, each time: the GPU is waited for, because nothing is known of the stream.
 func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

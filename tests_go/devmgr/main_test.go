@@ -23,8 +23,8 @@ const (
 
 func TestMain(m *testing.M) { simulated.Main(m) }
 
-// driver is a simulated machine behind a fault injector. Its Close only counts: the machine stays open, so that Live reports what a
-// Manager has left behind.
+// driver is a simulated machine behind a fault injector. Its Close only counts: the machine stays open, so that Live
+// reports what a Manager has left behind.
 type driver struct {
 	*faults.Injector
 	machine  *simulated.Machine
@@ -87,9 +87,10 @@ func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 	return m
 }
 
-// initialized returns an initialized Manager on its own machine. split has the limits in MiB of each GPU's logical devices; a GPU
-// without limits is one device with the default limit.
-func initialized(t testing.TB, spec string, opts simulated.Options, env config.Env, split ...[]float64) (*devmgr.Manager, *driver) {
+// initialized returns an initialized Manager on its own machine. split has the limits in MiB of each GPU's logical
+// devices; a GPU without limits is one device with the default limit.
+func initialized(t testing.TB, spec string, opts simulated.Options, env config.Env, split ...[]float64) (
+	*devmgr.Manager, *driver) {
 	t.Helper()
 	d := newDriver(t, spec, opts)
 	m := enumerated(t, d, env)

@@ -20,10 +20,11 @@ func TestResolveGPU(t *testing.T) {
 		require.Equal(t, want, number, text)
 	}
 	for text, says := range map[string]string{
-		"":             "Multiple devices match the provided string ''",
-		"GPU":          "Failed parsing device name: 'GPU'",
-		"/device:GPU":  "Multiple devices match",
-		"GPU:2":        "No matching devices found for 'GPU:2' (available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)",
+		"":            "Multiple devices match the provided string ''",
+		"GPU":         "Failed parsing device name: 'GPU'",
+		"/device:GPU": "Multiple devices match",
+		"GPU:2": "No matching devices found for 'GPU:2' (available: CPU:0, GPU:0, GPU:1; device types are " +
+			"case-sensitive)",
 		"gpu:0":        "No matching devices found",
 		"CPU:0":        "/device:CPU:0 has no memory pool: only GPUs have one",
 		"a\x00b\xff\n": "Failed parsing device name",
@@ -104,7 +105,8 @@ func TestMemoryMap(t *testing.T) {
 	}
 }
 
-// What PyTorch's statistics need: totals that only grow, failures, and a peak of reserved memory that ClearStats resets.
+// What PyTorch's statistics need: totals that only grow, failures, and a peak of reserved memory that ClearStats
+// resets.
 func TestMemoryTotals(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10, 20})
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
@@ -116,7 +118,8 @@ func TestMemoryTotals(t *testing.T) {
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
 	totals, ooms, err := m.MemoryTotals(0)
 	require.NoError(t, err)
-	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib}, totals)
+	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib},
+		totals)
 	require.Equal(t, uint64(3), ooms)
 
 	totals, ooms, err = m.MemoryTotals(1)

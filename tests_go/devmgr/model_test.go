@@ -71,7 +71,8 @@ func (s *model) close(t *rapid.T) {
 
 func (s *model) allocate(t *rapid.T) {
 	number := rapid.IntRange(0, 2).Draw(t, "number")
-	bytes := rapid.OneOf(rapid.Uint64Range(1, 2048), rapid.Uint64Range(1, 4*mib), rapid.Uint64Range(1, 45*mib)).Draw(t, "bytes")
+	bytes := rapid.OneOf(rapid.Uint64Range(1, 2048), rapid.Uint64Range(1, 4*mib), rapid.Uint64Range(1, 45*mib)).Draw(
+		t, "bytes")
 	before := stats(t, s.m, s.name(number))
 	calls := s.driver.Calls()
 	block, err := s.m.Allocate(number, bytes)
@@ -81,7 +82,8 @@ func (s *model) allocate(t *rapid.T) {
 		require.ErrorContains(t, err, " out of memory")
 		require.Less(t, before.LargestFreeBlockBytes, bytes, "a piece was free that fits")
 		room := s.pools[number].limit - before.BytesReserved
-		require.True(t, bytes > room || s.lost || s.driver.Calls() > calls, "the limit allows it, and the driver was not asked")
+		require.True(t, bytes > room || s.lost || s.driver.Calls() > calls,
+			"the limit allows it, and the driver was not asked")
 		return
 	}
 	p := &s.pools[number]

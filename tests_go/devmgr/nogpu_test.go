@@ -29,7 +29,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 			want: "this process has no logical GPU: CUDA is not available (libcuda.so.1: none). " + simulate,
 		},
 		{
-			name: "hidden from the driver", spec: "T4", opts: simulated.Options{Visible: []int{}}, why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
+			name: "hidden from the driver", spec: "T4", opts: simulated.Options{Visible: []int{}},
+			why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
 			want: "this process has no logical GPU: CUDA_VISIBLE_DEVICES=\"7\" shows none. " +
 				"Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0",
 		},
@@ -39,12 +40,13 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		},
 		{
 			name: "too weak", spec: "2xT4", env: config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"}, why: "not this",
-			want: "this process has no logical GPU: 2 GPUs on this machine, but none meets the minimum requirements (see the gpuconf logger). " + simulate,
+			want: "this process has no logical GPU: 2 GPUs on this machine, but none meets the minimum requirements " +
+				"(see the gpuconf logger). " + simulate,
 		},
 		{
 			name: "made invisible", spec: "2xT4", hide: true, why: "not this",
-			want: "this process has no logical GPU: 2 GPUs in the physical device list, but none is visible (set_visible_devices). " +
-				"Call gpuconf.reset() and leave at least one visible",
+			want: "this process has no logical GPU: 2 GPUs in the physical device list, but none is visible " +
+				"(set_visible_devices). Call gpuconf.reset() and leave at least one visible",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -84,16 +86,18 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		{"none requested", [][]float64{{}, {}}, nil},
 		{"just enough", [][]float64{{60, 40}, {100}}, nil},
 		{"a byte too many, as a MiB", [][]float64{{60, 41}, {100}}, []string{
-			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",
+			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the " +
+				"excess is not available",
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
-			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",
-			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the excess is not available. " +
-				"memory_limit is a number of MiB",
+			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not " +
+				"available",
+			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the " +
+				"excess is not available. memory_limit is a number of MiB",
 		}},
 		{"bytes", [][]float64{{10, 50 << 20}, {}}, []string{
-			"warning: the memory_limits of 2 logical GPUs add up to 50.00TiB, and Tesla T4 has only 100.00MiB: the excess is not available. " +
-				"memory_limit is a number of MiB, and 52428800 looks like bytes: write 50",
+			"warning: the memory_limits of 2 logical GPUs add up to 50.00TiB, and Tesla T4 has only 100.00MiB: the " +
+				"excess is not available. memory_limit is a number of MiB, and 52428800 looks like bytes: write 50",
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

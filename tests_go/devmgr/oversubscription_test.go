@@ -16,7 +16,8 @@ import (
 	"gpuconf/tests_go/simulated"
 )
 
-// A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card failed.
+// A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card
+// failed.
 
 var (
 	oneAndAHalf = config.Options{Sizing: config.Sizing{Fraction: 1.5}}
@@ -88,13 +89,15 @@ func TestUnifiedMemoryGrowsInRegions(t *testing.T) {
 	}
 }
 
-// Logical GPUs with explicit limits, which cannot be combined with a fraction, get unified memory if the options request it.
+// Logical GPUs with explicit limits, which cannot be combined with a fraction, get unified memory if the options
+// request it.
 func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	d := newDriver(t, "2xT4:64MiB", simulated.Options{})
 	m := imported(t, d, unified)
 	require.NoError(t, splitGPU(m, 0, 40, 40))
 	require.NoError(t, m.Initialize(nil, ""))
-	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has only 64.00MiB: "+
+	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has "+
+		"only 64.00MiB: "+
 		"unified memory that does not fit on the GPU is kept in host memory")
 	first := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
@@ -132,7 +135,8 @@ func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
 }
 
 func TestGPUsThatCannotOversubscribe(t *testing.T) {
-	const prePascal = "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does not support oversubscription."
+	const prePascal = "Unified memory on GPUs with compute capability lower than 6.0 (pre-Pascal class GPUs) does " +
+		"not support oversubscription."
 	t.Run("before Pascal", func(t *testing.T) {
 		m := enumerated(t, newDriver(t, "K40:64MiB", simulated.Options{}), nil)
 		for _, options := range []config.Options{oneAndAHalf, unified} {
@@ -150,7 +154,8 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := imported(t, d, unified)
 		require.NoError(t, splitGPU(m, 0, 40, 40))
 		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
-		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla K40c has only 64.00MiB: "+
+		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla "+
+			"K40c has only 64.00MiB: "+
 			"the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
 		_, err := m.Allocate(1, 30*mib)
@@ -169,7 +174,8 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 	t.Run("no concurrent access", func(t *testing.T) {
 		m := enumerated(t, newDriver(t, "T4:64MiB", simulated.Options{NoOversubscription: true}), nil)
 		join(t, m, oneAndAHalf, "")
-		require.Contains(t, texts(m), "warning: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: the excess is not available")
+		require.Contains(t, texts(m), "warning: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: the "+
+			"excess is not available")
 		block := allocate(t, m, 0, 60*mib)
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
 		_, err := m.Allocate(0, 20*mib)
@@ -182,7 +188,8 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := enumerated(t, d, nil)
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
 		requireCode(t, status.Unimplemented, err)
-		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed memory. Do not set "+
+		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed "+
+			"memory. Do not set "+
 			"use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
 		d.requireNothingLeft(t)
 		join(t, m, config.Options{}, "")
@@ -217,8 +224,10 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 		"unified memory that does not fit on the GPU is kept in host memory")
 	block := allocate(t, m, 0, 80*mib)
 	_, err := m.Allocate(0, 32*mib)
-	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use 80.00MiB (83886080 bytes)")
-	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use exceeds that by 16.00MiB "+
+	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use "+
+		"80.00MiB (83886080 bytes)")
+	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use "+
+		"exceeds that by 16.00MiB "+
 		"(16777216 bytes), which is in host memory. Free memory, ")
 	require.NoError(t, m.Free(block.Addr))
 }

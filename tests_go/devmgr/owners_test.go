@@ -15,7 +15,8 @@ import (
 
 // Many regions, on four logical GPUs of two cards.
 func TestFreesGoByPointer(t *testing.T) {
-	m, _ := initialized(t, "2xT4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{4000, 4000}, []float64{4000, 4000})
+	m, _ := initialized(t, "2xT4", simulated.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+		[]float64{4000, 4000}, []float64{4000, 4000})
 	random := rand.New(rand.NewPCG(1, 2))
 	type held struct {
 		number int

@@ -42,7 +42,8 @@ func TestGrowthBetweenGPUsIsWarnedOf(t *testing.T) {
 				if strings.Contains(n.Text, "do not work with it") {
 					said++
 					require.Equal(t, "warning", n.Level)
-					for _, word := range []string{"2 GPUs are visible", "NCCL", "CUDA IPC", "Dask-CUDA", "UCX", "RDMA", "NIXL", "growth=False"} {
+					for _, word := range []string{"2 GPUs are visible", "NCCL", "CUDA IPC", "Dask-CUDA", "UCX", "RDMA",
+						"NIXL", "growth=False"} {
 						require.Contains(t, n.Text, word)
 					}
 				}

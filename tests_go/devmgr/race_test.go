@@ -38,7 +38,8 @@ func allocateOrWait(m *devmgr.Manager, bytes uint64) (bfc.Block, error) {
 
 func TestBooksAreExactAfterManyThreads(t *testing.T) {
 	const workers, rounds = 8, 400
-	m, d := initialized(t, "T4:64MiB", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{24, 24, 24})
+	m, d := initialized(t, "T4:64MiB", simulated.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
+		[]float64{24, 24, 24})
 	var allocs [3]atomic.Uint64
 	var kept sync.Map // address -> logical GPU
 	kept.Store(allocate(t, m, 0, 1).Addr, 0)
@@ -149,8 +150,8 @@ func (p *process) replace(force bool) error {
 	return nil
 }
 
-// All at once: some goroutines work, some read, some initialize, one resets. A call returns its result or, if its Manager is being
-// replaced, FailedPrecondition, or State after it was initialized.
+// All at once: some goroutines work, some read, some initialize, one resets. A call returns its result or, if its
+// Manager is being replaced, FailedPrecondition, or State after it was initialized.
 func TestResetBesideEverything(t *testing.T) {
 	p := &process{driver: newDriver(t, "2xT4:64MiB", simulated.Options{})}
 	first, err := devmgr.New(p.driver, nil)
@@ -206,7 +207,8 @@ func TestResetBesideEverything(t *testing.T) {
 				fine(m.Inspect(func(s *config.State) error { s.Physical(); return nil }))
 				fine(m.Configure(func(s *config.State) error {
 					gpus := s.Physical()[1:]
-					return errors.Join(s.SetGrowth(config.Arg{Device: gpus[0]}, 1, ""), s.SetGrowth(config.Arg{Device: gpus[1]}, 1, ""))
+					return errors.Join(s.SetGrowth(config.Arg{Device: gpus[0]}, 1, ""),
+						s.SetGrowth(config.Arg{Device: gpus[1]}, 1, ""))
 				}))
 			}
 		})

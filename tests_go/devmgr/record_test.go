@@ -170,8 +170,8 @@ func TestRecordingMakesNoGoMemory(t *testing.T) {
 	stopRecording(t, m, r)
 }
 
-// Sixteen threads allocate and free while recordings start and stop. Each recording is consistent: it frees only what was
-// allocated, allocates only what is not live, and its live blocks at the end are the live blocks.
+// Sixteen threads allocate and free while recordings start and stop. Each recording is consistent: it frees only what
+// was allocated, allocates only what is not live, and its live blocks at the end are the live blocks.
 func TestThreadsAreRecorded(t *testing.T) {
 	const threads, rounds = 16, 400
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64, 64})
@@ -228,7 +228,8 @@ func TestThreadsAreRecorded(t *testing.T) {
 	}
 }
 
-// A recording that starts in the middle of an allocation waits for its end: the block was live before, and so was its region.
+// A recording that starts in the middle of an allocation waits for its end: the block was live before, and so was its
+// region.
 func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{64})
 	entered, proceed := make(chan struct{}), make(chan struct{})
@@ -264,13 +265,14 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	}, events)
 }
 
-// A recording that starts and stops while threads work contains everything done in between, and nothing else: each free is of a
-// live block, no block is allocated twice, and its live blocks at the end are the live blocks.
+// A recording that starts and stops while threads work contains everything done in between, and nothing else: each free
+// is of a live block, no block is allocated twice, and its live blocks at the end are the live blocks.
 func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 	const threads, recordings, pairs = 4, 100, 20_000
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{64})
 	stop := make(chan struct{})
-	var left atomic.Int64 // pairs that may be made before the next recording: no more than it can hold, however long this thread has to wait
+	// pairs that may be made before the next recording: no more than it can hold, however long this thread has to wait
+	var left atomic.Int64
 	var group sync.WaitGroup
 	for range threads {
 		group.Go(func() {

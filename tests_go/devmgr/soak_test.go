@@ -98,11 +98,13 @@ const (
 func newSoaker(t *testing.T, seed uint64) *soaker {
 	s := &soaker{t: t, random: rand.New(rand.NewPCG(seed, 0)), streams: []gpu.Stream{gpu.StreamNull}}
 	limit := float64(16+s.random.IntN(30)) + 0.75 // the fraction of a MiB is cut off
-	kind := seed % 4                              // granules, granules without collecting, regions that grow, one region
+	// granules, granules without collecting, regions that grow, one region
+	kind := seed % 4
 	d := openDriver(t, "T4:64MiB", simulated.Options{NoVMM: kind == 2, NoStreamMemOps: s.random.IntN(4) == 0})
 	s.meter = &meter{driver: d, t: t, limit: uint64(limit) * mib, sizes: map[uint64]uint64{}}
 	s.counters.limit = s.meter.limit
-	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3), "TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}
+	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3),
+		"TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}
 	var err error
 	s.m, err = devmgr.New(s.meter, env)
 	require.NoError(t, err)
@@ -290,7 +292,8 @@ func (s *soaker) mistake() {
 		require.ErrorContains(s.t, s.m.Free(1), "")
 		return
 	}
-	if kind != 2 || !errors.Is(err, gpu.ErrorOutOfMemory) { // an injected failure, before the driver could say that there is no such stream
+	if kind != 2 || !errors.Is(err, gpu.ErrorOutOfMemory) {
+		// an injected failure, before the driver could say that there is no such stream
 		requireCode(s.t, status.InvalidArgument, err)
 	}
 	require.Error(s.t, err)
@@ -303,15 +306,19 @@ func (s *soaker) check() {
 		require.NoError(s.t, err)
 	}
 	got := stats(s.t, s.m, "GPU:0")
-	is := counters{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse, got.LargestAllocSize, got.NumAllocs, got.LiveBlocks}
+	is := counters{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse, got.LargestAllocSize,
+		got.NumAllocs, got.LiveBlocks}
 	if is != s.counters {
 		require.Equal(s.t, s.counters, is)
 	}
-	if got.PeakBytesReserved > s.meter.limit || got.BytesReserved > s.meter.held || got.BytesReserved != s.meter.held && !s.meter.lost {
-		require.Failf(s.t, "the accounting is wrong", "reserved %d, at most %d, held %d, limit %d", got.BytesReserved, got.PeakBytesReserved, s.meter.held, s.meter.limit)
+	if got.PeakBytesReserved > s.meter.limit || got.BytesReserved > s.meter.held ||
+		got.BytesReserved != s.meter.held && !s.meter.lost {
+		require.Failf(s.t, "the accounting is wrong", "reserved %d, at most %d, held %d, limit %d", got.BytesReserved,
+			got.PeakBytesReserved, s.meter.held, s.meter.limit)
 	}
 	if free := got.BytesReserved - got.BytesInUse; got.LargestFreeBlockBytes > free {
-		require.Failf(s.t, "the accounting is wrong", "the largest free piece has %d bytes, %d are free", got.LargestFreeBlockBytes, free)
+		require.Failf(s.t, "the accounting is wrong", "the largest free piece has %d bytes, %d are free",
+			got.LargestFreeBlockBytes, free)
 	}
 }
 
@@ -351,8 +358,8 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Random operations while the driver fails at random: SOAK operations, in sessions of a few thousand, with SEED and the numbers
-// after it. `make soak` runs many.
+// Random operations while the driver fails at random: SOAK operations, in sessions of a few thousand, with SEED and the
+// numbers after it. `make soak` runs many.
 func TestSoak(t *testing.T) {
 	ops := uint64(100_000)
 	if underRace {
@@ -367,11 +374,13 @@ func TestSoak(t *testing.T) {
 		seed++
 		if os.Getenv("SOAK") != "" && time.Since(reported) > 2*time.Second {
 			reported = time.Now()
-			fmt.Fprintf(os.Stderr, "\r%d of %d operations, %d stitches, seed %d, %v  ", done+opsPerSession, ops, stitches, seed, time.Since(begin).Round(time.Second))
+			fmt.Fprintf(os.Stderr, "\r%d of %d operations, %d stitches, seed %d, %v  ", done+opsPerSession, ops,
+				stitches, seed, time.Since(begin).Round(time.Second))
 		}
 	}
 	if os.Getenv("SOAK") != "" {
-		fmt.Fprintf(os.Stderr, "\r%d operations, %d stitches, no complaint, %v\n", ops, stitches, time.Since(begin).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "\r%d operations, %d stitches, no complaint, %v\n", ops, stitches,
+			time.Since(begin).Round(time.Second))
 	}
 	require.NotZero(t, stitches)
 }

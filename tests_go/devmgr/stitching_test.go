@@ -44,5 +44,6 @@ func TestReportOfGranulesThatCannotMove(t *testing.T) {
 	require.ErrorContains(t, err, "out of memory, enough memory is free, but it is fragmented.")
 	require.NoError(t, m.Free(large[0].Addr+2*mib-256))
 	_, err = m.Allocate(0, 4*mib)
-	require.ErrorContains(t, err, "but it is fragmented; only 2.00MiB (2097152 bytes) are in whole granules, which can be moved together.")
+	require.ErrorContains(t, err, "but it is fragmented; only 2.00MiB (2097152 bytes) are in whole granules, which "+
+		"can be moved together.")
 }

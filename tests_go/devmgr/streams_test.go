@@ -124,8 +124,8 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 	}
 }
 
-// A program that works on one stream, in a pool that another one has used, soon makes no driver call for what its pool has. The other
-// stream still gets that memory without a wait of the host, and its writes come last.
+// A program that works on one stream, in a pool that another one has used, soon makes no driver call for what its pool
+// has. The other stream still gets that memory without a wait of the host, and its writes come last.
 func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,8 @@ func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing is lost.
+// Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing
+// is lost.
 func TestStreamCallsMayFail(t *testing.T) {
 	for _, opts := range []simulated.Options{{}, {NoStreamMemOps: true}} {
 		for n := 0; ; n++ {
@@ -273,7 +274,8 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	})
 	_, err = m.AllocateOn(0, -1, other, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed (CUDA_ERROR_UNKNOWN (999))")
+	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
+		"(CUDA_ERROR_UNKNOWN (999))")
 	require.ErrorContains(t, err, "Synchronize those streams")
 	d.SetFaults()
 	held.open()

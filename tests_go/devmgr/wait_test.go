@@ -104,8 +104,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	require.Equal(t, mib, stats(t, m, "GPU:0").PeakBytesInUse)
 }
 
-// A waiter may be at any step of its wait when Close comes. With many waiters and few processors, some are stopped in the middle of
-// it.
+// A waiter may be at any step of its wait when Close comes. With many waiters and few processors, some are stopped in
+// the middle of it.
 func TestCloseEndsEveryWait(t *testing.T) {
 	const waiters, rounds = 30, 1500
 	d := newDriver(t, "T4", simulated.Options{})

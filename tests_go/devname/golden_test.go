@@ -33,7 +33,8 @@ var (
 //
 // (CPU:0 is found but has no statistics, which another package handles.)
 var golden = []struct{ text, spec, scope, memory string }{
-	{"/job:localhost/replica:0/task:0/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
+	{"/job:localhost/replica:0/task:0/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0",
+		"LH/device:GPU:0", "GPU:0"},
 	{"/device:GPU:0", "/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
 	{"/device:GPU:1", "/device:GPU:1", "LH/device:GPU:1", "GPU:1"},
 	{"/device:gpu:0", "/device:GPU:0", "LH/device:GPU:0", "E3"},
@@ -132,7 +133,7 @@ var golden = []struct{ text, spec, scope, memory string }{
 func TestGoldenDeviceStrings(t *testing.T) {
 	for _, row := range golden {
 		t.Run(row.text, func(t *testing.T) {
-			spec, err := devname.CanonicalName(row.text)
+			spec, err := canonicalName(row.text)
 			require.Equal(t, row.spec, specOutcome(spec, err), "DeviceSpec")
 			checkSpecError(t, row.text, row.spec, err)
 
@@ -192,8 +193,9 @@ func checkSpecError(t *testing.T, text, outcome string, err error) {
 	kind, word, _ := strings.Cut(outcome, " ")
 	switch kind {
 	case "UA":
+		meant := map[string]string{"cuda:0": " Did you mean 'GPU:0'?"}[text]
 		require.EqualError(t, err,
-			"Unknown attribute '"+word+"' is encountered while parsing the device spec: '"+text+"'.")
+			"Unknown attribute '"+word+"' is encountered while parsing the device spec: '"+text+"'."+meant)
 	case "MT":
 		require.EqualError(t, err, "Multiple device types are not allowed while parsing the device spec: "+text+".")
 	case "INT":
@@ -229,7 +231,8 @@ func memoryOutcome(t *testing.T, machine, text string) string {
 		"device type and a device index, like \"GPU:0\".":
 		return "E1"
 	case strings.HasPrefix(message, "Multiple devices match the provided string '"+text+"': '"):
-		names := strings.Split(strings.TrimPrefix(message, "Multiple devices match the provided string '"+text+"': "), "'")
+		names := strings.Split(strings.TrimPrefix(message, "Multiple devices match the provided string '"+text+"': "),
+			"'")
 		require.Equal(t, " and ", names[2])
 		require.Equal(t, ".", names[4])
 		for _, full := range []string{names[1], names[3]} {

@@ -38,7 +38,8 @@ func TestFullNames(t *testing.T) {
 	}
 	for _, in := range []string{
 		"//", "GPU:0", "job:a", "/job:", "/job:1a", "/job:a-b", "/job:a:", "/task:", "/task:-1", "/task:+1", "/task: 1",
-		"/replica:18446744073709551616", "/device:", "/device:1", "/device:GPU:", "/device:GPU:x", "/device:*x", "/Gpu:0",
+		"/replica:18446744073709551616", "/device:", "/device:1", "/device:GPU:", "/device:GPU:x",
+		"/device:*x", "/Gpu:0",
 		"/gpu", "/gpu:", "/tpu:0", "/device:GPU:0/", "/device:GPU:0 ", " /device:GPU:0", "/device:GPU:0:0", "/Job:a",
 	} {
 		_, ok := devname.ParseFullName(in)
@@ -47,12 +48,14 @@ func TestFullNames(t *testing.T) {
 }
 
 func TestLocalNames(t *testing.T) {
-	for in, want := range map[string]string{"GPU:0": "/device:GPU:0", "gpu:07": "/device:gpu:7", "a_1:2": "/device:a_1:2"} {
+	for in, want := range map[string]string{"GPU:0": "/device:GPU:0", "gpu:07": "/device:gpu:7",
+		"a_1:2": "/device:a_1:2"} {
 		name, ok := devname.ParseLocalName(in)
 		require.True(t, ok, in)
 		require.Equal(t, want, name.String())
 	}
-	for _, in := range []string{"", "GPU", "GPU:", "GPU:*", "/GPU:0", "GPU:0:0", "GPU:-1", "1:0", ":0", "GPU:0 ", "GPU: 0", "GPU:18446744073709551616"} {
+	for _, in := range []string{"", "GPU", "GPU:", "GPU:*", "/GPU:0", "GPU:0:0", "GPU:-1", "1:0", ":0", "GPU:0 ",
+		"GPU: 0", "GPU:18446744073709551616"} {
 		_, ok := devname.ParseLocalName(in)
 		require.False(t, ok, "%q", in)
 	}
@@ -101,16 +104,21 @@ func TestMerging(t *testing.T) {
 		{"", "", "", "", "", ""},
 		{"/job:a", "/task:1/gpu:0", "/job:a/task:1/device:GPU:0", "", "/job:a/task:1/device:GPU:0", ""},
 		{"/gpu:*", "/gpu:3", "/device:GPU:3", "", "/device:GPU:3", ""},
-		{"/gpu:*", "/cpu:*", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:*'", "", ""},
-		{"/gpu:*", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:1'", "", ""},
-		{"/gpu:2", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:2' and '/device:CPU:1'", "", ""},
+		{"/gpu:*", "/cpu:*", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:*'",
+			"", ""},
+		{"/gpu:*", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:1'",
+			"", ""},
+		{"/gpu:2", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:2' and '/device:CPU:1'",
+			"", ""},
 		{"/device:GPU:1", "/device:GPU:2", "",
 			"Cannot merge devices with incompatible ids: '/device:GPU:1' and '/device:GPU:2'", "/device:GPU:*", ""},
 		{"/job:a", "/job:b", "", "Cannot merge devices with incompatible jobs: '/job:a' and '/job:b'",
 			"", "Cannot merge devices with incompatible jobs: '/job:a' and '/job:b'"},
-		{"/replica:1", "/replica:2", "", "Cannot merge devices with incompatible replicas: '/replica:1' and '/replica:2'",
+		{"/replica:1", "/replica:2", "", "Cannot merge devices with incompatible replicas: '/replica:1' and " +
+			"'/replica:2'",
 			"", "Cannot merge devices with incompatible replicas: '/replica:1' and '/replica:2'"},
-		{"/task:1", "/job:b/task:2", "", "Cannot merge devices with incompatible tasks: '/job:b/task:1' and '/job:b/task:2'",
+		{"/task:1", "/job:b/task:2", "", "Cannot merge devices with incompatible tasks: '/job:b/task:1' and " +
+			"'/job:b/task:2'",
 			"", "Cannot merge devices with incompatible tasks: '/job:b/task:1' and '/job:b/task:2'"},
 	} {
 		for _, way := range []struct {
@@ -131,5 +139,10 @@ func TestMerging(t *testing.T) {
 
 func TestNoMatchTellsWhatThereIs(t *testing.T) {
 	_, err := devname.MatchMemoryDevice(machines["P3"], "gpu:0")
-	require.EqualError(t, err, "No matching devices found for 'gpu:0' (available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)")
+	there := "(available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)"
+	require.EqualError(t, err, "No matching devices found for 'gpu:0' "+there+". Did you mean 'GPU:0'?")
+	_, err = devname.MatchMemoryDevice(machines["P3"], "cuda:1")
+	require.EqualError(t, err, "No matching devices found for 'cuda:1' "+there+". Did you mean 'GPU:1'?")
+	_, err = devname.MatchMemoryDevice(machines["P3"], "cuda:7")
+	require.EqualError(t, err, "No matching devices found for 'cuda:7' "+there)
 }

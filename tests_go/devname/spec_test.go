@@ -19,6 +19,15 @@ func spec(t *testing.T, s string) devname.Spec {
 	return parsed
 }
 
+// canonicalName is the spelling that a spec has after it was read.
+func canonicalName(text string) (string, error) {
+	spec, err := devname.ParseSpec(text)
+	if err != nil {
+		return "", err
+	}
+	return spec.String(), nil
+}
+
 // Cases 124 to 131, except what concerns Python objects.
 func TestSpecs(t *testing.T) {
 	_, err := devname.ParseSpec("/job:muu/device:GPU:2/cpu:0") // 124
@@ -30,7 +39,7 @@ func TestSpecs(t *testing.T) {
 	require.EqualError(t, err,
 		"Unknown attribute 'barcpugpu' is encountered while parsing the device spec: '/barcpugpu:muu/baz:2'.")
 
-	canonical, err := devname.CanonicalName("/device:GPU:0/task:0/replica:0/job:foo") // 126
+	canonical, err := canonicalName("/device:GPU:0/task:0/replica:0/job:foo") // 126
 	require.NoError(t, err)
 	require.Equal(t, "/job:foo/replica:0/task:0/device:GPU:0", canonical)
 
@@ -74,7 +83,8 @@ func TestPythonInts(t *testing.T) {
 		require.Equal(t, devname.Int(want), got, "%q", in)
 	}
 	for in, repr := range map[string]string{
-		"": `''`, "  ": `'  '`, "x": `'x'`, "_1": `'_1'`, "1_": `'1_'`, "1__0": `'1__0'`, "+ 1": `'+ 1'`, "++1": `'++1'`,
+		"": `''`, "  ": `'  '`, "x": `'x'`, "_1": `'_1'`, "1_": `'1_'`, "1__0": `'1__0'`, "+ 1": `'+ 1'`,
+		"++1": `'++1'`,
 		"1.0": `'1.0'`, "0x1": `'0x1'`, "1 2": `'1 2'`, "+": `'+'`,
 		"\x1c1": `'\x1c1'`, "1\u200b": `'1\u200b'`, "\u00ad": `'\xad'`, "\U000e0001": `'\U000e0001'`, "\x7f": `'\x7f'`,
 		"\u00e9": "'\u00e9'", "a\nb\\": `'a\nb\\'`, "it's": `"it's"`, `a"'b`: `'a"\'b'`,

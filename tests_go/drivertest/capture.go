@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Capturer is a driver with which a test can capture streams and launch graphs, as other code of a process would: in CUDA's global
-// mode, from the calling thread. Graphs and executables are identified by its own numbers.
+// Capturer is a driver with which a test can capture streams and launch graphs, as other code of a process would: in
+// CUDA's global mode, from the calling thread. Graphs and executables are identified by its own numbers.
 type Capturer interface {
 	BeginCapture(ordinal int, stream gpu.Stream) error
 	EndCapture(ordinal int, stream gpu.Stream) (graph uint64, err error)
@@ -119,11 +119,23 @@ func offencesSpoilACapture(t *testing.T, c capturing) {
 		c.spoils(t, stream, event, name, offence)
 	}
 	for name, offence := range map[string]func(gpu.Stream) error{
-		"work in the legacy stream":    func(gpu.Stream) error { return c.MemsetD8Async(c.ordinal, addr, 1, 1, gpu.StreamNull) },
-		"a copy that waits":            func(gpu.Stream) error { return c.MemcpyDtoH(c.ordinal, make([]byte, 1), addr) },
-		"a fill that waits":            func(gpu.Stream) error { return c.MemsetD8(c.ordinal, addr, 1, 1) },
-		"a mark in the legacy stream":  func(gpu.Stream) error { return c.EventRecord(c.ordinal, outside, gpu.StreamNull) },
-		"a wait for the legacy stream": func(gpu.Stream) error { return c.StreamSynchronize(c.ordinal, gpu.StreamLegacy) },
+		"work in the legacy stream": func(gpu.Stream) error {
+			return c.MemsetD8Async(c.ordinal, addr, 1, 1,
+				gpu.StreamNull)
+		},
+		"a copy that waits": func(gpu.Stream) error {
+			return c.MemcpyDtoH(c.ordinal,
+				make([]byte, 1), addr)
+		},
+		"a fill that waits": func(gpu.Stream) error { return c.MemsetD8(c.ordinal, addr, 1, 1) },
+		"a mark in the legacy stream": func(gpu.Stream) error {
+			return c.EventRecord(c.ordinal, outside,
+				gpu.StreamNull)
+		},
+		"a wait for the legacy stream": func(gpu.Stream) error {
+			return c.StreamSynchronize(c.ordinal,
+				gpu.StreamLegacy)
+		},
 	} {
 		c.spoils(t, blocking, event, name, offence)
 	}
@@ -139,7 +151,8 @@ func offencesSpoilACapture(t *testing.T, c capturing) {
 }
 
 // spoils captures a stream and an event, makes a call that must be refused, and checks that the capture is invalid.
-func (c capturing) spoils(t *testing.T, stream gpu.Stream, event gpu.Event, name string, offence func(gpu.Stream) error) {
+func (c capturing) spoils(t *testing.T, stream gpu.Stream, event gpu.Event, name string,
+	offence func(gpu.Stream) error) {
 	t.Helper()
 	require.NoError(t, c.BeginCapture(c.ordinal, stream))
 	require.NoError(t, c.EventRecord(c.ordinal, event, stream))
@@ -154,7 +167,8 @@ func (c capturing) spoils(t *testing.T, stream gpu.Stream, event gpu.Event, name
 
 func capturesGoFromStreamToStream(t *testing.T, c capturing) {
 	addr := c.alloc(t, mib)
-	first, second, apart := c.stream(t, gpu.StreamNonBlocking), c.stream(t, gpu.StreamNonBlocking), c.stream(t, gpu.StreamNonBlocking)
+	first, second, apart := c.stream(t, gpu.StreamNonBlocking), c.stream(t, gpu.StreamNonBlocking),
+		c.stream(t, gpu.StreamNonBlocking)
 	event := c.event(t)
 	fork := func() {
 		require.NoError(t, c.EventRecord(c.ordinal, event, first))

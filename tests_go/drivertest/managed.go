@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// managing runs a check on a device with managed memory that can, or cannot, exceed the device's memory. Without such a device it
-// checks nothing.
+// managing runs a check on a device with managed memory that can, or cannot, exceed the device's memory. Without such a
+// device it checks nothing.
 func managing(oversubscribes bool, check func(*testing.T, fixture)) func(*testing.T, fixture) {
 	return func(t *testing.T, f fixture) {
 		for _, device := range f.devices {
@@ -77,7 +77,8 @@ func managedMemoryIsMemory(t *testing.T, f fixture) {
 	gone, err := f.MemAllocManaged(f.ordinal, size)
 	require.NoError(t, err)
 	require.NoError(t, f.MemFree(f.ordinal, gone))
-	for name, addr := range map[string]uint64{"freed already": gone, "one byte in": kept + 1, "inside": kept + mib, "at the end": kept + size} {
+	for name, addr := range map[string]uint64{"freed already": gone, "one byte in": kept + 1, "inside": kept + mib,
+		"at the end": kept + size} {
 		require.ErrorIs(t, f.MemFree(f.ordinal, addr), gpu.ErrorInvalidValue, name)
 	}
 	for name, addr := range map[string]uint64{"freed": gone, "over the end": kept + size - 8, "below": kept - 8} {
@@ -114,8 +115,8 @@ func managedMemoryEndsWithItsContext(t *testing.T, f fixture) {
 	require.ErrorIs(t, f.MemsetD8(f.ordinal, addr, 0, 1), gpu.ErrorInvalidValue)
 }
 
-// managedMemoryExceedsTheDevice allocates one and a half times the device's memory in one piece and uses it at places that cannot
-// all be on the device; then it allocates some device memory.
+// managedMemoryExceedsTheDevice allocates one and a half times the device's memory in one piece and uses it at places
+// that cannot all be on the device; then it allocates some device memory.
 func managedMemoryExceedsTheDevice(t *testing.T, f fixture) {
 	total := f.devices[f.ordinal].TotalBytes
 	size := total + total/2

@@ -159,7 +159,8 @@ func accessStaysInside(t *testing.T, f fixture) {
 		other.ordinal = device.Ordinal
 		other.retain(t)
 		require.ErrorIs(t, other.MemsetD8(other.ordinal, addr, 9, 1), gpu.ErrorInvalidValue, "another device's memory")
-		require.ErrorIs(t, other.MemcpyHtoD(other.ordinal, addr, []byte{9}), gpu.ErrorInvalidValue, "another device's memory")
+		require.ErrorIs(t, other.MemcpyHtoD(other.ordinal, addr, []byte{9}), gpu.ErrorInvalidValue,
+			"another device's memory")
 		break
 	}
 }

@@ -86,7 +86,8 @@ func aStreamKeepsItsOrder(t *testing.T, f fixture) {
 	const size = 64 << 10
 	a, b := f.alloc(t, size), f.alloc(t, size)
 	for _, stream := range []gpu.Stream{
-		gpu.StreamNull, gpu.StreamLegacy, gpu.StreamPerThread, f.stream(t, gpu.StreamDefault), f.stream(t, gpu.StreamNonBlocking),
+		gpu.StreamNull, gpu.StreamLegacy, gpu.StreamPerThread, f.stream(t, gpu.StreamDefault),
+		f.stream(t, gpu.StreamNonBlocking),
 	} {
 		for i := range 50 {
 			require.NoError(t, f.MemsetD8Async(f.ordinal, a, byte(i), size, stream))
@@ -118,7 +119,8 @@ func streamsGoOnAlone(t *testing.T, f fixture) {
 
 func theLegacyStreamWaitsForBlockingOnes(t *testing.T, f fixture) {
 	addr := f.alloc(t, mib)
-	blocking, other, apart := f.stream(t, gpu.StreamDefault), f.stream(t, gpu.StreamDefault), f.stream(t, gpu.StreamNonBlocking)
+	blocking, other, apart := f.stream(t, gpu.StreamDefault), f.stream(t, gpu.StreamDefault),
+		f.stream(t, gpu.StreamNonBlocking)
 	release := f.hold(t, blocking)
 	require.NoError(t, f.MemsetD8Async(f.ordinal, addr, 1, mib, blocking))
 	require.NoError(t, f.MemsetD8Async(f.ordinal, addr, 2, mib/2, gpu.StreamNull))
@@ -260,7 +262,8 @@ func wordsAreWrittenInOrder(t *testing.T, f fixture) {
 		require.NoError(t, f.MemsetD8Async(f.ordinal, addr, byte(i), size, stream))
 		require.NoError(t, f.MemcpyDtoHAsync(f.ordinal, copied.Addr, addr, size, stream))
 		require.NoError(t, f.StreamWriteValue64(f.ordinal, stream, timeline.Addr+8, i<<32|i))
-		eventually(t, func() bool { return atomic.LoadUint64(&timeline.Words[1]) == i<<32|i }, "the word is not written")
+		eventually(t, func() bool { return atomic.LoadUint64(&timeline.Words[1]) == i<<32|i },
+			"the word is not written")
 		require.Equal(t, bytes.Repeat([]byte{byte(i)}, size), copied.Bytes, "the word came before the work")
 	}
 }
@@ -318,10 +321,14 @@ func asyncArgumentsAreChecked(t *testing.T, f fixture) {
 		"around the address space": {math.MaxUint64 - 7, 16},
 	} {
 		require.ErrorIs(t, f.MemsetD8Async(f.ordinal, place.addr, 9, place.bytes, stream), gpu.ErrorInvalidValue, name)
-		require.ErrorIs(t, f.MemcpyHtoDAsync(f.ordinal, place.addr, host.Addr, place.bytes, stream), gpu.ErrorInvalidValue, name)
-		require.ErrorIs(t, f.MemcpyDtoHAsync(f.ordinal, host.Addr, place.addr, place.bytes, stream), gpu.ErrorInvalidValue, name)
-		require.ErrorIs(t, f.MemcpyDtoDAsync(f.ordinal, addr, place.addr, place.bytes, stream), gpu.ErrorInvalidValue, name)
-		require.ErrorIs(t, f.MemcpyDtoDAsync(f.ordinal, place.addr, addr, place.bytes, stream), gpu.ErrorInvalidValue, name)
+		require.ErrorIs(t, f.MemcpyHtoDAsync(f.ordinal, place.addr, host.Addr, place.bytes, stream),
+			gpu.ErrorInvalidValue, name)
+		require.ErrorIs(t, f.MemcpyDtoHAsync(f.ordinal, host.Addr, place.addr, place.bytes, stream),
+			gpu.ErrorInvalidValue, name)
+		require.ErrorIs(t, f.MemcpyDtoDAsync(f.ordinal, addr, place.addr, place.bytes, stream), gpu.ErrorInvalidValue,
+			name)
+		require.ErrorIs(t, f.MemcpyDtoDAsync(f.ordinal, place.addr, addr, place.bytes, stream), gpu.ErrorInvalidValue,
+			name)
 		require.ErrorIs(t, f.MemcpyDtoD(f.ordinal, place.addr, addr, place.bytes), gpu.ErrorInvalidValue, name)
 	}
 	require.NoError(t, f.StreamSynchronize(f.ordinal, stream))

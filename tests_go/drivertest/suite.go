@@ -9,8 +9,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Open returns a new driver on each call. A machine without a GPU returns gpu.ErrorNoDevice, which skips the suite; any other error
-// fails it.
+// Open returns a new driver on each call. A machine without a GPU returns gpu.ErrorNoDevice, which skips the suite; any
+// other error fails it.
 type Open func() (gpu.Driver, error)
 
 // TestDriver runs the suite.

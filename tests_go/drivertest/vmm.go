@@ -113,7 +113,8 @@ func reservationsAreAddressesOnly(t *testing.T, f vmm) {
 	allocated := f.alloc(t, 4*mib)
 	live := []span{{allocated, allocated + 4*mib}}
 	before := f.free(t)
-	for _, row := range []struct{ granules, alignment uint64 }{{1, 0}, {3, 0}, {1, f.granule}, {2, 16 * f.granule}, {500, 1 << 30}, {1, 1}} {
+	for _, row := range []struct{ granules, alignment uint64 }{{1, 0}, {3, 0}, {1, f.granule}, {2, 16 * f.granule},
+		{500, 1 << 30}, {1, 1}} {
 		size := row.granules * f.granule
 		addr, err := f.MemAddressReserve(size, row.alignment)
 		require.NoError(t, err)
@@ -138,7 +139,8 @@ func reservationMistakes(t *testing.T, f vmm) {
 	addr, err := f.MemAddressReserve(4*f.granule, 0)
 	require.NoError(t, err)
 	for name, row := range map[string]struct{ addr, bytes uint64 }{
-		"a part": {addr, f.granule}, "more": {addr, 5 * f.granule}, "from the middle": {addr + f.granule, 3 * f.granule},
+		"a part": {addr, f.granule}, "more": {addr, 5 * f.granule}, "from the middle": {addr + f.granule,
+			3 * f.granule},
 	} {
 		require.ErrorIs(t, f.MemAddressFree(row.addr, row.bytes), gpu.ErrorInvalidValue, name)
 	}
@@ -254,7 +256,8 @@ func copiesCrossMappings(t *testing.T, f vmm) {
 	require.Equal(t, []byte{3, 1, 2, 4, 5, 3}, f.read(t, base+f.granule-3, 6))
 	require.NoError(t, f.MemcpyDtoD(f.ordinal, base+2*f.granule-2, base+f.granule-2, 4))
 	require.Equal(t, []byte{3, 1, 2, 4, 5, 3}, f.read(t, base+2*f.granule-3, 6))
-	require.ErrorIs(t, f.MemsetD8(f.ordinal, base+3*f.granule-1, 3, 2), gpu.ErrorInvalidValue, "over the end of the last mapping")
+	require.ErrorIs(t, f.MemsetD8(f.ordinal, base+3*f.granule-1, 3, 2), gpu.ErrorInvalidValue,
+		"over the end of the last mapping")
 }
 
 func unmapMistakes(t *testing.T, f vmm) {

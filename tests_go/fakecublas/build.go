@@ -1,5 +1,5 @@
-// Package fakecublas builds and controls the fake cuBLAS in libcublas/: a real libcublas.so that needs no GPU and runs on
-// the driver of package fakecuda.
+// Package fakecublas builds and controls the fake cuBLAS in libcublas/: a real libcublas.so that needs no GPU and runs
+// on the driver of package fakecuda.
 package fakecublas
 
 import (
@@ -17,7 +17,8 @@ type Options struct {
 	Missing []string // exported functions to leave out
 }
 
-// Build compiles libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc. build.py does the same.
+// Build compiles libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc.
+// build.py does the same.
 func Build(folder string, options Options) error {
 	_, file, _, _ := runtime.Caller(0)
 	sources, err := filepath.Glob(filepath.Join(filepath.Dir(file), "libcublas", "*.c"))
@@ -30,7 +31,8 @@ func Build(folder string, options Options) error {
 	}
 	empty, script := filepath.Join(folder, "empty.c"), filepath.Join(folder, "exports.map")
 	exports := "{ global: cublas*; fakecublas_*; local: " + strings.Join(append(options.Missing, "*"), "; ") + "; };\n"
-	for name, text := range map[string]string{empty: "extern int cublasLt_is_here; int cublasLt_is_here = 1;\n", script: exports} {
+	for name, text := range map[string]string{empty: "extern int cublasLt_is_here; int cublasLt_is_here = 1;\n",
+		script: exports} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -41,7 +43,8 @@ func Build(folder string, options Options) error {
 	}
 	// Like the real one it needs the other library; unlike the real one, it does not know where that is.
 	library := fmt.Sprintf("libcublas.so.%d", major)
-	args := append(sources, "-fvisibility=hidden", fmt.Sprintf("-DFAKECUBLAS_MAJOR=%d", major), "-Wl,--version-script="+script,
+	args := append(sources, "-fvisibility=hidden", fmt.Sprintf("-DFAKECUBLAS_MAJOR=%d", major),
+		"-Wl,--version-script="+script,
 		"-Wl,--no-as-needed", filepath.Join(folder, light), "-lpthread", "-ldl")
 	if err := compile(folder, library, args...); err != nil {
 		return err
@@ -54,7 +57,8 @@ func compile(folder, soname string, args ...string) error {
 	if compiler == "" {
 		compiler = "cc"
 	}
-	all := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-shared", "-Wl,-soname,"+soname,
+	all := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-shared",
+		"-Wl,-soname,"+soname,
 		"-o", filepath.Join(folder, soname))
 	all = append(all, args...)
 	output, err := exec.Command(all[0], all[1:]...).CombinedOutput()

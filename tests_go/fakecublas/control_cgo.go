@@ -13,8 +13,8 @@ import (
 	"unsafe"
 )
 
-// Library controls the fake cuBLAS that this process has loaded. The fake driver's Count and Fail also count its calls and make
-// them fail.
+// Library controls the fake cuBLAS that this process has loaded. The fake driver's Count and Fail also count its calls
+// and make them fail.
 type Library struct{}
 
 // Attach finds it by its soname, after the code under test has loaded it.

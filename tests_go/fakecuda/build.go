@@ -1,7 +1,9 @@
-// Package fakecuda builds and controls the simulated CUDA driver of pybind/simulator/cuda: a real libcuda.so.1 that needs no GPU.
+// Package fakecuda builds and controls the simulated CUDA driver of pybind/simulator/cuda: a real libcuda.so.1 that
+// needs no GPU.
 //
-// The loader finds the library through LD_LIBRARY_PATH, which it reads when a process starts. So a test binary builds the library,
-// re-executes itself (Exec) or starts itself as a child (Command), and then attaches to the library that the code under test has loaded.
+// The loader finds the library through LD_LIBRARY_PATH, which it reads when a process starts. So a test binary builds
+// the library, re-executes itself (Exec) or starts itself as a child (Command), and then attaches to the library that
+// the code under test has loaded.
 package fakecuda
 
 import (
@@ -31,7 +33,8 @@ func Build(folder string, options Options) error {
 	if err != nil {
 		return err
 	}
-	args := append(compiled.Compiler(), "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o", filepath.Join(folder, "libcuda.so.1"))
+	args := append(compiled.Compiler(), "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o",
+		filepath.Join(folder, "libcuda.so.1"))
 	version := options.Version
 	if version == 0 {
 		version = 12040
@@ -42,7 +45,8 @@ func Build(folder string, options Options) error {
 	}
 	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
-		text := "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + strings.Join(missing, "; ") + "; *; };\n"
+		text := "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + strings.Join(missing, "; ") +
+			"; *; };\n"
 		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -75,8 +79,8 @@ func newerThan(version int) ([]string, error) {
 	return names, err
 }
 
-// Environ returns the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as "NAME=value". Without
-// a folder the loader finds the machine's own driver, if any.
+// Environ returns the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as
+// "NAME=value". Without a folder the loader finds the machine's own driver, if any.
 func Environ(folder string, more ...string) []string {
 	var environ []string
 	for _, entry := range os.Environ() {

@@ -28,8 +28,8 @@ func Attach() (Driver, error) {
 	return Driver{}, nil
 }
 
-// Restart clears the driver's state, as in a new process; it reads the environment again. Earlier contexts must not be used any
-// more.
+// Restart clears the driver's state, as in a new process; it reads the environment again. Earlier contexts must not be
+// used any more.
 func (Driver) Restart() { C.control_restart() }
 
 // Fail makes a call with that name fail with result, once: the nth from now on, counted from 0. "*" is any call.
@@ -61,7 +61,8 @@ func (Driver) Delay(microseconds int) { C.control_delay(C.uint(microseconds)) }
 // Live counts objects that were not released, by kind.
 func (Driver) Live() map[string]int {
 	live := map[string]int{}
-	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events", "retains", "graphs"} {
+	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events",
+		"retains", "graphs"} {
 		text := C.CString(what)
 		if count := int(C.control_live(text)); count != 0 {
 			live[what] = count
@@ -71,7 +72,8 @@ func (Driver) Live() map[string]int {
 	return live
 }
 
-// The functions below are the calling thread's own use of CUDA, as another library's would be. Lock the goroutine to its thread.
+// The functions below are the calling thread's own use of CUDA, as another library's would be. Lock the goroutine to
+// its thread.
 
 // Context is a context of another library, or nil.
 type Context unsafe.Pointer
@@ -121,8 +123,8 @@ func (Driver) Alloc(bytes uint64) (uint64, error) {
 // Free frees it.
 func (Driver) Free(addr uint64) error { return asError("cuMemFree", C.control_free(C.ulonglong(addr))) }
 
-// Captures of streams of the current context, and their graphs, by CUDA's handles. The modes are CUDA's: calls that a capture does
-// not record are forbidden to all threads (0), to the capturing thread (1), or to none (2).
+// Captures of streams of the current context, and their graphs, by CUDA's handles. The modes are CUDA's: calls that a
+// capture does not record are forbidden to all threads (0), to the capturing thread (1), or to none (2).
 
 // BeginCapture starts to capture a stream.
 func (Driver) BeginCapture(stream uint64, mode int) error {
@@ -168,7 +170,8 @@ func asError(call string, result C.int) error {
 	return fmt.Errorf("%s: %w", call, gpu.Result(result))
 }
 
-// Copy reads a byte of device memory from a device's primary context, as another library would, and returns CUDA's result.
+// Copy reads a byte of device memory from a device's primary context, as another library would, and returns CUDA's
+// result.
 func (Driver) Copy(device int, addr uint64) int {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

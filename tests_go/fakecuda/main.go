@@ -8,9 +8,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader reads its
-// search path when a process starts, so the program re-executes itself, with that folder in folderEnv and extra in its environment.
-// attach is called before the tests, and the folder is removed after them.
+// RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader
+// reads its search path when a process starts, so the program re-executes itself, with that folder in folderEnv and
+// extra in its environment. attach is called before the tests, and the folder is removed after them.
 func RunOver(m *testing.M, folderEnv string, build func(folder string) error, attach func() error, extra ...string) {
 	folder := os.Getenv(folderEnv)
 	if folder == "" {

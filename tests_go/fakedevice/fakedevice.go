@@ -1,5 +1,5 @@
-// Package fakedevice is a device without memory for tests of allocators: it returns ascending addresses, keeps strict accounting,
-// records every call, and fails on request.
+// Package fakedevice is a device without memory for tests of allocators: it returns ascending addresses, keeps strict
+// accounting, records every call, and fails on request.
 package fakedevice
 
 import (
@@ -35,8 +35,9 @@ func (c Call) String() string {
 // Device is an upstream of suballoc.Regions. It is not safe for concurrent use; its users must lock.
 type Device struct {
 	CapacityBytes uint64
-	GapBytes      uint64          // between regions
-	Fail          func(int) error // called with the number of the call, from 0, before the call has any effect; nil: never fails
+	GapBytes      uint64 // between regions
+	// called with the number of the call, from 0, before the call has any effect; nil: never fails
+	Fail func(int) error
 
 	Calls     []Call
 	LiveBytes uint64

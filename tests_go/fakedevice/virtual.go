@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// VirtualDevice is an upstream of suballoc.Virtual: the same device with virtual memory management, as strict as a driver. Memory
-// has contents, one number for each 256 bytes, so that tests can check whether they change. Its methods lock.
+// VirtualDevice is an upstream of suballoc.Virtual: the same device with virtual memory management, as strict as a
+// driver. Memory has contents, one number for each 256 bytes, so that tests can check whether they change. Its methods
+// lock.
 type VirtualDevice struct {
 	mu sync.Mutex
 	*Device
@@ -41,7 +42,8 @@ type Mapping struct {
 func NewVirtual(capacityBytes uint64) *VirtualDevice {
 	return &VirtualDevice{
 		Device: New(capacityBytes), GranuleBytes: 2 << 20,
-		Ranges: map[uint64]uint64{}, Handles: map[uint64]*Memory{}, Mappings: map[uint64]*Mapping{}, contents: map[uint64]uint64{},
+		Ranges: map[uint64]uint64{}, Handles: map[uint64]*Memory{}, Mappings: map[uint64]*Mapping{},
+		contents: map[uint64]uint64{},
 	}
 }
 

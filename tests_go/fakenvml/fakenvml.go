@@ -1,5 +1,5 @@
-// Package fakenvml builds the simulated NVML of pybind/simulator/nvml, a libnvidia-ml.so.1 that reports the machine that a test describes, so that the code that calls
-// NVIDIA's library can be tested without a GPU or a driver.
+// Package fakenvml builds the simulated NVML of pybind/simulator/nvml, a libnvidia-ml.so.1 that reports the machine
+// that a test describes, so that the code that calls NVIDIA's library can be tested without a GPU or a driver.
 //
 // describe.c documents the format of descriptions.
 package fakenvml
@@ -20,10 +20,12 @@ func Build(t testing.TB, defines ...string) (folder string) {
 	t.Helper()
 	sources, err := compiled.Sources("pybind/simulator/nvml", "pybind/budget", "gocore/models")
 	require.NoError(t, err)
-	objects, err := compiled.Objects(sources, []string{"-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror", "-pthread"}, defines)
+	objects, err := compiled.Objects(sources, []string{"-fPIC", "-fvisibility=hidden", "-O1", "-Wall", "-Werror",
+		"-pthread"}, defines)
 	require.NoError(t, err)
 	folder = t.TempDir()
-	args := append(compiled.Compiler(), "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", "-o", filepath.Join(folder, "libnvidia-ml.so.1"))
+	args := append(compiled.Compiler(), "-shared", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", "-o",
+		filepath.Join(folder, "libnvidia-ml.so.1"))
 	args = append(args, objects...)
 	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
 	require.NoError(t, err, "%s", out)

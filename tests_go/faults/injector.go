@@ -17,16 +17,17 @@ type Call struct {
 	Ordinal int    // the device; -1 for calls that name none
 	Bytes   uint64 // bytes allocated, reserved, mapped, copied or filled, else 0
 
-	// AllocatedBytes is the sum of all earlier successful allocations of device memory, including managed memory and freed memory.
+	// AllocatedBytes is the sum of all earlier successful allocations of device memory, including managed memory and
+	// freed memory.
 	AllocatedBytes uint64
 }
 
-// Fault decides whether a call fails; nil lets it through. It runs under the Injector's lock, so it needs no lock itself, and must
-// not call the Injector.
+// Fault decides whether a call fails; nil lets it through. It runs under the Injector's lock, so it needs no lock
+// itself, and must not call the Injector.
 type Fault func(Call) error
 
-// OnIndex fails call number n, counted from 0 over all calls. Increase n from 0 until a run succeeds, and each of its calls has
-// failed once.
+// OnIndex fails call number n, counted from 0 over all calls. Increase n from 0 until a run succeeds, and each of its
+// calls has failed once.
 func OnIndex(n int, result gpu.Result) Fault {
 	return func(c Call) error { return failIf(c.Index == n, result) }
 }
@@ -42,7 +43,8 @@ func Seeded(rate float64, seed uint64, result gpu.Result) Fault {
 	return func(Call) error { return failIf(random.Float64() < rate, result) }
 }
 
-// AfterBytes fails every MemAlloc, MemAllocManaged and MemCreate that would bring the sum of all allocations above limit.
+// AfterBytes fails every MemAlloc, MemAllocManaged and MemCreate that would bring the sum of all allocations above
+// limit.
 func AfterBytes(limit uint64, result gpu.Result) Fault {
 	return func(c Call) error {
 		takes := c.Op == "MemAlloc" || c.Op == "MemAllocManaged" || c.Op == "MemCreate"
@@ -102,7 +104,8 @@ func (i *Injector) before(op string, ordinal int, bytes uint64) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	call := Call{
-		Op: op, Index: i.calls, OpIndex: i.callsOf[op], Ordinal: ordinal, Bytes: bytes, AllocatedBytes: i.allocatedBytes,
+		Op: op, Index: i.calls, OpIndex: i.callsOf[op], Ordinal: ordinal, Bytes: bytes,
+		AllocatedBytes: i.allocatedBytes,
 	}
 	i.calls++
 	i.callsOf[op]++

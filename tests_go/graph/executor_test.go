@@ -36,7 +36,8 @@ func TestSeveralFetchesAndTheSameTwice(t *testing.T) {
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}})
 	require.NoError(t, err)
-	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 48}, stats, "a to gpu:1 and to the host, b to the host once")
+	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 48}, stats,
+		"a to gpu:1 and to the host, b to the host once")
 	for i, want := range []float64{2, 2, 2, 1, 2} {
 		require.Equal(t, "/job:localhost/replica:0/task:0/device:CPU:0", out[i].BackingDevice().String())
 		require.Equal(t, []float64{want, want, want, want}, numbersOf(content(t, out[i])))
@@ -94,26 +95,48 @@ func TestArithmetic(t *testing.T) {
 		in    []graph.Value
 		want  graph.Value
 	}{
-		{name: "a product", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{1, 2}, 1, 2), value(1, graph.Shape{2, 2}, 1, 2, 3, 4)}, want: value(1, graph.Shape{1, 2}, 7, 10)},
-		{name: "transposed", op: graph.MatMul, spec: graph.NodeSpec{TransposeA: true}, in: []graph.Value{value(1, graph.Shape{2, 1}, 1, 2), value(1, graph.Shape{2, 2}, 1, 2, 3, 4)}, want: value(1, graph.Shape{1, 2}, 7, 10)},
-		{name: "both transposed", op: graph.MatMul, spec: graph.NodeSpec{TransposeA: true, TransposeB: true}, in: []graph.Value{value(2, graph.Shape{2, 1}, 1, 2), value(2, graph.Shape{2, 2}, 1, 3, 2, 4)}, want: value(2, graph.Shape{1, 2}, 7, 10)},
-		{name: "integers wrap around", op: graph.MatMul, in: []graph.Value{value(3, graph.Shape{1, 1}, 1<<30), value(3, graph.Shape{1, 1}, 6)}, want: value(3, graph.Shape{1, 1}, -1<<31)},
-		{name: "a sum wraps around", op: graph.AddN, in: []graph.Value{value(3, nil, 1<<31-1), value(3, nil, 1), value(3, nil, 1)}, want: value(3, nil, -1<<31+1)},
-		{name: "nothing times nothing is zeros", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{2, 0}), value(1, graph.Shape{0, 3})}, want: value(1, graph.Shape{2, 3}, 0, 0, 0, 0, 0, 0)},
-		{name: "an empty product", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{0, 2}), value(1, graph.Shape{2, 3}, 1)}, want: value(1, graph.Shape{0, 3})},
-		{name: "an empty sum", op: graph.AddN, in: []graph.Value{value(1, graph.Shape{0}), value(1, graph.Shape{0})}, want: value(1, graph.Shape{0})},
-		{name: "0 times infinity", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{1, 2}, 0, 1), value(1, graph.Shape{2, 2}, inf, 1, 5, 6)}, want: value(1, graph.Shape{1, 2}, nan, 6)},
-		{name: "NaN stays", op: graph.Add, in: []graph.Value{value(2, graph.Shape{2}, nan, inf), value(2, graph.Shape{2}, 1, 1)}, want: value(2, graph.Shape{2}, nan, inf)},
-		{name: "a sum of many", op: graph.AddN, in: []graph.Value{value(2, graph.Shape{2}, 1, 2), value(2, graph.Shape{2}, 10, 20), value(2, graph.Shape{2}, 100, 200)}, want: value(2, graph.Shape{2}, 111, 222)},
-		{name: "plus a scalar", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 2}, 1, 2, 3, 4), value(1, nil, 10)}, want: value(1, graph.Shape{2, 2}, 11, 12, 13, 14)},
-		{name: "a scalar plus", op: graph.Add, in: []graph.Value{value(3, nil, 10), value(3, graph.Shape{3}, 1, 2, 3)}, want: value(3, graph.Shape{3}, 11, 12, 13)},
-		{name: "two scalars", op: graph.Add, in: []graph.Value{value(1, nil, 10), value(1, nil, 1)}, want: value(1, nil, 11)},
-		{name: "plus a row", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 3}, 1, 2, 3, 4, 5, 6), value(1, graph.Shape{3}, 10, 20, 30)}, want: value(1, graph.Shape{2, 3}, 11, 22, 33, 14, 25, 36)},
-		{name: "plus a column", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 1}, 10, 20), value(1, graph.Shape{2, 3}, 1, 2, 3, 4, 5, 6)}, want: value(1, graph.Shape{2, 3}, 11, 12, 13, 24, 25, 26)},
-		{name: "a row plus a column", op: graph.Add, in: []graph.Value{value(1, graph.Shape{1, 3}, 1, 2, 3), value(1, graph.Shape{2, 1}, 10, 20)}, want: value(1, graph.Shape{2, 3}, 11, 12, 13, 21, 22, 23)},
-		{name: "plus the middle", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 1, 2}, 1, 2, 3, 4), value(1, graph.Shape{3, 1}, 10, 20, 30)},
+		{name: "a product", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{1, 2}, 1, 2),
+			value(1, graph.Shape{2, 2}, 1, 2, 3, 4)}, want: value(1, graph.Shape{1, 2}, 7, 10)},
+		{name: "transposed", op: graph.MatMul, spec: graph.NodeSpec{TransposeA: true},
+			in:   []graph.Value{value(1, graph.Shape{2, 1}, 1, 2), value(1, graph.Shape{2, 2}, 1, 2, 3, 4)},
+			want: value(1, graph.Shape{1, 2}, 7, 10)},
+		{name: "both transposed", op: graph.MatMul, spec: graph.NodeSpec{TransposeA: true, TransposeB: true},
+			in:   []graph.Value{value(2, graph.Shape{2, 1}, 1, 2), value(2, graph.Shape{2, 2}, 1, 3, 2, 4)},
+			want: value(2, graph.Shape{1, 2}, 7, 10)},
+		{name: "integers wrap around", op: graph.MatMul, in: []graph.Value{value(3, graph.Shape{1, 1}, 1<<30),
+			value(3, graph.Shape{1, 1}, 6)}, want: value(3, graph.Shape{1, 1}, -1<<31)},
+		{name: "a sum wraps around", op: graph.AddN, in: []graph.Value{value(3, nil, 1<<31-1), value(3, nil, 1),
+			value(3, nil, 1)}, want: value(3, nil, -1<<31+1)},
+		{name: "nothing times nothing is zeros", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{2, 0}),
+			value(1, graph.Shape{0, 3})}, want: value(1, graph.Shape{2, 3}, 0, 0, 0, 0, 0, 0)},
+		{name: "an empty product", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{0, 2}),
+			value(1, graph.Shape{2, 3}, 1)}, want: value(1, graph.Shape{0, 3})},
+		{name: "an empty sum", op: graph.AddN, in: []graph.Value{value(1, graph.Shape{0}), value(1, graph.Shape{0})},
+			want: value(1, graph.Shape{0})},
+		{name: "0 times infinity", op: graph.MatMul, in: []graph.Value{value(1, graph.Shape{1, 2}, 0, 1),
+			value(1, graph.Shape{2, 2}, inf, 1, 5, 6)}, want: value(1, graph.Shape{1, 2}, nan, 6)},
+		{name: "NaN stays", op: graph.Add, in: []graph.Value{value(2, graph.Shape{2}, nan, inf),
+			value(2, graph.Shape{2}, 1, 1)}, want: value(2, graph.Shape{2}, nan, inf)},
+		{name: "a sum of many", op: graph.AddN, in: []graph.Value{value(2, graph.Shape{2}, 1, 2),
+			value(2, graph.Shape{2}, 10, 20), value(2, graph.Shape{2}, 100, 200)},
+			want: value(2, graph.Shape{2}, 111, 222)},
+		{name: "plus a scalar", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 2}, 1, 2, 3, 4),
+			value(1, nil, 10)}, want: value(1, graph.Shape{2, 2}, 11, 12, 13, 14)},
+		{name: "a scalar plus", op: graph.Add, in: []graph.Value{value(3, nil, 10), value(3, graph.Shape{3}, 1, 2, 3)},
+			want: value(3, graph.Shape{3}, 11, 12, 13)},
+		{name: "two scalars", op: graph.Add, in: []graph.Value{value(1, nil, 10), value(1, nil, 1)},
+			want: value(1, nil, 11)},
+		{name: "plus a row", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 3}, 1, 2, 3, 4, 5, 6),
+			value(1, graph.Shape{3}, 10, 20, 30)}, want: value(1, graph.Shape{2, 3}, 11, 22, 33, 14, 25, 36)},
+		{name: "plus a column", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 1}, 10, 20),
+			value(1, graph.Shape{2, 3}, 1, 2, 3, 4, 5, 6)}, want: value(1, graph.Shape{2, 3}, 11, 12, 13, 24, 25, 26)},
+		{name: "a row plus a column", op: graph.Add, in: []graph.Value{value(1, graph.Shape{1, 3}, 1, 2, 3),
+			value(1, graph.Shape{2, 1}, 10, 20)}, want: value(1, graph.Shape{2, 3}, 11, 12, 13, 21, 22, 23)},
+		{name: "plus the middle", op: graph.Add, in: []graph.Value{value(1, graph.Shape{2, 1, 2}, 1, 2, 3, 4),
+			value(1, graph.Shape{3, 1}, 10, 20, 30)},
 			want: value(1, graph.Shape{2, 3, 2}, 11, 12, 21, 22, 31, 32, 13, 14, 23, 24, 33, 34)},
-		{name: "plus an empty row", op: graph.Add, in: []graph.Value{value(1, graph.Shape{0, 3}), value(1, graph.Shape{3}, 1, 2, 3)}, want: value(1, graph.Shape{0, 3})},
+		{name: "plus an empty row", op: graph.Add, in: []graph.Value{value(1, graph.Shape{0, 3}),
+			value(1, graph.Shape{3}, 1, 2, 3)}, want: value(1, graph.Shape{0, 3})},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m := newMachine(t, 1, cards(1, "T4")...)
@@ -201,9 +224,11 @@ func TestOutOfMemory(t *testing.T) {
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{square}})
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	require.ErrorContains(t, err, "OOM when allocating tensor with shape[4096,4096] and type float on /job:localhost/replica:0/task:0/device:GPU:0: ")
+	require.ErrorContains(t, err, "OOM when allocating tensor with shape[4096,4096] and type float on "+
+		"/job:localhost/replica:0/task:0/device:GPU:0: ")
 	require.ErrorContains(t, err, " out of memory")
-	require.ErrorContains(t, err, `[[Node: MatMul = MatMul[T=DT_FLOAT, transpose_a=false, transpose_b=true, _device="/job:localhost/replica:0/task:0/gpu:0"](Const, Const)]]`)
+	require.ErrorContains(t, err,
+		`[[Node: MatMul = MatMul[T=DT_FLOAT, transpose_a=false, transpose_b=true, _device="/job:localhost/replica:0/task:0/gpu:0"](Const, Const)]]`)
 	var story *bfc.OutOfMemory
 	require.True(t, errors.As(err, &story))
 	require.EqualValues(t, 4*n*n, story.Requested)
@@ -241,14 +266,15 @@ func TestTensorsEnd(t *testing.T) {
 	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2}, 1, 2)})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, made.Tensor.Bytes())
-	require.ErrorContains(t, made.Tensor.Read(make([]byte, 7)), "a buffer of 7 bytes does not match a tensor of 8 bytes")
+	require.ErrorContains(t, made.Tensor.Read(make([]byte, 7)), "a buffer of 7 bytes does not match a tensor of 8 "+
+		"bytes")
 	alias, err := m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{made.Tensor}})
 	require.NoError(t, err)
 	require.Equal(t, made.Tensor.Buffer(), alias.Tensor.Buffer())
 	require.NoError(t, made.Tensor.Release())
 	require.NoError(t, made.Tensor.Release(), "a second time does nothing")
 	require.Equal(t, []float64{1, 2}, numbersOf(content(t, alias.Tensor)))
-	_, err = made.Tensor.Value()
+	_, err = valueOf(made.Tensor)
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{alias.Tensor}})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
@@ -272,7 +298,7 @@ func TestManyAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if v, err := out[0].Value(); err != nil || numbersOf(v)[3] != 3 {
+				if v, err := valueOf(out[0]); err != nil || numbersOf(v)[3] != 3 {
 					t.Error(v, err)
 				}
 				if err := out[0].Release(); err != nil {
@@ -281,7 +307,9 @@ func TestManyAtOnce(t *testing.T) {
 				if _, err := g.Add(graph.NodeSpec{Op: graph.Identity, Inputs: []*graph.Node{n["a"]}}); err != nil {
 					t.Error(err)
 				}
-				made, err := m.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{shared.Tensor, shared.Tensor}, Device: "/device:GPU:1"})
+				made, err := m.Execute(
+					graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{shared.Tensor, shared.Tensor},
+						Device: "/device:GPU:1"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -295,7 +323,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	wait.Wait()
 	require.NoError(t, shared.Tensor.Release())
-	require.Equal(t, 303, g.Len())
+	require.Equal(t, 303, size(&g))
 }
 
 // A tensor that is released while operations read it is freed after the last of them.
@@ -314,7 +342,7 @@ func TestReleaseDuringUse(t *testing.T) {
 					}
 					return
 				}
-				v, err := out.Tensor.Value()
+				v, err := valueOf(out.Tensor)
 				if err != nil || numbersOf(v)[63] != 8 {
 					t.Error(err)
 				}

@@ -21,8 +21,8 @@ import (
 	"gpuconf/tests_go/simulated"
 )
 
-// machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with the real
-// allocator. faults can make any of their calls fail.
+// machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with
+// the real allocator. faults can make any of their calls fail.
 type machine struct {
 	*graph.Devices
 	cpu    *host.Memory
@@ -195,7 +195,8 @@ func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device)
 		require.NoError(t, err)
 		m.pools = append(m.pools, pool)
 		list = append(list, &device{
-			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes, faults: m.faults,
+			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes,
+			faults: m.faults,
 			allocate: func(bytes uint64) (uint64, uint64, error) {
 				b, err := pool.Allocate(bytes)
 				return b.Addr, b.ID, err
@@ -276,10 +277,25 @@ type tester interface {
 // content returns a tensor's value and releases it.
 func content(t tester, tensor *graph.Tensor) graph.Value {
 	t.Helper()
-	v, err := tensor.Value()
+	v, err := valueOf(tensor)
 	require.NoError(t, err)
 	require.NoError(t, tensor.Release())
 	return v
+}
+
+// valueOf reads a tensor.
+func valueOf(tensor *graph.Tensor) (graph.Value, error) {
+	v := graph.Value{DType: tensor.DType(), Shape: tensor.Shape(), Bytes: make([]byte, tensor.Bytes())}
+	return v, tensor.Read(v.Bytes)
+}
+
+// size returns the number of a graph's nodes.
+func size(g *graph.Graph) int {
+	for n := 0; ; n++ {
+		if _, ok := g.Node(n); !ok {
+			return n
+		}
+	}
 }
 
 // add adds a node, which must succeed.
@@ -293,7 +309,8 @@ func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 // constant adds a float32 constant.
 func constant(t tester, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
 	t.Helper()
-	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on, Value: value(gpu.Float32, shape, numbers...)})
+	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on,
+		Value: value(gpu.Float32, shape, numbers...)})
 }
 
 // apply adds an operation on nodes.

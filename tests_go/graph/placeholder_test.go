@@ -31,24 +31,38 @@ func TestPartialShapes(t *testing.T) {
 		want graph.Partial
 		text string
 	}{
-		{name: "sum of the unknown", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{unranked, sized(2)}, want: unranked},
-		{name: "sum with a scalar", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown, 3), sized()}, want: sized(unknown, 3)},
-		{name: "sum with a row", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(3), sized(unknown, unknown)}, want: sized(unknown, 3)},
-		{name: "sum with one", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown), sized(1)}, want: sized(unknown)},
-		{name: "sum with none", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(0), sized(unknown)}, want: sized(unknown)},
-		{name: "sum of two unknown sizes", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown), sized(unknown)}, want: sized(unknown)},
-		{name: "sum that cannot be", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown, 3), sized(2)},
+		{name: "sum of the unknown", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{unranked, sized(2)},
+			want: unranked},
+		{name: "sum with a scalar", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown, 3),
+			sized()}, want: sized(unknown, 3)},
+		{name: "sum with a row", spec: graph.NodeSpec{Op: graph.Add},
+			in: []graph.Partial{sized(3), sized(unknown, unknown)}, want: sized(unknown, 3)},
+		{name: "sum with one", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown), sized(1)},
+			want: sized(unknown)},
+		{name: "sum with none", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(0), sized(unknown)},
+			want: sized(unknown)},
+		{name: "sum of two unknown sizes", spec: graph.NodeSpec{Op: graph.Add}, in: []graph.Partial{sized(unknown),
+			sized(unknown)}, want: sized(unknown)},
+		{name: "sum that cannot be", spec: graph.NodeSpec{Op: graph.Add},
+			in:   []graph.Partial{sized(unknown, 3), sized(2)},
 			text: "Dimensions must be equal, but are 3 and 2 for 'Add' (op: 'Add') with input shapes: [?,3], [2]."},
-		{name: "product", spec: graph.NodeSpec{Op: graph.MatMul}, in: []graph.Partial{sized(unknown, 3), unranked}, want: sized(unknown, unknown)},
-		{name: "transposed product", spec: graph.NodeSpec{Op: graph.MatMul, TransposeA: true}, in: []graph.Partial{sized(unknown, 3), sized(unknown, 4)}, want: sized(3, 4)},
-		{name: "product that cannot be", spec: graph.NodeSpec{Op: graph.MatMul}, in: []graph.Partial{sized(unknown, 3), sized(1, unknown)},
-			text: "Dimensions must be equal, but are 3 and 1 for 'MatMul' (op: 'MatMul') with input shapes: [?,3], [1,?]."},
-		{name: "product of a vector", spec: graph.NodeSpec{Op: graph.MatMul}, in: []graph.Partial{sized(unknown), unranked},
+		{name: "product", spec: graph.NodeSpec{Op: graph.MatMul}, in: []graph.Partial{sized(unknown, 3), unranked},
+			want: sized(unknown, unknown)},
+		{name: "transposed product", spec: graph.NodeSpec{Op: graph.MatMul, TransposeA: true},
+			in: []graph.Partial{sized(unknown, 3), sized(unknown, 4)}, want: sized(3, 4)},
+		{name: "product that cannot be", spec: graph.NodeSpec{Op: graph.MatMul}, in: []graph.Partial{sized(unknown, 3),
+			sized(1, unknown)},
+			text: "Dimensions must be equal, but are 3 and 1 for 'MatMul' (op: 'MatMul') with input shapes: [?,3], " +
+				"[1,?]."},
+		{name: "product of a vector", spec: graph.NodeSpec{Op: graph.MatMul},
+			in:   []graph.Partial{sized(unknown), unranked},
 			text: "Shape must be rank 2 but is rank 1 for 'MatMul' (op: 'MatMul') with input shapes: [?], ?."},
-		{name: "sum of all", spec: graph.NodeSpec{Op: graph.AddN}, in: []graph.Partial{unranked, sized(unknown, 3), sized(2, unknown)}, want: sized(2, 3)},
-		{name: "sum of all that cannot be", spec: graph.NodeSpec{Op: graph.AddN}, in: []graph.Partial{sized(unknown, 2), sized(unknown, 3)},
-			text: "Dimension 1 in both shapes must be equal, but are 2 and 3. Shapes are [?,2] and [?,3].\n\tFrom merging shape 0 with other shapes. " +
-				"for 'AddN' (op: 'AddN') with input shapes: [?,2], [?,3]."},
+		{name: "sum of all", spec: graph.NodeSpec{Op: graph.AddN}, in: []graph.Partial{unranked, sized(unknown, 3),
+			sized(2, unknown)}, want: sized(2, 3)},
+		{name: "sum of all that cannot be", spec: graph.NodeSpec{Op: graph.AddN}, in: []graph.Partial{sized(unknown, 2),
+			sized(unknown, 3)},
+			text: "Dimension 1 in both shapes must be equal, but are 2 and 3. Shapes are [?,2] and [?,3].\n\tFrom " +
+				"merging shape 0 with other shapes. for 'AddN' (op: 'AddN') with input shapes: [?,2], [?,3]."},
 		{name: "copy", spec: graph.NodeSpec{Op: graph.Identity}, in: []graph.Partial{unranked}, want: unranked},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -83,10 +97,11 @@ func TestPlaceholdersThatCannotBe(t *testing.T) {
 		_, err := g.Add(spec)
 		require.Error(t, err)
 	}
-	require.Equal(t, 1, g.Len())
+	require.Equal(t, 1, size(&g))
 }
 
-// Shapes that a run finds not to fit are errors of that run, with the texts of TensorFlow's kernels, before anything is executed.
+// Shapes that a run finds not to fit are errors of that run, with the texts of TensorFlow's kernels, before anything is
+// executed.
 func TestRunsWithPlaceholders(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
@@ -106,27 +121,42 @@ func TestRunsWithPlaceholders(t *testing.T) {
 		want    graph.Shape
 		text    string
 	}{
-		{name: "sum", request: graph.RunRequest{Fetches: []*graph.Node{sum}, Feeds: []graph.Feed{fed(u, 2), fed(k, 5, 2)}}, want: graph.Shape{5, 2}},
-		{name: "sum of a scalar", request: graph.RunRequest{Fetches: []*graph.Node{sum}, Feeds: []graph.Feed{fed(u), fed(k, 0, 2)}}, want: graph.Shape{0, 2}},
-		{name: "product", request: graph.RunRequest{Fetches: []*graph.Node{product}, Feeds: []graph.Feed{fed(u, 2, 7), fed(k, 3, 2)}}, want: graph.Shape{3, 7}},
-		{name: "what is fed", request: graph.RunRequest{Fetches: []*graph.Node{u}, Feeds: []graph.Feed{fed(u, 4)}}, want: graph.Shape{4}},
-		{name: "sum that does not fit", request: graph.RunRequest{Fetches: []*graph.Node{sum}, Feeds: []graph.Feed{fed(u, 3), fed(k, 5, 2)}},
+		{name: "sum", request: graph.RunRequest{Fetches: []*graph.Node{sum},
+			Feeds: []graph.Feed{fed(u, 2), fed(k, 5, 2)}}, want: graph.Shape{5, 2}},
+		{name: "sum of a scalar", request: graph.RunRequest{Fetches: []*graph.Node{sum},
+			Feeds: []graph.Feed{fed(u), fed(k, 0, 2)}}, want: graph.Shape{0, 2}},
+		{name: "product", request: graph.RunRequest{Fetches: []*graph.Node{product},
+			Feeds: []graph.Feed{fed(u, 2, 7), fed(k, 3, 2)}}, want: graph.Shape{3, 7}},
+		{name: "what is fed", request: graph.RunRequest{Fetches: []*graph.Node{u}, Feeds: []graph.Feed{fed(u, 4)}},
+			want: graph.Shape{4}},
+		{name: "sum that does not fit", request: graph.RunRequest{Fetches: []*graph.Node{sum},
+			Feeds: []graph.Feed{fed(u, 3), fed(k, 5, 2)}},
 			text: "Incompatible shapes: [3] vs. [5,2]\n\t [[Node: Add = "},
-		{name: "product that does not fit", request: graph.RunRequest{Fetches: []*graph.Node{product}, Feeds: []graph.Feed{fed(u, 3, 3), fed(k, 5, 2)}},
+		{name: "product that does not fit", request: graph.RunRequest{Fetches: []*graph.Node{product},
+			Feeds: []graph.Feed{fed(u, 3, 3), fed(k, 5, 2)}},
 			text: "Matrix size-incompatible: In[0]: [5,2], In[1]: [3,3]"},
-		{name: "product of a vector", request: graph.RunRequest{Fetches: []*graph.Node{product}, Feeds: []graph.Feed{fed(u, 3), fed(k, 5, 2)}},
+		{name: "product of a vector", request: graph.RunRequest{Fetches: []*graph.Node{product},
+			Feeds: []graph.Feed{fed(u, 3), fed(k, 5, 2)}},
 			text: "In[1] is not a matrix. Instead it has shape [3]"},
-		{name: "a known shape that is another one now", request: graph.RunRequest{Fetches: []*graph.Node{all}, Feeds: []graph.Feed{fed(u, 3)}},
-			text: "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: [3] != input 1: [1,2]"},
+		{name: "a known shape that is another one now", request: graph.RunRequest{Fetches: []*graph.Node{all},
+			Feeds: []graph.Feed{fed(u, 3)}},
+			text: "Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: [3] != input " +
+				"1: [1,2]"},
 		{name: "nothing fed", request: graph.RunRequest{Fetches: []*graph.Node{k}},
-			text: "You must feed a value for placeholder tensor 'k' with dtype float and shape [?,2]\n\t [[Node: k = Placeholder[dtype=DT_FLOAT, shape=[?,2], _device="},
-		{name: "nothing fed of any shape", request: graph.RunRequest{Fetches: []*graph.Node{sum}, Feeds: []graph.Feed{fed(k, 1, 2)}},
-			text: "You must feed a value for placeholder tensor 'u' with dtype float\n\t [[Node: u = Placeholder[dtype=DT_FLOAT, shape=<unknown>"},
-		{name: "a target is executed, fed or not", request: graph.RunRequest{Targets: []*graph.Node{k}, Feeds: []graph.Feed{fed(k, 1, 2)}},
+			text: "You must feed a value for placeholder tensor 'k' with dtype float and shape [?,2]\n\t [[Node: k " +
+				"= Placeholder[dtype=DT_FLOAT, shape=[?,2], _device="},
+		{name: "nothing fed of any shape", request: graph.RunRequest{Fetches: []*graph.Node{sum},
+			Feeds: []graph.Feed{fed(k, 1, 2)}},
+			text: "You must feed a value for placeholder tensor 'u' with dtype float\n\t [[Node: u = " +
+				"Placeholder[dtype=DT_FLOAT, shape=<unknown>"},
+		{name: "a target is executed, fed or not", request: graph.RunRequest{Targets: []*graph.Node{k},
+			Feeds: []graph.Feed{fed(k, 1, 2)}},
 			text: "You must feed a value for placeholder tensor 'k'"},
-		{name: "another shape than that of the placeholder", request: graph.RunRequest{Fetches: []*graph.Node{k}, Feeds: []graph.Feed{fed(k, 1, 3)}},
+		{name: "another shape than that of the placeholder", request: graph.RunRequest{Fetches: []*graph.Node{k},
+			Feeds: []graph.Feed{fed(k, 1, 3)}},
 			text: `Cannot feed value of shape [1,3] and type float (12 bytes) for Tensor("k:0", shape=(None, 2), dtype=float32)`},
-		{name: "another number of sizes", request: graph.RunRequest{Fetches: []*graph.Node{k}, Feeds: []graph.Feed{fed(k, 2)}},
+		{name: "another number of sizes", request: graph.RunRequest{Fetches: []*graph.Node{k},
+			Feeds: []graph.Feed{fed(k, 2)}},
 			text: "Cannot feed value of shape [2]"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -175,7 +205,8 @@ func TestRandomPlaceholders(t *testing.T) {
 			}
 			twin[one.node] = add(r, &g, spec)
 			if spec.Op == graph.Placeholder {
-				fed = append(fed, graph.Feed{Node: twin[one.node], Value: value(spec.DType, spec.Value.Shape, one.numbers...)})
+				fed = append(fed, graph.Feed{Node: twin[one.node], Value: value(spec.DType, spec.Value.Shape,
+					one.numbers...)})
 			}
 			requireCovers(r, twin[one.node].Shape(), one.node.Shape().Sizes)
 		}
@@ -195,7 +226,8 @@ func TestRandomPlaceholders(t *testing.T) {
 		for i, tensor := range out {
 			shape := want[i].node.Shape().Sizes
 			require.True(r, shape.Equal(shapes[i]))
-			requireSame(r, graph.Value{DType: tensor.DType(), Shape: shape, Bytes: value(tensor.DType(), nil, want[i].numbers...).Bytes}, content(r, tensor))
+			requireSame(r, graph.Value{DType: tensor.DType(), Shape: shape,
+				Bytes: value(tensor.DType(), nil, want[i].numbers...).Bytes}, content(r, tensor))
 		}
 		require.Equal(r, before, m.inUse())
 	})

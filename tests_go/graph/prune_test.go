@@ -27,7 +27,8 @@ func TestOnlyWhatRunsIsPlaced(t *testing.T) {
 		require.NoError(t, run(graph.RunRequest{Fetches: []*graph.Node{n["c"]}}))
 	}
 	require.Len(t, session.DrainLog(), 2, "each node is logged once")
-	require.ErrorContains(t, run(graph.RunRequest{Fetches: []*graph.Node{n["d"]}}), "Cannot assign a device to node 'a'")
+	require.ErrorContains(t, run(graph.RunRequest{Fetches: []*graph.Node{n["d"]}}),
+		"Cannot assign a device to node 'a'")
 	fed := graph.Feed{Node: n["a"], Value: value(gpu.Float32, graph.Shape{2, 2}, 2, 2, 2, 2)}
 	require.NoError(t, run(graph.RunRequest{Fetches: []*graph.Node{n["d"]}, Feeds: []graph.Feed{fed}}))
 }

@@ -199,12 +199,14 @@ func drawNode(r *rapid.T, g *graph.Graph, nodes []model, i int, soft bool) model
 
 // drawOperands picks an operation and suitable operands: a constant if none fit.
 func drawOperands(r *rapid.T, nodes []model, i int) (graph.NodeSpec, []model) {
-	spec := graph.NodeSpec{Op: rapid.SampledFrom([]graph.Op{graph.Const, graph.MatMul, graph.AddN, graph.Add, graph.Identity}).Draw(r, fmt.Sprint("op ", i))}
+	spec := graph.NodeSpec{Op: rapid.SampledFrom([]graph.Op{graph.Const, graph.MatMul, graph.AddN, graph.Add,
+		graph.Identity}).Draw(r, fmt.Sprint("op ", i))}
 	if spec.Op == graph.Const || len(nodes) == 0 {
 		return graph.NodeSpec{Op: graph.Const}, nil
 	}
 	spec.TransposeA, spec.TransposeB = rapid.Bool().Draw(r, "ta"), rapid.Bool().Draw(r, "tb")
-	count := map[graph.Op]int{graph.MatMul: 2, graph.Add: 2, graph.Identity: 1, graph.AddN: rapid.IntRange(1, 4).Draw(r, "n")}[spec.Op]
+	count := map[graph.Op]int{graph.MatMul: 2, graph.Add: 2, graph.Identity: 1, graph.AddN: rapid.IntRange(1, 4).Draw(r,
+		"n")}[spec.Op]
 	first := rapid.SampledFrom(nodes).Draw(r, "first")
 	in := []model{first}
 	for len(in) < count {
@@ -265,7 +267,8 @@ func boundOf(spec graph.NodeSpec, in []model) float64 {
 
 // drawValue draws a small tensor of small numbers, sometimes with one that is not finite.
 func drawValue(r *rapid.T, i int) (graph.Value, []float64) {
-	dtype := rapid.SampledFrom([]gpu.DType{gpu.Float32, gpu.Float32, gpu.Float64, gpu.Int32}).Draw(r, fmt.Sprint("type ", i))
+	dtype := rapid.SampledFrom([]gpu.DType{gpu.Float32, gpu.Float32, gpu.Float64, gpu.Int32}).Draw(
+		r, fmt.Sprint("type ", i))
 	shape := graph.Shape(rapid.SliceOfN(rapid.Int64Range(0, 4), 0, 3).Draw(r, "shape"))
 	if rapid.IntRange(0, 2).Draw(r, "matrix") > 0 {
 		shape = graph.Shape(rapid.SliceOfN(rapid.Int64Range(1, 3), 2, 2).Draw(r, "matrix shape"))

@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// The listings of TensorFlow's guide "Use a GPU", with the output that it prints. A request is the result of the page's tf.device
-// after the scopes are merged.
+// The listings of TensorFlow's guide "Use a GPU", with the output that it prints. A request is the result of the page's
+// tf.device after the scopes are merged.
 
 // ab are the page's a and b.
 func ab(t *testing.T, g *graph.Graph, nameA, nameB, on string) (a, b *graph.Node) {

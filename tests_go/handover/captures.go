@@ -34,8 +34,8 @@ type keepOpen struct{ Capturing }
 
 func (keepOpen) Close() error { return nil }
 
-// Captures runs scenarios of programs with CUDA graphs on a pool, and checks who may get which memory. open returns a driver on a
-// machine that nothing else uses.
+// Captures runs scenarios of programs with CUDA graphs on a pool, and checks who may get which memory. open returns a
+// driver on a machine that nothing else uses.
 func Captures(t *testing.T, open func(*testing.T) Capturing) {
 	scenes := map[string]func(*stage){
 		"a graph keeps its memory until it is gone": (*stage).aGraphKeepsItsMemory,
@@ -62,9 +62,13 @@ func Captures(t *testing.T, open func(*testing.T) Capturing) {
 					if growth {
 						require.NoError(t, s.SetGrowth(gpu0, 1, ""))
 					}
-					return s.SetLogicalConfigs(gpu0, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
+					return s.SetLogicalConfigs(gpu0,
+						config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 				}))
-				require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": map[bool]string{true: "true", false: "false"}[growth]}, "a scene"))
+				require.NoError(
+					t, m.Initialize(
+						config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": map[bool]string{true: "true", false: "false"}[growth]},
+						"a scene"))
 				s := &stage{t, driver, m}
 				play(s)
 				if !m.Closed() {
@@ -211,7 +215,8 @@ func (s *stage) freeAll() {
 }
 
 func (s *stage) streamsJoin() {
-	first, second, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
+	first, second, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking),
+		s.stream(gpu.StreamNonBlocking)
 	event, err := s.EventCreate(0)
 	require.NoError(s, err)
 	follow := func(stream, after gpu.Stream) {
@@ -245,7 +250,8 @@ func (s *stage) streamsJoin() {
 }
 
 func (s *stage) twoAtOnce() {
-	one, other, third := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
+	one, other, third := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking),
+		s.stream(gpu.StreamNonBlocking)
 	s.begin(one)
 	s.begin(other)
 	a, b := s.allocate(one, mib), s.allocate(other, mib)
@@ -284,8 +290,8 @@ func (s *stage) aCaptureFails() {
 	s.allocate(captured, 8*mib)
 }
 
-// blocksOfBefore: a block that captured work uses and that existed before is not reused by others after it is freed on the captured
-// stream.
+// blocksOfBefore: a block that captured work uses and that existed before is not reused by others after it is freed on
+// the captured stream.
 func (s *stage) blocksOfBefore() {
 	captured, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
 	own, others := s.allocate(captured, 2*mib), s.allocate(other, 2*mib)

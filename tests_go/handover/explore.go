@@ -20,7 +20,8 @@ type Stepped interface {
 // How selects how a program is run.
 type How struct {
 	Plain bool // also run interleavings that differ only in irrelevant ways
-	Fresh bool // each run on its own pool, on which one stream has worked; else on one pool that all streams have used before
+	// each run on its own pool, on which one stream has worked; else on one pool that all streams have used before
+	Fresh bool
 }
 
 // Exhaust runs a program in all its interleavings, and counts them.
@@ -44,8 +45,8 @@ func Exhaust(t require.TestingT, driver Stepped, program Program, how How) (runs
 	return runs
 }
 
-// actors are a set, as bits. An actor is a thread, or a stream whose work the device executes; streams are numbered after the
-// threads.
+// actors are a set, as bits. An actor is a thread, or a stream whose work the device executes; streams are numbered
+// after the threads.
 type actors uint
 
 // explorer walks the tree of choices, depth first. It reaches each leaf from the root, because no step can be undone.
@@ -208,8 +209,8 @@ func (op *Op) queuesIn() []int {
 	return []int{op.stream}
 }
 
-// independentOfDevice: the device takes work from the front of a queue, a thread appends to its end. The pool sees the device's
-// progress through marks.
+// independentOfDevice: the device takes work from the front of a queue, a thread appends to its end. The pool sees the
+// device's progress through marks.
 func (w *world) independentOfDevice(op *Op, s int) bool {
 	switch op.do {
 	case write, check:

@@ -77,10 +77,12 @@ func Programs() []Program {
 	return []Program{
 		{"one block for two streams", 1, two, [][]Op{use("a", 0, 1), use("b", 1, 1)}},
 		{"one block for three streams", 1, three, [][]Op{
-			{Allocate("a", 0, 1), Write("a", 0), Free("a")}, {Allocate("b", 1, 1), Write("b", 1), Free("b")}, use("c", 2, 1),
+			{Allocate("a", 0, 1), Write("a", 0), Free("a")}, {Allocate("b", 1, 1), Write("b", 1), Free("b")},
+			use("c", 2, 1),
 		}},
 		{"there and back", 1, two, [][]Op{
-			{Allocate("a", 0, 1), Write("a", 0), Free("a"), Allocate("c", 0, 1), Write("c", 0), Check("c", 0), Free("c")}, use("b", 1, 1),
+			{Allocate("a", 0, 1), Write("a", 0), Free("a"), Allocate("c", 0, 1), Write("c", 0), Check("c", 0),
+				Free("c")}, use("b", 1, 1),
 		}},
 		{"a second stream reads, and is recorded", 1, three, [][]Op{
 			{Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), Record("a", 1), Free("a")}, use("b", 2, 1),
@@ -92,7 +94,8 @@ func Programs() []Program {
 			{Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), Record("a", 1), Free("a")}, use("b", 1, 1),
 		}},
 		{"its own stream goes on, and the recorded one is done", 2, three, [][]Op{append([]Op{
-			Allocate("e", 0, 1), Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), Record("a", 1), Write("a", 0), Free("a"),
+			Allocate("e", 0, 1), Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), Record("a", 1),
+			Write("a", 0), Free("a"),
 			Allocate("too much, so marks are queued", 2, 2),
 		}, use("b", 2, 1)...)}},
 		{"freed on the stream that reads", 1, three, [][]Op{
@@ -102,21 +105,27 @@ func Programs() []Program {
 			{Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), FreeOn("a", 1)}, use("b", 0, 1),
 		}},
 		{"neighbors of two streams become one block of a third", 2, three, [][]Op{
-			{Allocate("a", 0, 1), Write("a", 0), Free("a")}, {Allocate("b", 1, 1), Write("b", 1), Free("b")}, use("c", 2, 2),
+			{Allocate("a", 0, 1), Write("a", 0), Free("a")}, {Allocate("b", 1, 1), Write("b", 1), Free("b")},
+			use("c", 2, 2),
 		}},
-		{"what is left of neighbors goes to a fourth", 4, []Kind{NonBlocking, NonBlocking, NonBlocking, NonBlocking}, [][]Op{{
-			Allocate("a", 0, 2), Allocate("b", 1, 2), Write("a", 0), Write("b", 1), Free("a"), Free("b"),
-			Allocate("c", 2, 3), Allocate("d", 3, 1), Write("d", 3), Check("d", 3), Free("c"), Free("d"),
-		}}},
+		{"what is left of neighbors goes to a fourth", 4, []Kind{NonBlocking, NonBlocking, NonBlocking, NonBlocking},
+			[][]Op{{
+				Allocate("a", 0, 2), Allocate("b", 1, 2), Write("a", 0), Write("b", 1), Free("a"), Free("b"),
+				Allocate("c", 2, 3), Allocate("d", 3, 1), Write("d", 3), Check("d", 3), Free("c"), Free("d"),
+			}}},
 		{"a block and what is left of it", 2, two, [][]Op{
 			{Allocate("a", 0, 2), Write("a", 0), Check("a", 0), Free("a")},
-			{Allocate("b", 1, 1), Write("b", 1), Allocate("c", 1, 1), Write("c", 1), Check("b", 1), Free("b"), Free("c")},
+			{Allocate("b", 1, 1), Write("b", 1), Allocate("c", 1, 1), Write("c", 1), Check("b", 1),
+				Free("b"), Free("c")},
 		}},
 		{"with a wait of the host", 1, two, [][]Op{
-			{Allocate("a", 0, 1), Write("a", 0), Free("a"), Synchronize(0), Allocate("c", 0, 1), Write("c", 0), Free("c")}, use("b", 1, 1),
+			{Allocate("a", 0, 1), Write("a", 0), Free("a"), Synchronize(0), Allocate("c", 0, 1), Write("c", 0),
+				Free("c")}, use("b", 1, 1),
 		}},
-		{"the default stream and one that waits for it", 1, []Kind{Legacy, Blocking}, [][]Op{use("a", 0, 1), use("b", 1, 1)}},
-		{"the default stream and one that does not", 1, []Kind{Legacy, NonBlocking}, [][]Op{use("a", 0, 1), use("b", 1, 1)}},
+		{"the default stream and one that waits for it", 1, []Kind{Legacy, Blocking},
+			[][]Op{use("a", 0, 1), use("b", 1, 1)}},
+		{"the default stream and one that does not", 1, []Kind{Legacy, NonBlocking},
+			[][]Op{use("a", 0, 1), use("b", 1, 1)}},
 	}
 }
 

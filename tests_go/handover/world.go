@@ -60,7 +60,8 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 	require.NoError(t, err)
 	limit := float64(poolBytes >> 20)
 	require.NoError(t, w.m.Configure(func(s *config.State) error {
-		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
+		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
+			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
 	w.ballast, err = w.m.AllocateOn(0, -1, w.order.streams[0], poolBytes-program.Units*unitBytes, 0)
@@ -70,7 +71,8 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 	return w
 }
 
-// close closes the pool. All work is done but the marks that Close queues and waits for, which drain lets the device execute.
+// close closes the pool. All work is done but the marks that Close queues and waits for, which drain lets the device
+// execute.
 func (w *world) close(drain func()) {
 	require.NoError(w.t, w.m.Check())
 	require.NoError(w.t, w.m.Free(w.ballast.Addr))
@@ -91,8 +93,8 @@ func (w *world) close(drain func()) {
 	require.NoError(w.t, w.order.Driver.ContextRelease(0))
 }
 
-// begin restores the pool's state at the start of a run: its free memory is contiguous and belongs to the first stream; each stream
-// has used it and was marked since. All work is done.
+// begin restores the pool's state at the start of a run: its free memory is contiguous and belongs to the first stream;
+// each stream has used it and was marked since. All work is done.
 func (w *world) begin(drain func()) {
 	for i := len(w.order.streams) - 1; i >= -1; i-- {
 		all, err := w.m.AllocateOn(0, -1, w.order.streams[max(i, 0)], w.program.Units*unitBytes, 0)

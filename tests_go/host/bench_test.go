@@ -13,8 +13,8 @@ import (
 	"gpuconf/gocore/host"
 )
 
-// BenchmarkGemm compares a product by address with a direct call of gonum. The two alternate, and the best time of each counts, so
-// that a busy machine affects both alike.
+// BenchmarkGemm compares a product by address with a direct call of gonum. The two alternate, and the best time of each
+// counts, so that a busy machine affects both alike.
 func BenchmarkGemm(b *testing.B) {
 	const n = 512
 	values := make([]float32, n*n)

@@ -11,8 +11,10 @@ import (
 
 func TestBytes(t *testing.T) {
 	for bytes, want := range map[uint64]string{
-		0: "0B", 1: "1B", 1023: "1023B", 1024: "1.0KiB", 1536: "1.5KiB", 1_000_000: "976.6KiB", 1_048_575: "1024.0KiB", 1_048_576: "1.00MiB",
-		1_572_864: "1.50MiB", 7 << 20: "7.00MiB", 1<<30 - 1: "1024.00MiB", 85_899_345_920: "80.00GiB", 1 << 40: "1.00TiB", 1 << 50: "1.00PiB", 1 << 60: "1.00EiB",
+		0: "0B", 1: "1B", 1023: "1023B", 1024: "1.0KiB", 1536: "1.5KiB", 1_000_000: "976.6KiB", 1_048_575: "1024.0KiB",
+		1_048_576: "1.00MiB",
+		1_572_864: "1.50MiB", 7 << 20: "7.00MiB", 1<<30 - 1: "1024.00MiB", 85_899_345_920: "80.00GiB",
+		1 << 40: "1.00TiB", 1 << 50: "1.00PiB", 1 << 60: "1.00EiB",
 		math.MaxInt64: "8.00EiB", math.MaxUint64: "16.00EiB",
 	} {
 		require.Equal(t, want, human.Bytes(bytes), bytes)
@@ -29,5 +31,6 @@ func TestExact(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	require.Equal(t, "0 blocks, 1 block, 2 blocks", human.Count(0, "block")+", "+human.Count(1, "block")+", "+human.Count(2, "block"))
+	require.Equal(t, "0 blocks, 1 block, 2 blocks", human.Count(0, "block")+", "+human.Count(1,
+		"block")+", "+human.Count(2, "block"))
 }

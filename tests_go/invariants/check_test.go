@@ -13,5 +13,6 @@ func TestAKeptPromiseIsSilent(t *testing.T) {
 }
 
 func TestABrokenPromisePanicsWithItsText(t *testing.T) {
-	require.PanicsWithValue(t, "invariant broken: chunk 3 is lost", func() { invariants.Check(false, "chunk %d is lost", 3) })
+	require.PanicsWithValue(t, "invariant broken: chunk 3 is lost",
+		func() { invariants.Check(false, "chunk %d is lost", 3) })
 }

@@ -12,7 +12,8 @@ import (
 
 func TestWithoutTheTagChecksAreOff(t *testing.T) { require.False(t, invariants.Enabled) }
 
-// TestAGuardedCheckCostsNothing counts the allocations of a guarded check, whose arguments allocate when they are computed.
+// TestAGuardedCheckCostsNothing counts the allocations of a guarded check, whose arguments allocate when they are
+// computed.
 func TestAGuardedCheckCostsNothing(t *testing.T) {
 	costly := func() []byte {
 		t.Error("the arguments of a check were computed")

@@ -15,7 +15,8 @@ import (
 )
 
 func init() {
-	// queue FOLDER GIB: claims bytes of card A, says so, waits for them, says so, and holds them until its standard input ends.
+	// queue FOLDER GIB: claims bytes of card A, says so, waits for them, says so, and holds them until its standard
+	// input ends.
 	roles["queue"] = func(arguments []string) error {
 		l, err := ledger.Open(arguments[0], true)
 		if err != nil {
@@ -38,8 +39,8 @@ func init() {
 	}
 }
 
-// A waiter that is stopped for seconds does not keep those behind it from going on, and is in its place again when it goes on. One that
-// runs is not passed, however long it waits.
+// A waiter that is stopped for seconds does not keep those behind it from going on, and is in its place again when it
+// goes on. One that runs is not passed, however long it waits.
 func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	l := private(t)

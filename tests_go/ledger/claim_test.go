@@ -21,7 +21,8 @@ func TestLeasesNeverExceedACard(t *testing.T) {
 	sound(t, l)
 	first.Release()
 	require.True(t, granted(t, second))
-	require.Equal(t, []ledger.Card{{UUID: "A", Bytes: 20 * gib, Charge: 20 * gib, Total: 40 * gib, Budget: 40 * gib, Leased: true}}, second.Cards())
+	require.Equal(t, []ledger.Card{{UUID: "A", Bytes: 20 * gib, Charge: 20 * gib, Total: 40 * gib, Budget: 40 * gib,
+		Leased: true}}, second.Cards())
 	sound(t, l)
 }
 
@@ -232,7 +233,8 @@ func TestRequestsThatCannotBe(t *testing.T) {
 		"more than any card has": request(1, card("A", 41*gib)),
 		"more than two have":     request(2, card("A", gib), card("B", 41*gib)),
 		"a UUID of two words":    request(1, card("A B", gib)),
-		"a UUID without end":     request(1, card("A234567890123456789012345678901234567890123456789012345678901234567890", gib)),
+		"a UUID without end": request(
+			1, card("A234567890123456789012345678901234567890123456789012345678901234567890", gib)),
 	} {
 		_, err := l.Claim(r)
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%s: %v", name, err)
@@ -256,7 +258,8 @@ func TestTextsOfOthersAreShownSafely(t *testing.T) {
 
 // What cannot be seen could make two names look the same.
 func TestTextsShowAllThatTheyHave(t *testing.T) {
-	for _, hidden := range []rune{0x00, 0x1b, 0x7f, 0x85, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e, 0x200f, 0x2028, 0x202e, 0x2060, 0x2066, 0x3164, 0xfeff, 0xe0041} {
+	for _, hidden := range []rune{0x00, 0x1b, 0x7f, 0x85, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e,
+		0x200f, 0x2028, 0x202e, 0x2060, 0x2066, 0x3164, 0xfeff, 0xe0041} {
 		require.Equal(t, "ro ot", ledger.Clean("ro"+string(hidden)+"ot", 64), "%U", hidden)
 	}
 	for _, text := range []string{"naïve", "模型", "обучение", "نموذج", "❤️ 2"} {

@@ -41,20 +41,31 @@ func TestDamageIsRefusedWithItsPath(t *testing.T) {
 		name, want string
 		damage     func(t *testing.T, folder, slots string)
 	}{
-		{"a truncated slot file", "slots-.*truncated to 1000", func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 1000)) }},
-		{"an empty slot file", "slots-.*truncated to 0", func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 0)) }},
-		{"a slot file that is too long", "slots-.*bytes instead of", func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 1<<30)) }},
-		{"a slot file that others can write", "slots-.*users other than", func(t *testing.T, _, slots string) { require.NoError(t, os.Chmod(slots, 0o666)) }},
-		{"a slot file of another user", "slots-.*belongs to user 61001, but the ledger is private", func(t *testing.T, _, slots string) {
-			asRoot(t)
-			require.NoError(t, os.Chown(slots, 61001, -1))
-		}},
-		{"a live slot of zeros", "slots-.*slot 0, of user", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, make([]byte, slotBytes)) }},
-		{"a live slot without a checksum", "slots-.*checksum", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, []byte{1, 2, 3, 4}) }},
-		{"a live slot of no length", "slots-.*length", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot+4, []byte{255, 255, 255, 255}) }},
-		{"a symbolic link as slot file", "slots-x is a symbolic link", func(t *testing.T, folder, slots string) { require.NoError(t, os.Symlink(slots, folder+"/slots-x")) }},
-		{"a folder as slot file", "slots-x.*not a regular file", func(t *testing.T, folder, _ string) { require.NoError(t, os.Mkdir(folder+"/slots-x", 0o700)) }},
-		{"a pipe as slot file", "slots-x.*not a regular file", func(t *testing.T, folder, _ string) { require.NoError(t, unix.Mkfifo(folder+"/slots-x", 0o600)) }},
+		{"a truncated slot file", "slots-.*truncated to 1000",
+			func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 1000)) }},
+		{"an empty slot file", "slots-.*truncated to 0",
+			func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 0)) }},
+		{"a slot file that is too long", "slots-.*bytes instead of",
+			func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 1<<30)) }},
+		{"a slot file that others can write", "slots-.*users other than",
+			func(t *testing.T, _, slots string) { require.NoError(t, os.Chmod(slots, 0o666)) }},
+		{"a slot file of another user", "slots-.*belongs to user 61001, but the ledger is private",
+			func(t *testing.T, _, slots string) {
+				asRoot(t)
+				require.NoError(t, os.Chown(slots, 61001, -1))
+			}},
+		{"a live slot of zeros", "slots-.*slot 0, of user",
+			func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, make([]byte, slotBytes)) }},
+		{"a live slot without a checksum", "slots-.*checksum",
+			func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, []byte{1, 2, 3, 4}) }},
+		{"a live slot of no length", "slots-.*length",
+			func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot+4, []byte{255, 255, 255, 255}) }},
+		{"a symbolic link as slot file", "slots-x is a symbolic link",
+			func(t *testing.T, folder, slots string) { require.NoError(t, os.Symlink(slots, folder+"/slots-x")) }},
+		{"a folder as slot file", "slots-x.*not a regular file",
+			func(t *testing.T, folder, _ string) { require.NoError(t, os.Mkdir(folder+"/slots-x", 0o700)) }},
+		{"a pipe as slot file", "slots-x.*not a regular file",
+			func(t *testing.T, folder, _ string) { require.NoError(t, unix.Mkfifo(folder+"/slots-x", 0o600)) }},
 		{"a foreign slot file", "slots-x.*does not begin", func(t *testing.T, folder, slots string) {
 			require.NoError(t, os.WriteFile(folder+"/slots-x", []byte("something else"), 0o600))
 			require.NoError(t, os.Truncate(folder+"/slots-x", 65536+128*slotBytes))
@@ -87,7 +98,8 @@ func asRoot(t *testing.T) {
 	}
 }
 
-// contents returns the names and modes of a folder's files, and when they were written, except for the wake file: taking the lock writes there.
+// contents returns the names and modes of a folder's files, and when they were written, except for the wake file:
+// taking the lock writes there.
 func contents(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -116,7 +128,8 @@ func TestAFreeSlotMaySayAnything(t *testing.T) {
 	sound(t, l)
 }
 
-// A live slot with a valid checksum and any contents is read within bounds: it is accepted or refused, and nothing crashes.
+// A live slot with a valid checksum and any contents is read within bounds: it is accepted or refused, and nothing
+// crashes.
 func TestALiveSlotMayHoldAnything(t *testing.T) {
 	l := private(t)
 	start(t, "hold", l.Folder(), 10)
@@ -162,16 +175,19 @@ func TestFoldersThatAreRefused(t *testing.T) {
 		name, want string
 		make       func(t *testing.T, folder string)
 	}{
-		{"a symbolic link", "is a symbolic link", func(t *testing.T, folder string) { require.NoError(t, os.Symlink(t.TempDir(), folder)) }},
-		{"a file", "is not a folder", func(t *testing.T, folder string) { require.NoError(t, os.WriteFile(folder, nil, 0o600)) }},
+		{"a symbolic link", "is a symbolic link",
+			func(t *testing.T, folder string) { require.NoError(t, os.Symlink(t.TempDir(), folder)) }},
+		{"a file", "is not a folder",
+			func(t *testing.T, folder string) { require.NoError(t, os.WriteFile(folder, nil, 0o600)) }},
 		{"one that others can write", "can change the files", func(t *testing.T, folder string) {
 			open(t, folder)
 			require.NoError(t, os.Chmod(folder, 0o777))
 		}},
-		{"one below a folder that others can write", "can replace the ledger's folder", func(t *testing.T, folder string) {
-			require.NoError(t, os.Chmod(filepath.Dir(folder), 0o777))
-			require.NoError(t, os.Mkdir(folder, 0o700))
-		}},
+		{"one below a folder that others can write", "can replace the ledger's folder",
+			func(t *testing.T, folder string) {
+				require.NoError(t, os.Chmod(filepath.Dir(folder), 0o777))
+				require.NoError(t, os.Mkdir(folder, 0o700))
+			}},
 		{"one with other files", "not a ledger, and not empty", func(t *testing.T, folder string) {
 			require.NoError(t, os.Mkdir(folder, 0o700))
 			require.NoError(t, os.WriteFile(folder+"/thesis.txt", nil, 0o600))
@@ -181,11 +197,12 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			require.NoError(t, os.Rename(folder+"/ledger", folder+"/other"))
 			require.NoError(t, os.Symlink("other", folder+"/ledger"))
 		}},
-		{"a header of another user", "ledger belongs to user 61001, and the folder to user", func(t *testing.T, folder string) {
-			asRoot(t)
-			open(t, folder)
-			require.NoError(t, os.Chown(folder+"/ledger", 61001, -1))
-		}},
+		{"a header of another user", "ledger belongs to user 61001, and the folder to user",
+			func(t *testing.T, folder string) {
+				asRoot(t)
+				open(t, folder)
+				require.NoError(t, os.Chown(folder+"/ledger", 61001, -1))
+			}},
 		{"a header that is a pipe", "ledger is not a regular file", func(t *testing.T, folder string) {
 			open(t, folder)
 			require.NoError(t, os.Remove(folder+"/ledger"))
@@ -256,13 +273,15 @@ func tmpfs(t *testing.T, options string) string {
 
 func TestALedgerInAFolderThatTakesNone(t *testing.T) {
 	_, err := ledger.Open("/proc/x", true)
-	require.EqualError(t, err, "cannot create the ledger's folder /proc/x: no folder can be created in /proc. Set GPUCONF_LEDGER to another folder")
+	require.EqualError(t, err, "cannot create the ledger's folder /proc/x: no folder can be created in /proc. Set "+
+		"GPUCONF_LEDGER to another folder")
 }
 
 func TestALedgerThatCannotBeCreated(t *testing.T) {
 	place := tmpfs(t, "size=8k")
 	_, err := ledger.Open(place+"/a/b", true)
-	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create it, or set GPUCONF_LEDGER to another folder")
+	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create "+
+		"it, or set GPUCONF_LEDGER to another folder")
 	require.Equal(t, status.NotFound, status.CodeOf(err))
 	_ = os.WriteFile(place+"/filler", make([]byte, 1<<20), 0o600)
 	_, err = ledger.Open(place+"/ledger", true)
@@ -332,7 +351,8 @@ func TestNoWallClock(t *testing.T) {
 	for _, path := range files {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.NotRegexp(t, `time\.(Now|Since|After\(|Tick|NewTimer)|CLOCK_REALTIME|Gettimeofday|Mtim`, string(text), path)
+		require.NotRegexp(t, `time\.(Now|Since|After\(|Tick|NewTimer)|CLOCK_REALTIME|Gettimeofday|Mtim`,
+			string(text), path)
 	}
 }
 
@@ -352,14 +372,16 @@ func TestADamagedDirectoryNeverOvercommits(t *testing.T) {
 	start(t, "hold", l.Folder(), 30)
 	path := slots(t, l.Folder())
 	for name, bytes := range map[string]string{
-		"zeros": string(make([]byte, rowBytes)), "ones": strings.Repeat("\xff", rowBytes), "text": strings.Repeat("x", 100), "a free slot's": string(entry(1, 0, 0, 0)),
+		"zeros": string(make([]byte, rowBytes)), "ones": strings.Repeat("\xff", rowBytes),
+		"text": strings.Repeat("x", 100), "a free slot's": string(entry(1, 0, 0, 0)),
 	} {
 		overwrite(t, path, firstRow, []byte(bytes))
 		fresh := open(t, l.Folder())
 		for _, l := range []*ledger.Ledger{l, fresh} {
 			_, err := l.Claim(request(1, card("A", 20*gib)))
 			require.Equal(t, status.FailedPrecondition, status.CodeOf(err), name)
-			require.Regexp(t, path+" is damaged: the checksum of a directory entry is wrong .slot 0, of user", err, name)
+			require.Regexp(t, path+" is damaged: the checksum of a directory entry is wrong .slot 0, of user", err,
+				name)
 			require.Regexp(t, "the checksum of a directory entry", l.Check()[0], name)
 		}
 	}

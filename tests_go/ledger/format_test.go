@@ -41,13 +41,15 @@ type written struct {
 }
 
 func thisVersion(state byte, cards ...ledger.Card) written {
-	return written{version: 3, reader: 3, state: state, count: 1, pid: uint32(os.Getpid()), ticket: 1, granted: 1, cards: cards, id: [16]byte([]byte(rand.Text()[:16]))}
+	return written{version: 3, reader: 3, state: state, count: 1, pid: uint32(os.Getpid()), ticket: 1, granted: 1,
+		cards: cards, id: [16]byte([]byte(rand.Text()[:16]))}
 }
 
 func (w written) encode() []byte {
 	le, more := binary.LittleEndian, strings.Repeat("\xee", w.wider)
 	b := make([]byte, 96)
-	for at, half := range map[int]uint16{8: uint16(96 + w.wider), 10: uint16(104 + w.wider), 12: w.version, 14: w.reader, 20: uint16(len(w.cards)), 26: 6} {
+	for at, half := range map[int]uint16{8: uint16(96 + w.wider), 10: uint16(104 + w.wider), 12: w.version,
+		14: w.reader, 20: uint16(len(w.cards)), 26: 6} {
 		le.PutUint16(b[at:], half)
 	}
 	b[16], b[17] = 1, w.state
@@ -103,7 +105,8 @@ func place(path, line string, size int64, slots ...written) (*os.File, error) {
 		at := int64(firstSlot + i*slotBytes)
 		_, first := file.WriteAt(w.encode(), at)
 		_, second := file.WriteAt(entry(byte(i), 1, w.state, bootTime()), int64(firstRow+i*rowBytes))
-		err = errors.Join(err, first, second, unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}))
+		err = errors.Join(err, first, second, unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK,
+			&unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}))
 	}
 	return file, err
 }
@@ -153,14 +156,17 @@ func TestSumsAreMadeOfWhatALeaseTakes(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
 	with.Bytes, with.Charge = 40*gib, 41*gib
 	_, err = l.Claim(request(1, with))
-	require.ErrorContains(t, err, "40.00GiB (42949672960 bytes), with 1.00GiB for CUDA contexts, on 1 card can never be leased")
+	require.ErrorContains(t, err, "40.00GiB (42949672960 bytes), with 1.00GiB for CUDA contexts, on 1 card can "+
+		"never be leased")
 }
 
-// A ledger of a later gpuconf, which says that version 3 can read it: longer heads and rows, unknown tags, a longer file, an unknown kind of
-// slot. The sums hold, in both directions.
+// A ledger of a later gpuconf, which says that version 3 can read it: longer heads and rows, unknown tags, a longer
+// file, an unknown kind of slot. The sums hold, in both directions.
 func TestALedgerOfALaterVersionIsUsed(t *testing.T) {
 	l := private(t)
-	require.NoError(t, os.WriteFile(l.Folder()+"/ledger", []byte("gpuconf ledger version 7 reader 3 private since=7\nmore\n"), 0o600))
+	require.NoError(
+		t, os.WriteFile(l.Folder()+"/ledger", []byte("gpuconf ledger version 7 reader 3 private since=7\nmore\n"),
+			0o600))
 	l = open(t, l.Folder())
 	lease := thisVersion(2, leasedCard("A", 20*gib, 25*gib))
 	lease.version, lease.wider, lease.tail = 7, 24, "\x09\x00\x02\x00ab\xff\xff\x00\x00"
@@ -179,7 +185,8 @@ func TestALedgerOfALaterVersionIsUsed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = file.WriteAt(entry(5, 9, 0, 0), firstRow+5*rowBytes)
 	require.NoError(t, err)
-	require.NoError(t, unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot + 5*slotBytes, Len: 1}))
+	require.NoError(t, unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot +
+		5*slotBytes, Len: 1}))
 	for range 200 {
 		require.True(t, granted(t, claim(t, l, request(1, card("B", 1<<20)))))
 	}
@@ -226,7 +233,8 @@ func TestTheNumberOfContexts(t *testing.T) {
 	}
 }
 
-// A record may need a later reader. Its cards count nevertheless; what it waits for is unknown, so no request waits for it.
+// A record may need a later reader. Its cards count nevertheless; what it waits for is unknown, so no request waits for
+// it.
 func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	l := private(t)
 	lease, waiter := thisVersion(7, leasedCard("A", 30*gib, 30*gib)), thisVersion(1, card("A", 40*gib))
@@ -246,24 +254,29 @@ func TestLaterVersionsThatSayThatTheyCannotBeRead(t *testing.T) {
 	placed(t, l.Folder(), "gpuconf slots version 5 reader 4\n", fileBytes)
 	_, err := l.Claim(request(1, card("A", gib)))
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "%v", err)
-	require.Regexp(t, `slots-\d+-0123456789ab has format version 5, which needs a gpuconf that reads version 4; this gpuconf reads version 3`, err)
+	require.Regexp(
+		t, `slots-\d+-0123456789ab has format version 5, which needs a gpuconf that reads version 4; this gpuconf reads version 3`, err)
 }
 
 func TestOtherVersionsAndStrangeHeadersAreRefused(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
-		"a later version":      {"gpuconf ledger version 6 reader 4 private\n", "has format version 6, which needs a gpuconf that reads version 4; this gpuconf reads version 3"},
-		"gpuconf 0.2's":        {"gpuconf ledger version 2 private\n", "has format version 2, of an older gpuconf; this gpuconf uses version 3. Update gpuconf in all programs"},
-		"an older one":         {"gpuconf ledger version 1 private\n", "has format version 1, of an older gpuconf; this gpuconf uses version 3"},
-		"another kind":         {"gpuconf ledger version 3 reader 3 public\n", "is damaged, or not a ledger"},
-		"no least version":     {"gpuconf ledger version 3 private\n", "is damaged, or not a ledger"},
-		"a wrong one":          {"gpuconf ledger version 3 reader 4 private\n", "is damaged, or not a ledger"},
-		"no kind":              {"gpuconf ledger version 3 reader 3\n", "is damaged, or not a ledger"},
-		"a number of 30 digit": {"gpuconf ledger version 333333333333333333333333333333 reader 3 private\n", "is damaged, or not a ledger"},
-		"a negative number":    {"gpuconf ledger version 3 reader -3 private\n", "is damaged, or not a ledger"},
-		"no end":               {"gpuconf ledger version 3 reader 3 private", "is damaged, or not a ledger"},
-		"cut off":              {"gpuconf led", "is damaged, or not a ledger"},
-		"empty":                {"", "is damaged, or not a ledger"},
-		"something else":       {strings.Repeat("x", 10_000), "is damaged, or not a ledger"},
+		"a later version": {"gpuconf ledger version 6 reader 4 private\n",
+			"has format version 6, which needs a gpuconf that reads version 4; this gpuconf reads version 3"},
+		"gpuconf 0.2's": {"gpuconf ledger version 2 private\n", "has format version 2, of an older gpuconf; " +
+			"this gpuconf uses version 3. Update gpuconf in all programs"},
+		"an older one": {"gpuconf ledger version 1 private\n", "has format version 1, of an older gpuconf; " +
+			"this gpuconf uses version 3"},
+		"another kind":     {"gpuconf ledger version 3 reader 3 public\n", "is damaged, or not a ledger"},
+		"no least version": {"gpuconf ledger version 3 private\n", "is damaged, or not a ledger"},
+		"a wrong one":      {"gpuconf ledger version 3 reader 4 private\n", "is damaged, or not a ledger"},
+		"no kind":          {"gpuconf ledger version 3 reader 3\n", "is damaged, or not a ledger"},
+		"a number of 30 digit": {"gpuconf ledger version 333333333333333333333333333333 reader 3 private\n",
+			"is damaged, or not a ledger"},
+		"a negative number": {"gpuconf ledger version 3 reader -3 private\n", "is damaged, or not a ledger"},
+		"no end":            {"gpuconf ledger version 3 reader 3 private", "is damaged, or not a ledger"},
+		"cut off":           {"gpuconf led", "is damaged, or not a ledger"},
+		"empty":             {"", "is damaged, or not a ledger"},
+		"something else":    {strings.Repeat("x", 10_000), "is damaged, or not a ledger"},
 	} {
 		folder := private(t).Folder()
 		require.NoError(t, os.WriteFile(folder+"/ledger", []byte(row.text), 0o600))

@@ -25,7 +25,8 @@ func opened(f *testing.F) *ledger.Ledger {
 // FuzzHeader: a header of any text is accepted, or refused with its path and a reason.
 func FuzzHeader(f *testing.F) {
 	folder := opened(f).Folder()
-	for _, text := range []string{"gpuconf ledger version 3 reader 3 private\n", "gpuconf ledger version 9 reader 3 shared more\nand more\n", "gpuconf ledger version 2 private\n",
+	for _, text := range []string{"gpuconf ledger version 3 reader 3 private\n",
+		"gpuconf ledger version 9 reader 3 shared more\nand more\n", "gpuconf ledger version 2 private\n",
 		"gpuconf ledger version 9 reader 4 private\n", "gpuconf ledger", "", "\x00"} {
 		f.Add(text)
 	}
@@ -47,7 +48,8 @@ func FuzzSlotsLine(f *testing.F) {
 	l := opened(f)
 	file, err := place(l.Folder()+fuzzed, slotsLine, fileBytes)
 	require.NoError(f, err)
-	for _, text := range []string{slotsLine, "gpuconf slots version 9 reader 3 more\n", "gpuconf slots version 9 reader 4\n", "gpuconf slots version 2\n", "", "\n"} {
+	for _, text := range []string{slotsLine, "gpuconf slots version 9 reader 3 more\n",
+		"gpuconf slots version 9 reader 4\n", "gpuconf slots version 2\n", "", "\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -67,8 +69,8 @@ func FuzzSlotsLine(f *testing.F) {
 	})
 }
 
-// FuzzRecord: a live record of any bytes with a valid checksum (head, rows, texts and tail) is refused with its path, or counts: whatever it leases of
-// card A is not leased again.
+// FuzzRecord: a live record of any bytes with a valid checksum (head, rows, texts and tail) is refused with its path,
+// or counts: whatever it leases of card A is not leased again.
 func FuzzRecord(f *testing.F) {
 	l := opened(f)
 	file, err := place(l.Folder()+fuzzed, slotsLine, fileBytes, thisVersion(2, leasedCard("A", gib, gib)))

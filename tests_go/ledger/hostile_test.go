@@ -53,7 +53,8 @@ var spoiled = map[string]func(path string) (*os.File, error){
 }
 
 func lockSlot(file *os.File, slot int) error {
-	return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot + int64(slot)*slotBytes, Len: 1})
+	return unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: firstSlot +
+		int64(slot)*slotBytes, Len: 1})
 }
 
 func init() {
@@ -68,7 +69,8 @@ func init() {
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		return nil
 	}
-	// forge FOLDER TICKET STATE: a claim of card Z with a ticket and a grant number, until its input ends; then its file is gone.
+	// forge FOLDER TICKET STATE: a claim of card Z with a ticket and a grant number, until its input ends; then its
+	// file is gone.
 	roles["forge"] = func(arguments []string) error {
 		number, err := strconv.ParseUint(arguments[1], 10, 64)
 		if err != nil {
@@ -103,7 +105,8 @@ func init() {
 		fmt.Println("ready")
 		return nil
 	}
-	// keepLocking FOLDER: read-locks all slots of all files, again and again. The kernel names the process of such locks.
+	// keepLocking FOLDER: read-locks all slots of all files, again and again. The kernel names the process of such
+	// locks.
 	roles["keepLocking"] = func(arguments []string) error {
 		open := map[string]*os.File{}
 		for round := 0; ; round++ {
@@ -119,7 +122,8 @@ func init() {
 					}
 				}
 				for slot := range int64(128) {
-					_ = unix.FcntlFlock(open[path].Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: firstSlot + slot*slotBytes, Len: slotBytes})
+					_ = unix.FcntlFlock(open[path].Fd(), unix.F_SETLK,
+						&unix.Flock_t{Type: unix.F_RDLCK, Start: firstSlot + slot*slotBytes, Len: slotBytes})
 				}
 			}
 			if round == 1 {
@@ -140,7 +144,8 @@ func init() {
 	}
 }
 
-// What another user spoils in a shared ledger is the spoiler's own loss. The others go on, each within its bytes, and a check names file and user.
+// What another user spoils in a shared ledger is the spoiler's own loss. The others go on, each within its bytes, and a
+// check names file and user.
 func TestASpoiledFileOfAnotherUserStopsNobody(t *testing.T) {
 	for how := range spoiled {
 		t.Run(how, func(t *testing.T) {
@@ -183,7 +188,8 @@ func TestForgedNumbersAreNotCountedOnFrom(t *testing.T) {
 			require.True(t, granted(t, holder))
 			first, second := claim(t, l, request(1, card("A", 40*gib))), claim(t, l, request(1, card("A", 40*gib)))
 			if number >= 1<<62-1 {
-				require.Regexp(t, `is forged: no gpuconf counts that far .*/slots-61002-\d+, slot 0, of user 61002`, l.Check()[0])
+				require.Regexp(t, `is forged: no gpuconf counts that far .*/slots-61002-\d+, slot 0, of user 61002`,
+					l.Check()[0])
 			}
 			kill(t, forger)
 			files, err := filepath.Glob(folder + "/slots-61002-*")
@@ -194,7 +200,8 @@ func TestForgedNumbersAreNotCountedOnFrom(t *testing.T) {
 			sound(t, l)
 			claims, _, err := l.Rows()
 			require.NoError(t, err)
-			require.Equal(t, []ledger.ID{holder.ID(), first.ID(), second.ID(), third.ID()}, []ledger.ID{claims[0].ID, claims[1].ID, claims[2].ID, claims[3].ID})
+			require.Equal(t, []ledger.ID{holder.ID(), first.ID(), second.ID(), third.ID()},
+				[]ledger.ID{claims[0].ID, claims[1].ID, claims[2].ID, claims[3].ID})
 			for _, next := range []*ledger.Claim{first, second, third} {
 				require.False(t, granted(t, next))
 				holder.Release()
@@ -236,7 +243,8 @@ func TestManyFilesOfAnotherUser(t *testing.T) {
 		require.Equal(t, "granted: true", line)
 	}
 	l := open(t, folder)
-	require.Equal(t, []string{folder + ": user 61002 has more than 32 slot files, which gpuconf never makes. The others are ignored: remove them"}, l.Check())
+	require.Equal(t, []string{folder + ": user 61002 has more than 32 slot files, which gpuconf never makes. The " +
+		"others are ignored: remove them"}, l.Check())
 	for i := range 4000 {
 		require.NoError(t, os.Link(fmt.Sprintf("%s/slots-%d-%012d", folder, bob, 0), fmt.Sprintf("%s/x%d", folder, i)))
 	}
@@ -245,8 +253,8 @@ func TestManyFilesOfAnotherUser(t *testing.T) {
 	require.ErrorContains(t, err, folder+" holds more than 4096 files, most of them of user 61002")
 }
 
-// Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep no user from a lease, and make no more files than
-// leases. At the end of all files, the error names the process.
+// Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep no user from a
+// lease, and make no more files than leases. At the end of all files, the error names the process.
 func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 	folder := shared(t, -1)
 	l := open(t, folder)
@@ -269,7 +277,8 @@ func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 	}
 	_, err = l.Claim(request(1, card("A", 1<<10)))
 	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
-	require.ErrorContains(t, err, fmt.Sprintf("user 0 has 32 slot files, the most that a user may have, and no slot of them is free; process %d locks", vandal.Process.Pid))
+	require.ErrorContains(t, err, fmt.Sprintf("user 0 has 32 slot files, the most that a user may have, and no slot "+
+		"of them is free; process %d locks", vandal.Process.Pid))
 	files, err = filepath.Glob(folder + "/slots-*")
 	require.NoError(t, err)
 	require.Len(t, files, 32)
@@ -300,10 +309,11 @@ func allLocked(t *testing.T, folder string) (files []string) {
 	return files
 }
 
-// A waiter that was stopped long ago is passed at once, by who has never seen it, and shown as stopped. One that states a time that is still to come
-// steps aside too.
+// A waiter that was stopped long ago is passed at once, by who has never seen it, and shown as stopped. One that states
+// a time that is still to come steps aside too.
 func TestAWaiterThatHasNotLookedForSecondsIsPassedAtOnce(t *testing.T) {
-	for name, looked := range map[string]uint64{"long ago": bootTime() - 6e9, "never": 0, "in a minute": bootTime() + 60e9, "never, at the end": math.MaxUint64} {
+	for name, looked := range map[string]uint64{"long ago": bootTime() - 6e9, "never": 0, "in a minute": bootTime() +
+		60e9, "never, at the end": math.MaxUint64} {
 		l := private(t)
 		waiting := thisVersion(1, card("A", 40*gib), card("B", 40*gib))
 		waiting.cards[0].Charge, waiting.cards[1].Charge, waiting.count = 40*gib, 40*gib, 2

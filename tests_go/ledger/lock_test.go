@@ -62,7 +62,8 @@ func TestAContendedLockIsPassedOn(t *testing.T) {
 	takeTurns(t, private(t), 20, 20)
 }
 
-// In a shared ledger anybody may write the words on which processes sleep, wake them, or keep a wake from them. That costs time only.
+// In a shared ledger anybody may write the words on which processes sleep, wake them, or keep a wake from them. That
+// costs time only.
 func TestSpoiledWakeWordsOnlyCostTime(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -107,7 +107,8 @@ func (m *model) oldest() *asked {
 
 func (m *model) enter() {
 	var r ledger.Request
-	for _, uuid := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C"}), 1, 3, rapid.ID[string]).Draw(m.t, "cards") {
+	for _, uuid := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"A", "B", "C"}), 1, 3,
+		rapid.ID[string]).Draw(m.t, "cards") {
 		r.Cards = append(r.Cards, card(uuid, uint64(rapid.SampledFrom([]int{5, 10, 20, 40}).Draw(m.t, "GiB"))*gib))
 	}
 	r.Count = rapid.IntRange(1, len(r.Cards)).Draw(m.t, "count")
@@ -122,7 +123,8 @@ func (m *model) enter() {
 	m.claims = append(m.claims, &asked{c, r, len(c.Cards()) > 0})
 	m.settle()
 	if before != nil {
-		require.LessOrEqual(m.t, slices.CompareFunc(m.missing(before), short, cmp.Compare[int64]), 0, "a younger request took what the oldest waits for")
+		require.LessOrEqual(m.t, slices.CompareFunc(m.missing(before), short, cmp.Compare[int64]), 0,
+			"a younger request took what the oldest waits for")
 	}
 }
 
@@ -132,8 +134,8 @@ func (m *model) end(i int) {
 	m.settle()
 }
 
-// Random requests against what must hold of every order: no overcommit, no idle memory that the oldest request could have, classes in
-// order, and nothing taken from the oldest request.
+// Random requests against what must hold of every order: no overcommit, no idle memory that the oldest request could
+// have, classes in order, and nothing taken from the oldest request.
 func TestRandomRequestsKeepTheOrder(t *testing.T) {
 	folder := t.TempDir()
 	rounds := 0

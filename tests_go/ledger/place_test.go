@@ -15,9 +15,12 @@ import (
 
 func TestFileSystemsOfALedger(t *testing.T) {
 	for kind, name := range map[int64]string{
-		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x5346414f: "AFS", 0x6b414653: "AFS", 0x00c36400: "Ceph", 0x73757245: "Coda",
-		0x7461636f: "OCFS2", 0x65735546: "FUSE", 0x01021997: "9p", 0x564c: "NCP", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
-		0xef53: "", unix.TMPFS_MAGIC: "", unix.XFS_SUPER_MAGIC: "", unix.BTRFS_SUPER_MAGIC: "", unix.OVERLAYFS_SUPER_MAGIC: "", unix.RAMFS_MAGIC: "",
+		0x6969: "NFS", 0x517b: "SMB", 0xff534d42: "SMB", 0xfe534d42: "SMB", 0x5346414f: "AFS", 0x6b414653: "AFS",
+		0x00c36400: "Ceph", 0x73757245: "Coda",
+		0x7461636f: "OCFS2", 0x65735546: "FUSE", 0x01021997: "9p", 0x564c: "NCP", 0x0bd00bd0: "Lustre",
+		0x47504653: "GPFS",
+		0xef53:     "", unix.TMPFS_MAGIC: "", unix.XFS_SUPER_MAGIC: "", unix.BTRFS_SUPER_MAGIC: "",
+		unix.OVERLAYFS_SUPER_MAGIC: "", unix.RAMFS_MAGIC: "",
 		unix.F2FS_SUPER_MAGIC: "", 0x2fc12fc1: "", // ZFS
 	} {
 		require.Equal(t, name, ledger.RemoteName(kind), "%#x", kind)
@@ -48,7 +51,8 @@ func TestADefaultFolderThatAnotherUserTookIsRefused(t *testing.T) {
 		if one.mode&os.ModeSticky != 0 {
 			mode |= 0o1000
 		}
-		require.Regexp(t, fmt.Sprintf("%s.* belongs to user %d,? .*has mode %04o.* Set GPUCONF_LEDGER to another folder, or ask the administrator to remove "+
+		require.Regexp(t, fmt.Sprintf("%s.* belongs to user %d,? .*has mode %04o.* Set GPUCONF_LEDGER to another "+
+			"folder, or ask the administrator to remove "+
 			"this one, or to run: gpuconf ledger init --shared", folder, one.owner, uint32(mode)), string(output))
 		left, err := os.ReadDir(folder)
 		require.NoError(t, err)
@@ -60,8 +64,8 @@ func TestADefaultFolderThatAnotherUserTookIsRefused(t *testing.T) {
 	require.Equal(t, "granted: true", line)
 }
 
-// Programs that clean up folders for temporary files remove what has been still for days. A new claim touches the ledger, as does a timer of a
-// claim that lasts.
+// Programs that clean up folders for temporary files remove what has been still for days. A new claim touches the
+// ledger, as does a timer of a claim that lasts.
 func TestAClaimTouchesTheLedger(t *testing.T) {
 	l := private(t)
 	first := claim(t, l, request(1, card("A", gib)))

@@ -45,14 +45,15 @@ func soakRequest(random *rand.Rand) ledger.Request {
 		}
 	}
 	r.Policy = ledger.Policy(random.IntN(2))
-	r.Text.Job = fmt.Sprintf("%d of %s to %s, %d GiB", r.Count, r.Cards[0].UUID, r.Cards[len(r.Cards)-1].UUID, size/gib) // its class
+	// its class
+	r.Text.Job = fmt.Sprintf("%d of %s to %s, %d GiB", r.Count, r.Cards[0].UUID, r.Cards[len(r.Cards)-1].UUID, size/gib)
 	return r
 }
 
 func soakCard(i int) string { return string(rune('A' + i)) }
 
-// A witness of overcommitment that knows nothing of the ledger: a file for each card with a byte for each GiB. Who leases a number of GiB
-// locks as many bytes; the kernel frees them with the process.
+// A witness of overcommitment that knows nothing of the ledger: a file for each card with a byte for each GiB. Who
+// leases a number of GiB locks as many bytes; the kernel frees them with the process.
 type witness struct{ files []*os.File }
 
 func openWitness(folder string) (w witness, err error) {
@@ -75,7 +76,8 @@ func (w witness) take(cards []ledger.Card) error {
 			for at := range int64(40) {
 				lock := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
 				free := unix.Flock_t{Type: unix.F_WRLCK, Start: at, Len: 1}
-				if unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &free) == nil && free.Type == unix.F_UNLCK && !w.own(c.UUID, at) &&
+				if unix.FcntlFlock(file.Fd(), unix.F_OFD_GETLK, &free) == nil && free.Type == unix.F_UNLCK &&
+					!w.own(c.UUID, at) &&
 					unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &lock) == nil {
 					owned[c.UUID[0]-'A'][at] = true
 					if need--; need == 0 {
@@ -84,7 +86,8 @@ func (w witness) take(cards []ledger.Card) error {
 				}
 			}
 			if need > 0 && time.Now().After(deadline) {
-				return fmt.Errorf("card %s is overcommitted: %d GiB of a lease of %d are not there", c.UUID, need, c.Bytes/gib)
+				return fmt.Errorf("card %s is overcommitted: %d GiB of a lease of %d are not there", c.UUID, need,
+					c.Bytes/gib)
 			}
 			if need > 0 {
 				time.Sleep(time.Millisecond)
@@ -106,7 +109,8 @@ func (w witness) release() {
 }
 
 func init() {
-	// soak FOLDER SEED: leases and waits at random, until it is killed, ends, or finds something wrong. It prints its longest wait.
+	// soak FOLDER SEED: leases and waits at random, until it is killed, ends, or finds something wrong. It prints its
+	// longest wait.
 	roles["soak"] = func(arguments []string) error {
 		seed, err := strconv.ParseUint(arguments[1], 10, 64)
 		if err != nil {
@@ -325,7 +329,8 @@ func (s *soak) watch() (checks int) {
 	return checks
 }
 
-// passed returns claims that passed an older one of their class: granted, while the older one waits, then and still after that.
+// passed returns claims that passed an older one of their class: granted, while the older one waits, then and still
+// after that.
 func (s *soak) passed(l *ledger.Ledger) (found []string) {
 	claims, _, err := l.Rows()
 	if err != nil {
@@ -335,7 +340,8 @@ func (s *soak) passed(l *ledger.Ledger) (found []string) {
 	for _, young := range claims {
 		for _, old := range claims {
 			if young.Granted && !old.Granted && old.Ticket < young.Ticket && young.Text.Job == old.Text.Job {
-				suspects[old.ID] = fmt.Sprintf("claim %s (ticket %d) was granted before %s (ticket %d)", young.ID, young.Ticket, old.ID, old.Ticket)
+				suspects[old.ID] = fmt.Sprintf("claim %s (ticket %d) was granted before %s (ticket %d)", young.ID,
+					young.Ticket, old.ID, old.Ticket)
 			}
 		}
 	}

@@ -42,7 +42,8 @@ func init() {
 		}
 		return roles[arguments[2]](arguments[3:])
 	}
-	// attack FOLDER VICTIM: tries everything that a user must not be able to do to another's files, and reports what succeeded.
+	// attack FOLDER VICTIM: tries everything that a user must not be able to do to another's files, and reports what
+	// succeeded.
 	roles["attack"] = func(arguments []string) error {
 		folder, victim := arguments[0], arguments[1]
 		for what, try := range map[string]func() error{
@@ -75,7 +76,8 @@ func init() {
 		fmt.Println("done")
 		return nil
 	}
-	// vandalize FOLDER: does what a user can do: spoils the wake file and read-locks all slots of all files, until its input ends.
+	// vandalize FOLDER: does what a user can do: spoils the wake file and read-locks all slots of all files, until its
+	// input ends.
 	roles["vandalize"] = func(arguments []string) error {
 		if err := os.Truncate(arguments[0]+"/wake", 0); err != nil {
 			return err
@@ -89,11 +91,13 @@ func init() {
 			if err != nil {
 				return err
 			}
-			if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: 0, Len: 65536}); err != nil {
+			if err := unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: 0,
+				Len: 65536}); err != nil {
 				return err
 			}
 			for slot := range int64(128) { // those that are free
-				_ = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: 65536 + slot*slotBytes, Len: slotBytes})
+				_ = unix.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_RDLCK, Start: 65536 +
+					slot*slotBytes, Len: slotBytes})
 			}
 			defer func() { _ = file.Close() }()
 		}
@@ -146,7 +150,8 @@ func TestAUserCannotChangeWhatOthersHave(t *testing.T) {
 	l := open(t, folder)
 	before, _, err := l.Rows()
 	require.NoError(t, err)
-	output, err := role("as", bob, bob, "attack", folder, slots(t, folder)).Output() // under coverage, stderr says that bob may not write it
+	// under coverage, stderr says that bob may not write it
+	output, err := role("as", bob, bob, "attack", folder, slots(t, folder)).Output()
 	require.NoError(t, err, "%s", output)
 	require.Equal(t, "done\n", string(output))
 	require.NoError(t, os.Remove(folder+"/bait"))
@@ -185,7 +190,8 @@ func TestLinksOfOthersAreNotFollowed(t *testing.T) {
 	require.NoError(t, os.Lchown(folder+"/slots-61001-x", bob, bob))
 	_, line := start(t, "as", alice, alice, "hold", folder, 1)
 	require.Equal(t, "granted: true", line)
-	require.Regexp(t, folder+"/slots-61001-x is a symbolic link.* .of user 61002; its leases are not counted", open(t, folder).Check()[0])
+	require.Regexp(t, folder+"/slots-61001-x is a symbolic link.* .of user 61002; its leases are not counted",
+		open(t, folder).Check()[0])
 	text, err := os.ReadFile(target)
 	require.NoError(t, err)
 	require.Equal(t, "precious", string(text))

@@ -13,7 +13,8 @@ import (
 func root(text string) fstest.MapFS { return fstest.MapFS{"proc/meminfo": {Data: []byte(text)}} }
 
 func TestHost(t *testing.T) {
-	host, err := meminfo.ReadFrom(root("MemTotal:       131072 kB\nMemFree:  10 kB\nMemAvailable:  65536 kB\nHugePages_Total:  0\n"))
+	host, err := meminfo.ReadFrom(
+		root("MemTotal:       131072 kB\nMemFree:  10 kB\nMemAvailable:  65536 kB\nHugePages_Total:  0\n"))
 	require.NoError(t, err)
 	require.Equal(t, meminfo.Host{TotalBytes: 128 << 20, AvailableBytes: 64 << 20}, host)
 }

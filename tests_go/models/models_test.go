@@ -102,8 +102,10 @@ func TestUUIDsNeverChange(t *testing.T) {
 		require.NoError(t, err)
 		for slot, device := range spec.Devices() {
 			card := spec.Cards[slot]
-			sum := sha256.Sum256(fmt.Appendf(nil, "gpuconf simulated GPU %d %s %d", slot, card.Model.Name, card.MemoryBytes))
-			require.Equal(t, fmt.Sprintf("GPU-%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]), device.UUID)
+			sum := sha256.Sum256(fmt.Appendf(nil, "gpuconf simulated GPU %d %s %d", slot, card.Model.Name,
+				card.MemoryBytes))
+			require.Equal(t, fmt.Sprintf("GPU-%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16]),
+				device.UUID)
 			require.Equal(t, fmt.Sprintf("0000:%02x:00.0", 0x17+3*slot), device.PCIBusID)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"gpuconf/gocore/models"
 )
 
-// TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100, dgxh200 and
-// dgxb200 contain these cards.
+// TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100,
+// dgxh200 and dgxb200 contain these cards.
 func TestCatalogueAgreesWithNVML(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -40,7 +40,8 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 				require.Equal(t, row.mock.Name, model.Product)
 			} else {
 				require.Equal(t, row.product, model.Product)
-				require.NotEqual(t, row.mock.Name, model.Product, "no difference any more: drop the reason (%s)", row.why)
+				require.NotEqual(t, row.mock.Name, model.Product, "no difference any more: drop the reason (%s)",
+					row.why)
 			}
 			slice, err := models.ParseSpec(row.model + ":mig-container")
 			require.NoError(t, err)
@@ -49,7 +50,8 @@ func TestCatalogueAgreesWithNVML(t *testing.T) {
 			require.Equal(t, smallest.MemorySizeMB<<20, instance.TotalBytes)
 			require.Equal(t, int(smallest.MultiprocessorCount), instance.Multiprocessors)
 			for _, profile := range row.mock.MIGProfiles.GpuInstanceProfiles {
-				require.LessOrEqual(t, int(profile.MultiprocessorCount), model.Multiprocessors, "a slice has more than the card")
+				require.LessOrEqual(t, int(profile.MultiprocessorCount), model.Multiprocessors,
+					"a slice has more than the card")
 			}
 		})
 	}

@@ -31,7 +31,8 @@ func TestParseSpec(t *testing.T) {
 			[]uint64{16 * gib, 16 * gib, 40 * gib, 16 * gib, 96 * gib}},
 		{"a name in words", "2x RTX 4090, GeForce RTX 5090, nvidia h100", "2xRTX4090,RTX5090,H100-80GB",
 			[]uint64{24 * gib, 24 * gib, 32 * gib, 80 * gib}},
-		{"a name as the driver reports it", "2xTesla V100-SXM2-32GB,NVIDIA GH200 480GB:90GiB", "2xV100-32GB,GH200-96GB:90GiB",
+		{"a name as the driver reports it", "2xTesla V100-SXM2-32GB,NVIDIA GH200 480GB:90GiB",
+			"2xV100-32GB,GH200-96GB:90GiB",
 			[]uint64{32 * gib, 32 * gib, 90 * gib}},
 		{"a name with its only size", "T4-16GB", "T4", []uint64{16 * gib}},
 		{"equal neighbors are one entry", "T4,T4,2xT4", "4xT4", []uint64{16 * gib, 16 * gib, 16 * gib, 16 * gib}},
@@ -43,7 +44,8 @@ func TestParseSpec(t *testing.T) {
 		{"bytes that make a unit", "T4:1048576B", "T4:1MiB", []uint64{1 << 20}},
 		{"the model's own memory is left out", "H100:80GB", "H100-80GB", []uint64{80 * gib}},
 		{"a leading zero", "02xT4:08GiB", "2xT4:8GiB", []uint64{8 * gib, 8 * gib}},
-		{"profiles", "2xT4:8GiB:no-peers:Driver=12.2,T4: WSL :mps:wsl", "2xT4:8GiB:no-peers:driver=12.2,T4:wsl:mps", []uint64{8 * gib, 8 * gib, 16 * gib}},
+		{"profiles", "2xT4:8GiB:no-peers:Driver=12.2,T4: WSL :mps:wsl", "2xT4:8GiB:no-peers:driver=12.2,T4:wsl:mps",
+			[]uint64{8 * gib, 8 * gib, 16 * gib}},
 		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -75,7 +77,8 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"a fractional count", "1.5xT4", "unknown GPU model"},
 		{"65 in all", "64xT4,K40", "more than 64 GPUs"},
 		{"an unknown model", "2xH900", "; an example is 2xH100-80GB; known models: "},
-		{"a size that the model never had", "A100-64GB", "unknown GPU model \"A100-64GB\"; did you mean A100-80GB?; an example is 2xH100-80GB; known models: "},
+		{"a size that the model never had", "A100-64GB", "unknown GPU model \"A100-64GB\"; did you mean A100-80GB?; " +
+			"an example is 2xH100-80GB; known models: "},
 		{"no unit", "T4:8", "not a whole number with a unit"},
 		{"no number", "T4:GiB", "not a whole number with a unit"},
 		{"nothing after the colon", "T4:", "not a whole number with a unit"},
@@ -88,12 +91,16 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"a crooked memory", "T4:257B", "not a multiple of 256 bytes"},
 		{"too much memory", "T4:17TiB", "more than 16TiB"},
 		{"a model nearby", "2xH101", "did you mean H100-80GB?; an example is 2xH100-80GB"},
-		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, no-peers, mps, driver=VERSION; did you mean wsl?"},
+		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, " +
+			"no-peers, mps, no-limit, driver=VERSION; did you mean wsl?"},
 		{"a driver that is none", "T4:driver=new", "driver \"new\" is not a version of CUDA, such as driver=11.8"},
-		{"a driver that never was", "T4:driver=11.9", "a driver for CUDA \"11.9\" is not simulated; known are 11.0 to 11.8"},
+		{"a driver that never was", "T4:driver=11.9", "a driver for CUDA \"11.9\" is not simulated; known are 11.0 " +
+			"to 11.8"},
 		{"two drivers of a card", "T4:driver=11.8:driver=12.4", "a machine has one driver"},
-		{"two drivers of a machine", "T4:driver=11.8,L4:driver=12.4", "it has two drivers, 11.8 and 12.4; a machine has one"},
-		{"MIG on a card without it", "T4:mig-container", "T4 is not simulated with MIG; models with mig-container: B200-180GB, H200-141GB"},
+		{"two drivers of a machine", "T4:driver=11.8,L4:driver=12.4", "it has two drivers, 11.8 and 12.4; a machine " +
+			"has one"},
+		{"MIG on a card without it", "T4:mig-container", "T4 is not simulated with MIG; models with mig-container: " +
+			"B200-180GB, H200-141GB"},
 		{"MIG under WSL", "A100:mig-container:wsl", "mig-container excludes wsl and unified"},
 		{"two MIG instances", "2xA100:mig-container", "a machine with mig-container has one card"},
 		{"a NUL", "T4\x00", "unknown GPU model \"T4\\x00\""},
@@ -149,7 +156,9 @@ func TestSpecRoundTrips(t *testing.T) {
 }
 
 func FuzzParseSpec(f *testing.F) {
-	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB", "T4:1GiB:mps:driver=11.8", "A100:mig-container", "2xT4:driver=11.8,L4:driver=12.4", "T4:ws", "\xff\u00a0T4\x00"} {
+	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x",
+		"T4:18014398509481985KiB", "T4:1GiB:mps:driver=11.8", "A100:mig-container", "2xT4:driver=11.8,L4:driver=12.4",
+		"T4:ws", "\xff\u00a0T4\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -167,7 +176,8 @@ func FuzzParseSpec(f *testing.F) {
 }
 
 func TestALongSpecIsNotQuotedWhole(t *testing.T) {
-	for _, text := range []string{strings.Repeat("H100, ", 9999), strings.Repeat("Voodoo2, ", 9999), strings.Repeat("V", 100_000), "T4:" + strings.Repeat("9x ", 9999)} {
+	for _, text := range []string{strings.Repeat("H100, ", 9999), strings.Repeat("Voodoo2, ", 9999),
+		strings.Repeat("V", 100_000), "T4:" + strings.Repeat("9x ", 9999)} {
 		_, err := models.ParseSpec(text)
 		require.ErrorContains(t, err, "bytes ...")
 		require.Less(t, len(err.Error()), 900)

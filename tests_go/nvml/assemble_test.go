@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTrampolinesAssembleOnBothProcessors needs a compiler for the other processor, gcc-aarch64-linux-gnu or gcc-x86-64-linux-gnu;
-// it skips a processor without one.
+// TestTrampolinesAssembleOnBothProcessors needs a compiler for the other processor, gcc-aarch64-linux-gnu or
+// gcc-x86-64-linux-gnu; it skips a processor without one.
 func TestTrampolinesAssembleOnBothProcessors(t *testing.T) {
 	for _, row := range []struct{ processor, compiler string }{
 		{"amd64", "x86_64-linux-gnu-gcc"},

@@ -80,7 +80,8 @@ func TestADividedCardListsItsInstances(t *testing.T) {
 		{UUID: migUUID, Name: "NVIDIA A100-SXM4-40GB MIG 3g.20gb", GPUInstanceID: 1},
 		{UUID: mig2UUID, Name: "NVIDIA A100-SXM4-40GB MIG 3g.20gb", GPUInstanceID: 2},
 	}, card.Card.Instances)
-	require.Equal(t, gpu.MemoryUse{TotalBytes: 20937965568, UsedBytes: 4096, FreeBytes: 20937961472}, card.Use[migUUID].Memory)
+	require.Equal(t, gpu.MemoryUse{TotalBytes: 20937965568, UsedBytes: 4096, FreeBytes: 20937961472},
+		card.Use[migUUID].Memory)
 	first := gpu.Process{PID: 77, UsedBytes: 4096, BytesKnown: true, GPUInstanceID: 1}
 	second := gpu.Process{PID: 78, UsedBytes: 512, BytesKnown: true, GPUInstanceID: 2}
 	require.Equal(t, []gpu.Process{first, second}, card.Use[cardUUID].Processes)
@@ -97,8 +98,8 @@ func TestAMachineWithoutGPUsHasADriverAllTheSame(t *testing.T) {
 	require.Empty(t, got.Cards)
 }
 
-// TestAnOldDriverTellsWhatItHas uses a driver without the functions added later. Without trampolines, each call of a missing
-// function would end the process.
+// TestAnOldDriverTellsWhatItHas uses a driver without the functions added later. Without trampolines, each call of a
+// missing function would end the process.
 func TestAnOldDriverTellsWhatItHas(t *testing.T) {
 	old := fakenvml.Build(t, "FAKE_NVML_OLD")
 	for _, bind := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
@@ -107,7 +108,8 @@ func TestAnOldDriverTellsWhatItHas(t *testing.T) {
 		require.Len(t, got.Cards, 1)
 		require.Empty(t, got.Cards[0].Failed)
 		require.Equal(t, gpu.Card{
-			UUID: cardUUID, PCIBusID: "0000:17:00.0", Name: "NVIDIA H100 80GB HBM3", ComputeMajor: 9, MIG: gpu.MIGAbsent,
+			UUID: cardUUID, PCIBusID: "0000:17:00.0", Name: "NVIDIA H100 80GB HBM3", ComputeMajor: 9,
+			MIG: gpu.MIGAbsent,
 		}, got.Cards[0].Card)
 		require.Equal(t, []gpu.Process{
 			{PID: 4711, UsedBytes: 1 << 30, BytesKnown: true, GPUInstanceID: -1, ComputeInstanceID: -1},
@@ -125,7 +127,8 @@ func TestWithoutALibrary(t *testing.T) {
 	for _, bind := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
 		got := runJob[survey](t, "survey", bind)
 		require.Equal(t, "UNAVAILABLE", got.Open.Kind)
-		for _, part := range []string{"libnvidia-ml.so.1: cannot open", "/usr/lib/wsl/lib/libnvidia-ml.so.1", "NVIDIA_DRIVER_CAPABILITIES"} {
+		for _, part := range []string{"libnvidia-ml.so.1: cannot open", "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+			"NVIDIA_DRIVER_CAPABILITIES"} {
 			require.Contains(t, got.Open.Text, part)
 		}
 	}
@@ -151,9 +154,12 @@ func TestStartFailures(t *testing.T) {
 	rows := []struct {
 		name, result, kind, says string
 	}{
-		{"the kernel driver isn't running", "9", "UNAVAILABLE", "NVML_ERROR_DRIVER_NOT_LOADED (9): the NVIDIA kernel driver is not loaded"},
-		{"no permission", "4", "UNAVAILABLE", "NVML_ERROR_NO_PERMISSION (4): this user has no permission; check the permissions of /dev/nvidiactl"},
-		{"the driver was updated under a running kernel", "18", "UNAVAILABLE", "NVML_ERROR_LIB_RM_VERSION_MISMATCH (18)"},
+		{"the kernel driver isn't running", "9", "UNAVAILABLE", "NVML_ERROR_DRIVER_NOT_LOADED (9): the NVIDIA " +
+			"kernel driver is not loaded"},
+		{"no permission", "4", "UNAVAILABLE", "NVML_ERROR_NO_PERMISSION (4): this user has no permission; check the " +
+			"permissions of /dev/nvidiactl"},
+		{"the driver was updated under a running kernel", "18", "UNAVAILABLE",
+			"NVML_ERROR_LIB_RM_VERSION_MISMATCH (18)"},
 		{"a container's device rules", "17", "UNAVAILABLE", "NVML_ERROR_OPERATING_SYSTEM (17)"},
 		{"a library of the driver is missing", "12", "UNAVAILABLE", "NVML_ERROR_LIBRARY_NOT_FOUND (12)"},
 		{"no GPU", "28", "NOT_FOUND", "NVML_ERROR_GPU_NOT_FOUND (28)"},
@@ -206,8 +212,8 @@ func TestALostCardHidesNoOther(t *testing.T) {
 	require.Equal(t, "Tesla T4", got.Cards[1].Card.Name)
 }
 
-// TestEveryCallFails makes each call of a survey fail in turn: nothing crashes, and the error contains the call's name. A function
-// that the driver lacks is reported in the same way, unless its absence has a meaning.
+// TestEveryCallFails makes each call of a survey fail in turn: nothing crashes, and the error contains the call's name.
+// A function that the driver lacks is reported in the same way, unless its absence has a meaning.
 func TestEveryCallFails(t *testing.T) {
 	library := fakenvml.Build(t)
 	calls := callsOf(t, library, divided)
@@ -268,14 +274,16 @@ func all(s survey) string {
 // TestKindsOfMemory: some drivers of GPUs that share the host's memory report numbers, so what counts is the name, too.
 func TestKindsOfMemory(t *testing.T) {
 	named := func(name string) string {
-		return "driver 580.95.05\ncuda 13000\ncard " + cardUUID + " domain=0 bus=1 device=0 cc=12.1 mig=none total=1048576 used=0 " + name + "\n"
+		return "driver 580.95.05\ncuda 13000\ncard " + cardUUID + " domain=0 bus=1 device=0 cc=12.1 mig=none " +
+			"total=1048576 used=0 " + name + "\n"
 	}
 	rows := []struct {
 		name, machine string
 		kind          gpu.MemoryKind
 	}{
 		{"a card", named("NVIDIA H100 80GB HBM3"), gpu.Dedicated},
-		{"a card whose driver mirrors the host's pages", named("NVIDIA H100 80GB HBM3") + "addressing hmm\n", gpu.Dedicated},
+		{"a card whose driver mirrors the host's pages", named("NVIDIA H100 80GB HBM3") + "addressing hmm\n",
+			gpu.Dedicated},
 		{"no memory of its own", named("NVIDIA Something New") + "fail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
 		{"a GB10", named("NVIDIA GB10") + "addressing ats\nfail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
 		{"an N1X, whose numbers are plausible", named("NVIDIA N1X"), gpu.Unified},

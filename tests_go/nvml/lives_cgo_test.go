@@ -20,7 +20,8 @@ func init() {
 		second, err2 := nvml.Open()
 		closed := first.Close()
 		cards, err3 := second.Cards()
-		return []string{toFailed(err).Text, toFailed(err2).Text, toFailed(closed).Text, toFailed(err3).Text, cards[0].Name}
+		return []string{toFailed(err).Text, toFailed(err2).Text, toFailed(closed).Text, toFailed(err3).Text,
+			cards[0].Name}
 	}
 	jobs["retry"] = func() any {
 		_, before := nvml.Open()
@@ -66,6 +67,7 @@ func TestOpenWorksAfterAFailureAndAfterAClose(t *testing.T) {
 
 // TestManyOpenAndCloseAtOnce is for the race detector: go-nvml keeps its state in variables.
 func TestManyOpenAndCloseAtOnce(t *testing.T) {
-	got := runJob[map[string]int](t, "crowd", "LD_LIBRARY_PATH="+fakenvml.Build(t), "FAKE_NVML="+fakenvml.Describe(t, divided))
+	got := runJob[map[string]int](t, "crowd", "LD_LIBRARY_PATH="+fakenvml.Build(t),
+		"FAKE_NVML="+fakenvml.Describe(t, divided))
 	require.Equal(t, map[string]int{"NVIDIA A100-SXM4-40GB": 160}, got)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets this binary be the program under test: a process that loads NVML as a user's would, in an environment that a test
-// chooses. The loader reads LD_LIBRARY_PATH and LD_BIND_NOW only when a process starts.
+// TestMain lets this binary be the program under test: a process that loads NVML as a user's would, in an environment
+// that a test chooses. The loader reads LD_LIBRARY_PATH and LD_BIND_NOW only when a process starts.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("NVML_TEST_JOB"); job != "" {
 		if err := json.NewEncoder(os.Stdout).Encode(jobs[job]()); err != nil {
@@ -38,7 +38,8 @@ func runJob[T any](t *testing.T, job string, environment ...string) (answer T) {
 
 // cleanEnvironment returns the environment without variables that affect the loader or the fake.
 func cleanEnvironment() (environment []string) {
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH", "GOPROXY", "CC"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH",
+		"GOPROXY", "CC"} {
 		if value, set := os.LookupEnv(name); set {
 			environment = append(environment, name+"="+value)
 		}

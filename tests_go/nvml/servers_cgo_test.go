@@ -65,7 +65,8 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 			require.NoError(t, err)
 			system, err := monitor.System()
 			require.NoError(t, err)
-			require.Equal(t, gpu.System{DriverVersion: row.driver, CUDAMajor: row.cuda[0], CUDAMinor: row.cuda[1]}, system)
+			require.Equal(t, gpu.System{DriverVersion: row.driver, CUDAMajor: row.cuda[0], CUDAMinor: row.cuda[1]},
+				system)
 			cards, err := monitor.Cards()
 			require.NoError(t, err)
 			require.Len(t, cards, 8)
@@ -101,8 +102,14 @@ func TestADividedH100(t *testing.T) {
 			return nil, upstream.ERROR_NOT_FOUND
 		}
 		return &mock.Device{
-			GetUUIDFunc:              func() (string, upstream.Return) { return fmt.Sprintf("MIG-%d", place), upstream.SUCCESS },
-			GetNameFunc:              func() (string, upstream.Return) { return "NVIDIA H100 80GB HBM3 MIG 1g.10gb", upstream.SUCCESS },
+			GetUUIDFunc: func() (string, upstream.Return) {
+				return fmt.Sprintf("MIG-%d", place),
+					upstream.SUCCESS
+			},
+			GetNameFunc: func() (string, upstream.Return) {
+				return "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+					upstream.SUCCESS
+			},
 			GetGpuInstanceIdFunc:     func() (int, upstream.Return) { return 7 + place, upstream.SUCCESS },
 			GetComputeInstanceIdFunc: func() (int, upstream.Return) { return 0, upstream.SUCCESS },
 		}, upstream.SUCCESS
@@ -122,12 +129,14 @@ func TestADividedH100(t *testing.T) {
 
 func TestOneProcessInTwoListsIsOne(t *testing.T) {
 	info := func(pid uint32, bytes uint64) upstream.ProcessInfo {
-		return upstream.ProcessInfo{Pid: pid, UsedGpuMemory: bytes, GpuInstanceId: math.MaxUint32, ComputeInstanceId: math.MaxUint32}
+		return upstream.ProcessInfo{Pid: pid, UsedGpuMemory: bytes, GpuInstanceId: math.MaxUint32,
+			ComputeInstanceId: math.MaxUint32}
 	}
 	machine := dgxa100.New()
 	device := card(machine, 0)
 	device.GetComputeRunningProcessesFunc = func() ([]upstream.ProcessInfo, upstream.Return) {
-		return []upstream.ProcessInfo{info(10, 4096), info(11, math.MaxUint64), info(12, math.MaxUint64)}, upstream.SUCCESS
+		return []upstream.ProcessInfo{info(10, 4096), info(11, math.MaxUint64), info(12, math.MaxUint64)},
+			upstream.SUCCESS
 	}
 	device.GetGraphicsRunningProcessesFunc = func() ([]upstream.ProcessInfo, upstream.Return) {
 		return []upstream.ProcessInfo{info(10, 4096), info(11, 512)}, upstream.SUCCESS
@@ -163,7 +172,10 @@ func TestInAContainerPIDsAreTheHosts(t *testing.T) {
 
 func TestADriverThatDoesNotTellItsCUDA(t *testing.T) {
 	machine := dgxh100.New()
-	machine.SystemGetCudaDriverVersionFunc = func() (int, upstream.Return) { return 0, upstream.ERROR_FUNCTION_NOT_FOUND }
+	machine.SystemGetCudaDriverVersionFunc = func() (int, upstream.Return) {
+		return 0,
+			upstream.ERROR_FUNCTION_NOT_FOUND
+	}
 	monitor, err := nvml.Over(machine, nvml.Host{})
 	require.NoError(t, err)
 	system, err := monitor.System()

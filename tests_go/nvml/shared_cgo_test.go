@@ -27,9 +27,11 @@ func buildProbe(t *testing.T) (path string) {
 	path = filepath.Join(folder, "probe.so")
 	exports, err := os.ReadFile(exportsMap)
 	require.NoError(t, err)
-	script := filepath.Join(folder, "exports.map") // the linker's flags are split at spaces, and the checkout's path may have one
+	// the linker's flags are split at spaces, and the checkout's path may have one
+	script := filepath.Join(folder, "exports.map")
 	require.NoError(t, os.WriteFile(script, exports, 0o600))
-	out, err := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w -extldflags '-Wl,--version-script="+script+"'",
+	out, err := exec.Command("go", "build", "-buildmode=c-shared",
+		"-ldflags=-s -w -extldflags '-Wl,--version-script="+script+"'",
 		"-o", path, "./_probe").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
@@ -54,19 +56,21 @@ print(call().decode())
 	return strings.TrimSpace(string(out))
 }
 
-// TestALibraryLoadsWithoutNVML: an import of the extension works on a machine without NVIDIA software, and on one with it.
+// TestALibraryLoadsWithoutNVML: an import of the extension works on a machine without NVIDIA software, and on one with
+// it.
 func TestALibraryLoadsWithoutNVML(t *testing.T) {
 	probe := buildProbe(t)
 	checkELF(t, probe)
 	fake, machine := fakenvml.Build(t), fakenvml.Describe(t, oneCard)
 	for _, bind := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
 		require.Equal(t, "UNAVAILABLE", loadInPython(t, probe, bind))
-		require.Equal(t, "<nil> NVIDIA H100 80GB HBM3", loadInPython(t, probe, bind, "LD_LIBRARY_PATH="+fake, "FAKE_NVML="+machine))
+		require.Equal(t, "<nil> NVIDIA H100 80GB HBM3", loadInPython(t, probe, bind, "LD_LIBRARY_PATH="+fake,
+			"FAKE_NVML="+machine))
 	}
 }
 
-// TestAnExecutableNeedsAndOffersNothingEither checks this test binary. If it exported NVML's functions, the driver's library would
-// use them in place of its own.
+// TestAnExecutableNeedsAndOffersNothingEither checks this test binary. If it exported NVML's functions, the driver's
+// library would use them in place of its own.
 func TestAnExecutableNeedsAndOffersNothingEither(t *testing.T) {
 	checkELF(t, os.Args[0])
 }
@@ -85,7 +89,8 @@ func checkELF(t *testing.T, path string) {
 	}
 	for _, segment := range file.Progs {
 		if segment.Type == elf.PT_GNU_STACK {
-			require.Zero(t, segment.Flags&elf.PF_X, "an assembler file without a .note.GNU-stack makes every stack executable")
+			require.Zero(t, segment.Flags&elf.PF_X, "an assembler file without a .note.GNU-stack makes every stack "+
+				"executable")
 		}
 	}
 	relocated, err := file.DynValue(elf.DT_TEXTREL)

@@ -46,7 +46,8 @@ func TestTheGeneratorWouldChangeNothing(t *testing.T) {
 		t.Skip("needs python3")
 	}
 	goNVML(t)
-	out, err := exec.Command(python, filepath.Join(packageFolder, "generate_trampolines.py"), "--check").CombinedOutput()
+	out, err := exec.Command(python, filepath.Join(packageFolder, "generate_trampolines.py"),
+		"--check").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }
 

@@ -1,6 +1,7 @@
-// Command oracle runs allocation traces on gpuconf's allocator, for the comparison with TensorFlow's (make oracle). A twin of this
-// program in C++, tests_py/oracle/bfc_traces.cc, runs TensorFlow's on the same traces. Both read traces from standard input until
-// it ends, and write to standard output the number of steps and a record for each step, little-endian.
+// Command oracle runs allocation traces on gpuconf's allocator, for the comparison with TensorFlow's (make oracle). A
+// twin of this program in C++, tests_py/oracle/bfc_traces.cc, runs TensorFlow's on the same traces. Both read traces
+// from standard input until it ends, and write to standard output the number of steps and a record for each step,
+// little-endian.
 package main
 
 import (
@@ -31,7 +32,8 @@ type header struct {
 // clearStats is the slot of a step that resets the statistics.
 const clearStats = ^uint32(0)
 
-// record is the result of a step and the allocator's state after it. Calls is a running hash of the calls to the device.
+// record is the result of a step and the allocator's state after it. Calls is a running hash of the calls to the
+// device.
 type record struct {
 	Addr, Current, Peak, Pool, Allocs, Largest, Calls uint64
 }
@@ -53,14 +55,16 @@ func run(in *bufio.Reader, out *bufio.Writer) error {
 			return err
 		}
 		slots, sizes := make([]uint32, h.Steps), make([]uint64, h.Steps)
-		if err := errors.Join(binary.Read(in, binary.LittleEndian, slots), binary.Read(in, binary.LittleEndian, sizes)); err != nil {
+		if err := errors.Join(binary.Read(in, binary.LittleEndian, slots), binary.Read(in, binary.LittleEndian,
+			sizes)); err != nil {
 			return err
 		}
 		records, err := trace(h, slots, sizes)
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(binary.Write(out, binary.LittleEndian, uint64(len(records))), binary.Write(out, binary.LittleEndian, records), out.Flush()); err != nil {
+		if err := errors.Join(binary.Write(out, binary.LittleEndian, uint64(len(records))),
+			binary.Write(out, binary.LittleEndian, records), out.Flush()); err != nil {
 			return err
 		}
 	}
@@ -101,7 +105,8 @@ func trace(h header, slots []uint32, sizes []uint64) ([]record, error) {
 			delete(blocks, slot)
 		}
 		s := a.Stats()
-		records[i] = record{addr, s.BytesInUse, s.PeakBytesInUse, s.BytesReserved, uint64(s.NumAllocs), s.LargestAllocSize, dev.calls}
+		records[i] = record{addr, s.BytesInUse, s.PeakBytesInUse, s.BytesReserved, uint64(s.NumAllocs),
+			s.LargestAllocSize, dev.calls}
 	}
 	if err := a.Check(); err != nil {
 		return nil, err

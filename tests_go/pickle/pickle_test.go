@@ -146,8 +146,10 @@ func TestNoNumberSizesAnAllocation(t *testing.T) {
 	huge := strings.Repeat("\xff", 8)
 	for name, data := range map[string]string{
 		"LONG_BINPUT": "\x80\x04K\x01r\xff\xff\xff\x3f.", "PUT": "Np9223372036854775807\n.", "FRAME": "\x95" + huge,
-		"BINUNICODE": "X" + huge, "BINUNICODE8": "\x8d" + huge, "BINBYTES": "B" + huge, "BINBYTES8": "\x8e" + huge, "BYTEARRAY8": "\x96" + huge,
-		"BINSTRING": "T" + huge, "LONG4": "\x8b" + huge, "LONG1": "\x8a\xff", "SHORT_BINUNICODE": "\x8c\xff", "SHORT_BINBYTES": "C\xff",
+		"BINUNICODE": "X" + huge, "BINUNICODE8": "\x8d" + huge, "BINBYTES": "B" + huge, "BINBYTES8": "\x8e" + huge,
+		"BYTEARRAY8": "\x96" + huge,
+		"BINSTRING":  "T" + huge, "LONG4": "\x8b" + huge, "LONG1": "\x8a\xff", "SHORT_BINUNICODE": "\x8c\xff",
+		"SHORT_BINBYTES":      "C\xff",
 		"BYTEARRAY8 of 2**40": "\x96\x00\x00\x00\x00\x00\x01\x00\x00x",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,8 +178,10 @@ func TestBudget(t *testing.T) {
 		_ = binary.Write(&memo, binary.LittleEndian, 1<<31+7*i)
 	}
 	for name, data := range map[string]string{
-		"lists": strings.Repeat("]", size), "dictionaries": strings.Repeat("}\x94", size/2), "marks": strings.Repeat("(", size),
-		"copies": "N" + strings.Repeat("2", size), "deep nesting": "]" + strings.Repeat("]2a", size/3), "memo indexes": memo.String(),
+		"lists": strings.Repeat("]", size), "dictionaries": strings.Repeat("}\x94", size/2),
+		"marks":  strings.Repeat("(", size),
+		"copies": "N" + strings.Repeat("2", size), "deep nesting": "]" + strings.Repeat("]2a", size/3),
+		"memo indexes":                           memo.String(),
 		"one list, filled with copies of itself": "]\x94" + strings.Repeat("(h\x00h\x00h\x00h\x00e", size/10),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +193,8 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	_, _, err := pickle.Read(context.Background(), []byte(strings.Repeat("]", size)), words, pickle.NewBudget(0))
-	require.ErrorContains(t, err, "its contents take more than 4 MiB of memory, more than 32 times the size of the file")
+	require.ErrorContains(t, err, "its contents take more than 4 MiB of memory, more than 32 times the size of the "+
+		"file")
 }
 
 func TestReadEndsWithItsContext(t *testing.T) {
@@ -202,9 +207,13 @@ func TestReadEndsWithItsContext(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("\x80\x04K\x01r\xff\xff\xff\x3f."))
 	f.Add([]byte("\x80\x05\x96\xff\x00\x00\x00\x00\x00\x00\x00x."))
-	f.Add([]byte("\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01a\x94]\x94(K\x01M\xff\xffJ\xff\xff\xff\xffe\x8c\x01b\x94G\x3f\xf8\x00\x00\x00\x00\x00\x00u."))
+	f.Add([]byte(
+		"\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01a\x94]\x94(K\x01M\xff\xffJ\xff\xff\xff\xffe" +
+			"\x8c\x01b\x94G\x3f\xf8\x00\x00\x00\x00\x00\x00u."))
 	f.Add([]byte("(dp0\nS'a'\np1\n(lp2\nI1\naL12L\naF1.5\nasVb\np3\ng2\ns."))
-	f.Add([]byte("\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80N\x88\x89e\x8f(K\x01\x90\x94h\x01u."))
+	f.Add([]byte(
+		"\x80\x02}q\x00(X\x01\x00\x00\x00aq\x01]q\x02(" +
+			"\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80N\x88\x89e\x8f(K\x01\x90\x94h\x01u."))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var tree *pickle.Tree
 		var root pickle.Value

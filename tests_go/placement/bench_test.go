@@ -13,7 +13,8 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// BenchmarkProduct multiplies two square matrices: by gonum directly, as one operation on the CPU, and on a simulated GPU.
+// BenchmarkProduct multiplies two square matrices: by gonum directly, as one operation on the CPU, and on a simulated
+// GPU.
 func BenchmarkProduct(b *testing.B) {
 	for _, n := range []int{2, 128, 512} {
 		numbers := make([]float32, n*n)
@@ -23,7 +24,8 @@ func BenchmarkProduct(b *testing.B) {
 		b.Run(fmt.Sprintf("gonum/%d", n), func(b *testing.B) {
 			for b.Loop() {
 				product := make([]float32, n*n)
-				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.NoTrans, n, n, n, 1, numbers, n, numbers, n, 0, product, n)
+				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.NoTrans, n, n, n, 1, numbers, n, numbers, n,
+					0, product, n)
 			}
 		})
 		for _, device := range []string{"CPU:0", "GPU:0"} {
@@ -31,7 +33,8 @@ func BenchmarkProduct(b *testing.B) {
 				d := devices(b, newMachine(b, "T4", config.Options{AllowGrowth: true}), 1, 1)
 				x := constant(b, d, at(device), float32s(graph.Shape{int64(n), int64(n)}, numbers...))
 				for b.Loop() {
-					product, err := d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x}, Device: at(device)})
+					product, err := d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x},
+						Device: at(device)})
 					if err != nil {
 						b.Fatal(err)
 					}

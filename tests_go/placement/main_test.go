@@ -45,7 +45,8 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 	})
 	return machine{
 		Machine: placement.Machine{
-			Manager: manager, Memory: memory, CPU: host.Compute{}, GPU: func(int, gpu.Device) gpu.Compute { return host.Compute{} },
+			Manager: manager, Memory: memory, CPU: host.Compute{},
+			GPU:    func(int, gpu.Device) gpu.Compute { return host.Compute{} },
 			Holder: func() holder.ID { return holder.Of(holder.Gpuconf, 0) },
 		},
 		memory: memory,

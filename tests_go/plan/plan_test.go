@@ -3,6 +3,9 @@ package plan_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +33,9 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	}
 	job, err := plan.New(context.Background(), events, request)
 	require.NoError(t, err)
-	require.NoError(t, job.Run(context.Background()))
+	for number := range job.Len() {
+		require.NoError(t, job.Determine(context.Background(), number))
+	}
 	return job
 }
 
@@ -88,13 +93,14 @@ func TestPolicies(t *testing.T) {
 			map[plan.Policy]bool{"tensorflow": false, "regions": false, "virtual": false},
 			map[plan.Policy]string{"tensorflow": "too large", "regions": "too large", "virtual": "too large"},
 			map[plan.Policy]uint64{"tensorflow": 4, "regions": 4, "virtual": 4}},
-		// TensorFlow uses a freed block of 5 MiB whole for a request of 3: a split needs twice the request. It splits one of 6. An
-		// empty virtual pool starts with whole granules again: 4 MiB, and 1 beside them.
+		// TensorFlow uses a freed block of 5 MiB whole for a request of 3: a split needs twice the request. It splits
+		// one of 6. An empty virtual pool starts with whole granules again: 4 MiB, and 1 beside them.
 		{"a piece that TensorFlow does not split", script(5*m, -1, 3*m, 2*m), 5 * mib,
 			map[plan.Policy]bool{"tensorflow": false, "regions": true, "virtual": false},
 			map[plan.Policy]string{"tensorflow": "limit reached", "virtual": "fragmented"},
 			map[plan.Policy]uint64{"tensorflow": 6, "regions": 5, "virtual": 6}},
-		// Two holes of 2 MiB around a live block are not one of 4. But their memory can be unmapped, and mapped elsewhere.
+		// Two holes of 2 MiB around a live block are not one of 4. But their memory can be unmapped, and mapped
+		// elsewhere.
 		{"a hole too small", script(2*m, 2*m, 2*m, -1, -3, 4*m), 6 * mib,
 			map[plan.Policy]bool{"tensorflow": false, "regions": false, "virtual": true},
 			map[plan.Policy]string{"tensorflow": "fragmented", "regions": "fragmented"},
@@ -140,7 +146,8 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 	t.Run("that does not", func(t *testing.T) {
 		r := one(t, events, plan.Regions, 7*mib, plan.Card{})
 		require.False(t, *r.Fits)
-		require.Equal(t, &plan.Failure{Event: 6, Micros: 5, Requested: 4 * mib, Cause: "fragmented", InUse: 2 * mib, Reserved: 7 * mib,
+		require.Equal(t, &plan.Failure{Event: 6, Micros: 5, Requested: 4 * mib, Cause: "fragmented", InUse: 2 * mib,
+			Reserved:    7 * mib,
 			LargestFree: 3 * mib}, r.Failure)
 		require.Equal(t, r.LeastLimit, r.Measure.Limit, "the report is of a run that completed")
 		require.Equal(t, 6*mib, r.Measure.PeakInUse)
@@ -153,8 +160,8 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		require.Equal(t, r.LeastLimit, r.Measure.Limit)
 	})
 	t.Run("with pieces at its peak", func(t *testing.T) {
-		// 2 MiB free between live blocks, and 2 of 8 behind them when 6 are in use: half of the free memory is in the largest
-		// piece.
+		// 2 MiB free between live blocks, and 2 of 8 behind them when 6 are in use: half of the free memory is in the
+		// largest piece.
 		r := one(t, script(2*m, 2*m, 2*m, -2, 3*m, m, -4), plan.Regions, 12*mib, plan.Card{})
 		require.Equal(t, 8*mib, r.Measure.PeakInUse)
 		require.InDelta(t, 1-3.0/4, r.Measure.Fragmentation, 1e-9)
@@ -195,10 +202,12 @@ func TestUsage(t *testing.T) {
 	job := finish(t, events, plan.Request{LimitBytes: mib})
 	require.Equal(t, []plan.Usage{
 		{
-			GPU: 0, Allocs: 3, PeakLive: 768, PeakAsk: 258, BytesBefore: 512, Before: 1, Live: 1, Failures: 1, Unfreed: 1, Streams: 2,
+			GPU: 0, Allocs: 3, PeakLive: 768, PeakAsk: 258, BytesBefore: 512, Before: 1, Live: 1, Failures: 1,
+			Unfreed: 1, Streams: 2,
 			Holdings: []plan.Holding{{Bytes: 768, Blocks: 2}},
 		},
-		{GPU: 3, Allocs: 1, PeakLive: 768, PeakAsk: 600, Live: 1, Streams: 1, Holdings: []plan.Holding{{Bytes: 768, Blocks: 1}}},
+		{GPU: 3, Allocs: 1, PeakLive: 768, PeakAsk: 600, Live: 1, Streams: 1,
+			Holdings: []plan.Holding{{Bytes: 768, Blocks: 1}}},
 	}, job.Usages())
 	require.Len(t, job.Results(), 2*len(plan.Policies()))
 
@@ -209,7 +218,8 @@ func TestUsage(t *testing.T) {
 func TestHoldersAtThePeak(t *testing.T) {
 	var events []trace.Event
 	for i := range uint64(200) { // one block for each stack
-		events = append(events, trace.Event{Action: trace.Allocate, Addr: i + 1, Bytes: 256 * (i + 1), Holder: uint32(i % 2), Stack: uint32(i)})
+		events = append(events, trace.Event{Action: trace.Allocate, Addr: i + 1, Bytes: 256 * (i + 1),
+			Holder: uint32(i % 2), Stack: uint32(i)})
 	}
 	events = append(events,
 		trace.Event{Action: trace.Allocate, Addr: 1000, Bytes: 1 << 20, Holder: 7},
@@ -222,11 +232,14 @@ func TestHoldersAtThePeak(t *testing.T) {
 	require.Equal(t, plan.Holding{Holder: 1, Stack: 199, Bytes: 256 * 200, Blocks: 1}, holdings[1])
 
 	same := finish(t, []trace.Event{
-		{Action: trace.Allocate, Addr: 1, Bytes: 1, Holder: 1, Stack: 2}, {Action: trace.Allocate, Addr: 2, Bytes: 257, Holder: 1, Stack: 2},
-		{Action: trace.Allocate, Addr: 3, Bytes: 1, Holder: 2, Stack: 2}, {Action: trace.Allocate, Addr: 4, Bytes: 1, Holder: 1, Stack: 3},
+		{Action: trace.Allocate, Addr: 1, Bytes: 1, Holder: 1, Stack: 2}, {Action: trace.Allocate, Addr: 2, Bytes: 257,
+			Holder: 1, Stack: 2},
+		{Action: trace.Allocate, Addr: 3, Bytes: 1, Holder: 2, Stack: 2}, {Action: trace.Allocate, Addr: 4, Bytes: 1,
+			Holder: 1, Stack: 3},
 	}, plan.Request{}).Usages()[0].Holdings
 	require.Equal(t, []plan.Holding{
-		{Holder: 1, Stack: 2, Bytes: 768, Blocks: 2}, {Holder: 1, Stack: 3, Bytes: 256, Blocks: 1}, {Holder: 2, Stack: 2, Bytes: 256, Blocks: 1},
+		{Holder: 1, Stack: 2, Bytes: 768, Blocks: 2}, {Holder: 1, Stack: 3, Bytes: 256, Blocks: 1},
+		{Holder: 2, Stack: 2, Bytes: 256, Blocks: 1},
 	}, same)
 }
 
@@ -234,10 +247,12 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	_, err := plan.New(context.Background(), nil, plan.Request{})
 	require.ErrorContains(t, err, "no policy")
 	_, err = plan.ParsePolicy("fast")
-	require.EqualError(t, err, `unknown policy "fast": expected one of pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions, virtual`)
+	require.EqualError(t, err,
+		`unknown policy "fast": expected one of pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions, virtual`)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	for _, bytes := range []uint64{4 << 40, 1<<63 - 1, 1<<64 - 1} {
-		_, err = plan.New(context.Background(), []trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 1}, {Action: trace.Allocate, Addr: 2, Bytes: bytes}},
+		_, err = plan.New(context.Background(), []trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 1},
+			{Action: trace.Allocate, Addr: 2, Bytes: bytes}},
 			plan.Request{Policies: plan.Policies()})
 		require.ErrorContains(t, err, "event 2: more than")
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
@@ -259,7 +274,8 @@ func randomEvents(t *rapid.T) []trace.Event {
 			live = append(live[:at], live[at+1:]...)
 			continue
 		}
-		e := trace.Event{Action: trace.Allocate, Addr: uint64(i + 1), Bytes: 1 + random.Uint64N(1<<(8+random.Uint64N(15)))}
+		e := trace.Event{Action: trace.Allocate, Addr: uint64(i + 1), Bytes: 1 +
+			random.Uint64N(1<<(8+random.Uint64N(15)))}
 		live, events = append(live, e), append(events, e)
 	}
 	return events
@@ -294,7 +310,8 @@ func TestPlanIsWhatAPoolDoes(t *testing.T) {
 		policy := rapid.SampledFrom([]plan.Policy{plan.TensorFlow, plan.Regions}).Draw(t, "policy")
 		limit := rapid.Uint64Range(1, 64).Draw(t, "limit in MiB") * mib
 		result := one(t, events, policy, limit, plan.Card{})
-		a, err := bfc.New(suballoc.NewRegions(device{machine}, suballoc.Options{LimitBytes: limit, Growth: policy == plan.TensorFlow}),
+		a, err := bfc.New(suballoc.NewRegions(device{machine}, suballoc.Options{LimitBytes: limit,
+			Growth: policy == plan.TensorFlow}),
 			bfc.Options{Split: bfc.SplitRule{TensorFlow: policy == plan.TensorFlow}, GarbageCollect: true})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, a.Close()) }()
@@ -346,4 +363,17 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(len(events)), "events")
 		})
 	}
+}
+
+// Python has the policies' names, too, because it checks them before the core is loaded.
+func TestPythonHasTheSamePolicies(t *testing.T) {
+	source, err := os.ReadFile("../../python/gpuconf/planning/plan.py")
+	require.NoError(t, err)
+	list := regexp.MustCompile(`(?m)^POLICIES = \((.*)\)$`).FindSubmatch(source)
+	require.NotNil(t, list)
+	var names []plan.Policy
+	for _, name := range strings.Split(string(list[1]), ", ") {
+		names = append(names, plan.Policy(strings.Trim(name, `"`)))
+	}
+	require.Equal(t, plan.Policies(), names)
 }

@@ -33,9 +33,12 @@ func TestGateMarksErrors(t *testing.T) {
 		text string
 	}{
 		{"a known kind", status.Errorf(status.NotFound, "no such thing"), status.NotFound, "no such thing"},
-		{"a wrapped kind", fmt.Errorf("outside: %w", status.Errorf(status.InvalidType, "inside")), status.InvalidType, "outside: inside"},
-		{"the outermost of two", status.Errorf(status.Internal, "a: %w", status.Errorf(status.NotFound, "b")), status.Internal, "a: b"},
-		{"a join", errors.Join(status.Errorf(status.ResourceExhausted, "first"), errors.New("second")), status.ResourceExhausted, "first\nsecond"},
+		{"a wrapped kind", fmt.Errorf("outside: %w", status.Errorf(status.InvalidType, "inside")), status.InvalidType,
+			"outside: inside"},
+		{"the outermost of two", status.Errorf(status.Internal, "a: %w", status.Errorf(status.NotFound, "b")),
+			status.Internal, "a: b"},
+		{"a join", errors.Join(status.Errorf(status.ResourceExhausted, "first"), errors.New("second")),
+			status.ResourceExhausted, "first\nsecond"},
 		{"unclassified", errors.New("plain"), status.Unknown, "plain"},
 		{"a NUL, which would end the text", errors.New("a\x00b"), status.Unknown, `a\0b`},
 		{"marks, which would split it", errors.New("\x1eNOT_FOUND\x1eb"), status.Unknown, " NOT_FOUND b"},
@@ -92,18 +95,22 @@ func panics() string {
 			continue
 		}
 		kind, text, complaint := unmark(err)
-		if complaint != "" || kind != "INTERNAL" || !strings.Contains(text, row.says) || !strings.Contains(text, "Please report it") ||
+		if complaint != "" || kind != "INTERNAL" || !strings.Contains(text, row.says) ||
+			!strings.Contains(text, "Please report it") ||
 			!strings.Contains(text, "gate_test.go") {
 			complain("%s: %s %s %s", row.name, complaint, kind, text)
 		}
 		err = process.Alive()
-		if status.CodeOf(err) != status.Internal || !strings.Contains(err.Error(), "chunk 7 is broken. Restart the process") {
+		if status.CodeOf(err) != status.Internal ||
+			!strings.Contains(err.Error(), "chunk 7 is broken. Restart the process") {
 			complain("%s: afterwards: %v", row.name, err) // the first panic is the one to report
 		}
 	}
 
 	// Functions that need the devices are refused from here on. The others keep working.
-	harmless := map[string]bool{"DrainNotices": true, "MalformedVariables": true, "MergeScope": true, "RequestDevice": true, "ScopeNumber": true, "Setting": true, "SetSetting": true, "Models": true, "ParseFleet": true, "SystemReserve": true, "ContextBytes": true}
+	harmless := map[string]bool{"DrainNotices": true, "MalformedVariables": true, "MergeScope": true,
+		"RequestDevice": true, "ScopeNumber": true, "Setting": true, "SetSetting": true, "Models": true,
+		"ParseFleet": true, "SystemReserve": true, "ContextBytes": true}
 	for name, function := range functions {
 		if harmless[name] || strings.HasPrefix(name, "Ledger") {
 			continue
@@ -124,7 +131,8 @@ func panics() string {
 			complain("%s works after a panic", name)
 			continue
 		}
-		if kind, text, complaint := unmark(err); complaint != "" || kind != "INTERNAL" || !strings.Contains(text, "Restart the process") {
+		if kind, text, complaint := unmark(err); complaint != "" || kind != "INTERNAL" ||
+			!strings.Contains(text, "Restart the process") {
 			complain("%s: %v", name, err)
 		}
 	}

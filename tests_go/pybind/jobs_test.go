@@ -20,7 +20,8 @@ func TestLoad(t *testing.T) {
 	id, err := pybind.OpenLoad(int64(wholeTrace(t, events).Fd()))
 	require.NoError(t, err)
 	result, csv := finish(t, id)
-	require.JSONEq(t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
+	require.JSONEq(
+		t, `{"events": 20000, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 	require.Equal(t, events+1, strings.Count(csv, "\n"))
 	require.Contains(t, csv, "0,0.000000,free,0x1,3000000,0,0,0,0,,\n")
 	_, err = pybind.OpenLoad(-1)
@@ -34,14 +35,16 @@ func TestALoadHasItsOwnDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	result, _ := finish(t, id)
-	require.JSONEq(t, `{"events": 2, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
+	require.JSONEq(
+		t, `{"events": 2, "names": {"holders": [["", ""]], "frames": [], "stacks": [[]]}, "settings": null, "out_of_memory": null, "hidden": 0, "incomplete": "", "recorded": null}`, result)
 }
 
 func TestFilesThatAreNone(t *testing.T) {
 	for _, row := range []struct{ name, content, want string }{
 		{"nothing", "", "line 1: the file is empty"},
 		{"another file", "\x7fELF\x00", "it is neither CSV nor a pickle"},
-		{"a NUL far behind", "Action,Pointer,Size\n" + strings.Repeat("free,0x1,1\n", 1<<18) + "\x00", "it is neither CSV nor a pickle"},
+		{"a NUL far behind", "Action,Pointer,Size\n" + strings.Repeat("free,0x1,1\n", 1<<18) + "\x00",
+			"it is neither CSV nor a pickle"},
 		{"half a pickle", "\x80", "it is not a memory snapshot: at byte 0"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -70,8 +73,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A job that is closed in the middle of its work leaves nothing behind: no goroutine, no memory, no descriptor. Closing it does not
-// wait for the work: a file may have nothing to read for hours.
+// A job that is closed in the middle of its work leaves nothing behind: no goroutine, no memory, no descriptor. Closing
+// it does not wait for the work: a file may have nothing to read for hours.
 func TestAClosedJobLeavesNothing(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
@@ -127,7 +130,8 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 				descriptors++ // the test's own
 			}
 			for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-				left := []int{runtime.NumGoroutine() - goroutines, openDescriptors(t) - descriptors, int(heap()-before) >> 20}
+				left := []int{runtime.NumGoroutine() - goroutines, openDescriptors(t) - descriptors,
+					int(heap()-before) >> 20}
 				if max(left[0], left[1], left[2]) <= 0 {
 					break
 				}

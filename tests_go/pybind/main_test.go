@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -41,12 +40,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core, which is this binary.
-// As the wheel's, it has no GPUs of its own.
+// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core,
+// which is this binary. As the wheel's, it has no GPUs of its own.
 func shipSimulator() string {
 	path := cuda.ShippedSimulator()
 	folder := filepath.Dir(path)
-	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700), fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
+	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700),
+		fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
 		panic(fmt.Sprintf("the tests have no simulator at %q: %v", path, err))
 	}
 	return folder
@@ -54,8 +54,8 @@ func shipSimulator() string {
 
 const mib = int64(1) << 20
 
-// onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread, because scopes
-// belong to threads.
+// onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread,
+// because scopes belong to threads.
 func onMachine(t *testing.T, spec string) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -104,7 +104,8 @@ func split(t *testing.T, number int, limits ...int) {
 	for _, limit := range limits {
 		items = append(items, fmt.Sprintf("[%d, null, null]", limit))
 	}
-	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`, strings.Join(items, ",")))
+	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`,
+		strings.Join(items, ",")))
 	require.NoError(t, err)
 }
 
@@ -129,6 +130,16 @@ func (b block) free(t require.TestingT) {
 	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }
 
+// isKind reports whether a text is the name of a status.Code.
+func isKind(text string) bool {
+	for code := status.Unknown; code <= status.State; code++ {
+		if code.String() == text {
+			return true
+		}
+	}
+	return false
+}
+
 // unmark splits an encoded error, as _core/native.py does, and fails on anything that would confuse it.
 func unmark(err error) (kind, text string, complaint string) {
 	parts := strings.Split(err.Error(), "\x1e")
@@ -136,8 +147,7 @@ func unmark(err error) (kind, text string, complaint string) {
 		return "", "", fmt.Sprintf("not marked: %q", err)
 	}
 	kind, text = parts[1], parts[2]
-	known := slices.ContainsFunc(status.Codes(), func(c status.Code) bool { return c.String() == kind })
-	if !known || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+	if !isKind(kind) || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		return "", "", fmt.Sprintf("badly marked: %q", err)
 	}
 	if process.Unmark(err) != text {

@@ -116,7 +116,8 @@ func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 	require.NoError(t, err)
 	lines, err := pybind.DrainPlacementLog()
 	require.NoError(t, err)
-	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full("CPU:0")+`"]`, lines)
+	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full(
+		"CPU:0")+`"]`, lines)
 	lines, err = pybind.DrainPlacementLog()
 	require.NoError(t, err)
 	require.Equal(t, "[]", lines)
@@ -183,20 +184,41 @@ func TestPlaceholdersAcrossTheBorder(t *testing.T) {
 	require.Equal(t, "[[3,2]]", shapes)
 	into := make([]float32, 6)
 	address, size := host(into)
-	_, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address, size, feeds))
+	_, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address,
+		size, feeds))
 	require.NoError(t, err)
 	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
 
 	for name, call := range map[string]func() error{
-		"an invalid size": func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""); return err },
-		"not a size":      func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""); return err },
+		"an invalid size": func() error {
+			_, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "",
+				"")
+			return err
+		},
+		"not a size": func() error {
+			_, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "",
+				"")
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.Value, call()) })
 	}
 	for name, call := range map[string]func() error{
-		"nothing fed":       func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]]}`); return err },
-		"no tensor":         func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[4, 0, 0]]}`); return err },
-		"an unknown device": func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y"); return err },
+		"nothing fed": func() error {
+			_, err := pybind.SessionShapes(session,
+				`{"fetches": [[3, 0, 0]]}`)
+			return err
+		},
+		"no tensor": func() error {
+			_, err := pybind.SessionShapes(session,
+				`{"fetches": [[4, 0, 0]]}`)
+			return err
+		},
+		"an unknown device": func() error {
+			_, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "",
+				"x:y")
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
 	}
@@ -213,7 +235,8 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	graph, sum := graphOf(t, 1, 2)
 	require.JSONEq(t, `{"id": 1, "name": "Add", "dtype": "float32", "shape": [2]}`, sum)
-	receipt, err := pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}", "main.py:3 (Session)")
+	receipt, err := pybind.OpenSession(graph, `{"log_device_placement": true, "allow_growth": true}`, "{}",
+		"main.py:3 (Session)")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, receipt&1, "there are devices now")
 	session := receipt >> 1
@@ -224,7 +247,9 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	require.Equal(t, []float32{2, 4}, into)
 	require.Equal(t, "2 1 8", ran, "two operations, and the result is copied")
 	from, size := host([]float32{5, 6})
-	ran, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d, 2]], "targets": [1]}`, address, bytes, from, size))
+	ran, err = pybind.RunSession(session,
+		fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d, 2]], "targets": [1]}`, address, bytes,
+			from, size))
 	require.NoError(t, err)
 	require.Equal(t, []float32{10, 12}, into)
 	require.Equal(t, "1 2 16", ran, "one operation; what is fed is copied to the GPU")
@@ -328,24 +353,66 @@ func TestOperationsThatCantBe(t *testing.T) {
 		kind status.Code
 		text string
 	}{
-		"an operation":        {func() error { _, err := pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", ""); return err }, status.NotFound, "Could not find device for node"},
-		"no tensor":           {func() error { _, err := pybind.Execute("Identity", "99", 0, "", ""); return err }, status.InvalidArgument, "there is no tensor 99"},
-		"no number":           {func() error { _, err := pybind.Execute("Identity", "x", 0, "", ""); return err }, status.Internal, "decoding"},
-		"no inputs":           {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err }, status.InvalidArgument, "takes 2 inputs"},
-		"a type":              {func() error { _, err := pybind.MakeTensor(address, bytes, "float16", "2", "", ""); return err }, status.InvalidType, "unsupported dtype float16"},
-		"a shape":             {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "", ""); return err }, status.Value, "Dimension x"},
-		"a negative shape":    {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "-2", "", ""); return err }, status.Value, "Dimension -2"},
-		"too many bytes":      {func() error { _, err := pybind.MakeTensor(address, bytes, "float32", "1", "", ""); return err }, status.InvalidArgument, "Too many elements"},
-		"half an element":     {func() error { _, err := pybind.MakeTensor(address, 6, "float32", "2", "", ""); return err }, status.InvalidArgument, "is not a whole number"},
-		"an address":          {func() error { _, err := pybind.MakeTensor(-address, bytes, "float32", "2", "", ""); return err }, status.InvalidArgument, "invalid host memory"},
-		"beyond all memory":   {func() error { _, err := pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", ""); return err }, status.InvalidArgument, "invalid host memory"},
-		"little room":         {func() error { _, err := pybind.ReadTensor(id, address, 4); return err }, status.InvalidArgument, "does not match a tensor"},
-		"a graph":             {func() error { _, err := pybind.AddNode(99, "Identity", "", "0", "", 0, ""); return err }, status.InvalidArgument, "there is no graph 99"},
-		"a session":           {func() error { _, err := pybind.RunSession(99, "{}"); return err }, status.InvalidArgument, "there is no session 99"},
-		"a session's graph":   {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err }, status.InvalidArgument, "there is no graph 99"},
-		"an infinite number":  {func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err }, status.Internal, "decoding a float"},
-		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State, "must be called at program startup"},
-		"a scope":             {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err }, status.InvalidArgument, "bogus"},
+		"an operation": {
+			func() error { _, err := pybind.Execute("Conv2D", fmt.Sprint(id), 0, "", ""); return err }, status.NotFound,
+			"Could not find device for node"},
+		"no tensor": {func() error { _, err := pybind.Execute("Identity", "99", 0, "", ""); return err },
+			status.InvalidArgument, "there is no tensor 99"},
+		"no number": {func() error { _, err := pybind.Execute("Identity", "x", 0, "", ""); return err },
+			status.Internal, "decoding"},
+		"no inputs": {func() error { _, err := pybind.Execute("MatMul", "", 0, "", ""); return err },
+			status.InvalidArgument, "takes 2 inputs"},
+		"a type": {func() error {
+			_, err := pybind.MakeTensor(address, bytes, "float16", "2", "",
+				"")
+			return err
+		}, status.InvalidType, "unsupported dtype float16"},
+		"a shape": {func() error {
+			_, err := pybind.MakeTensor(address, bytes, "float32", "2,x", "",
+				"")
+			return err
+		}, status.Value, "Dimension x"},
+		"a negative shape": {func() error {
+			_, err := pybind.MakeTensor(address, bytes, "float32", "-2", "",
+				"")
+			return err
+		}, status.Value, "Dimension -2"},
+		"too many bytes": {func() error {
+			_, err := pybind.MakeTensor(address, bytes, "float32", "1", "",
+				"")
+			return err
+		}, status.InvalidArgument, "Too many elements"},
+		"half an element": {func() error {
+			_, err := pybind.MakeTensor(address, 6, "float32", "2", "",
+				"")
+			return err
+		}, status.InvalidArgument, "is not a whole number"},
+		"an address": {func() error {
+			_, err := pybind.MakeTensor(-address, bytes, "float32", "2", "",
+				"")
+			return err
+		}, status.InvalidArgument, "invalid host memory"},
+		"beyond all memory": {func() error {
+			_, err := pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "",
+				"")
+			return err
+		}, status.InvalidArgument, "invalid host memory"},
+		"little room": {func() error { _, err := pybind.ReadTensor(id, address, 4); return err },
+			status.InvalidArgument, "does not match a tensor"},
+		"a graph": {
+			func() error { _, err := pybind.AddNode(99, "Identity", "", "0", "", 0, ""); return err },
+			status.InvalidArgument, "there is no graph 99"},
+		"a session": {func() error { _, err := pybind.RunSession(99, "{}"); return err },
+			status.InvalidArgument, "there is no session 99"},
+		"a session's graph": {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err },
+			status.InvalidArgument, "there is no graph 99"},
+		"an infinite number": {
+			func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err },
+			status.Internal, "decoding a float"},
+		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.State,
+			"must be called at program startup"},
+		"a scope": {func() error { _, err := pybind.RequestDevice("", `["bogus"]`); return err },
+			status.InvalidArgument, "bogus"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Contains(t, requireKind(t, row.kind, row.call()), row.text) })
 	}

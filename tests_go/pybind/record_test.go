@@ -96,7 +96,8 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		job, err = pybind.OpenRecorded(id)
 		require.NoError(t, err)
 		result, csv := finish(t, job)
-		require.JSONEq(t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
+		require.JSONEq(
+			t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
 		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
 	}
 
@@ -185,15 +186,22 @@ func TestPlans(t *testing.T) {
 		name, request string
 		want          report
 	}{
-		{"nothing asked", "{}", report{Results: []result{{"pytorch", nil, 20 << 20}, {"pytorch-expandable", nil, 20 << 20},
-			{"pytorch-max-split", nil, 20 << 20}, {"pytorch-roundup", nil, 20 << 20}, {"tensorflow", nil, 3 << 20}, {"regions", nil, 3 << 20}, {"virtual", nil, 3 << 20}}}},
-		{"a limit", `{"limit": 2000000, "policies": ["virtual"]}`, report{Limit: 2000000, Results: []result{{"virtual", &no, 3 << 20}}}},
+		{"nothing asked", "{}",
+			report{Results: []result{{"pytorch", nil, 20 << 20}, {"pytorch-expandable", nil, 20 << 20},
+				{"pytorch-max-split", nil, 20 << 20}, {"pytorch-roundup", nil, 20 << 20}, {"tensorflow", nil, 3 << 20},
+				{"regions", nil, 3 << 20}, {"virtual", nil, 3 << 20}}}},
+		{"a limit", `{"limit": 2000000, "policies": ["virtual"]}`,
+			report{Limit: 2000000, Results: []result{{"virtual", &no, 3 << 20}}}},
 		{"a GPU's own limit", `{"gpu": "T4", "policies": ["regions"]}`,
-			report{Limit: 16<<30 - 1050<<20, Memory: 16 << 30, GPU: "Tesla T4", Results: []result{{"regions", &yes, 3 << 20}}}},
-		{"a GPU's own limit, with the environment", `{"gpu": "T4", "policies": ["regions"], "env": {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2"}}`,
-			report{Limit: 16<<30 - 2<<20, Memory: 16 << 30, GPU: "Tesla T4", Results: []result{{"regions", &yes, 3 << 20}}}},
+			report{Limit: 16<<30 - 1050<<20, Memory: 16 << 30, GPU: "Tesla T4",
+				Results: []result{{"regions", &yes, 3 << 20}}}},
+		{"a GPU's own limit, with the environment",
+			`{"gpu": "T4", "policies": ["regions"], "env": {"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "2"}}`,
+			report{Limit: 16<<30 - 2<<20, Memory: 16 << 30, GPU: "Tesla T4",
+				Results: []result{{"regions", &yes, 3 << 20}}}},
 		{"a GPU without virtual memory management", `{"gpu": "K20", "limit": 4194304}`,
-			report{Limit: 4 << 20, Memory: 5 << 30, GPU: "Tesla K20m", Results: []result{{"pytorch", &no, 20 << 20}, {"pytorch-max-split", &no, 20 << 20},
+			report{Limit: 4 << 20, Memory: 5 << 30, GPU: "Tesla K20m", Results: []result{{"pytorch", &no, 20 << 20},
+				{"pytorch-max-split", &no, 20 << 20},
 				{"pytorch-roundup", &no, 20 << 20}, {"tensorflow", &yes, 3 << 20}, {"regions", &yes, 3 << 20}}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bound parses package pybind and returns its exported functions by name, and any other exported names, of which there must be
-// none.
+// bound parses package pybind and returns its exported functions by name, and any other exported names, of which there
+// must be none.
 func bound(t *testing.T, folder string) (functions map[string]*ast.FuncDecl, others []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -139,7 +139,8 @@ func TestRulesAreNoticed(t *testing.T) {
 		require.Len(t, breaks(file.Decls[0].(*ast.FuncDecl)), 1, source)
 	}
 	folder := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "f.go"), []byte("package p\ntype T int\nconst C = 1\nvar V, w int\nvar x int"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "f.go"),
+		[]byte("package p\ntype T int\nconst C = 1\nvar V, w int\nvar x int"), 0o600))
 	_, others := bound(t, folder)
 	require.Equal(t, []string{"type T", "const C", "var V"}, others)
 }

@@ -51,7 +51,8 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 		return b.gpu
 	}
 	require.EqualValues(t, 0, gpuOf(-1), "without a scope GPU:0")
-	for name, want := range map[string]int64{task + "/device:GPU:1": 1, task + "/device:GPU:0": 0, task + "/device:CPU:0": 0} {
+	for name, want := range map[string]int64{task + "/device:GPU:1": 1, task + "/device:GPU:0": 0, task +
+		"/device:CPU:0": 0} {
 		enter(t, name)
 		require.Equal(t, want, gpuOf(-1), name)
 		require.EqualValues(t, 1, gpuOf(1), "a number is a number")
@@ -65,7 +66,8 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 		func() (any, error) { return pybind.WaitForFree(-1, 0, 0) },
 	} {
 		_, err := call()
-		require.Contains(t, requireKind(t, status.InvalidArgument, err), "this thread's device scope names an unknown GPU")
+		require.Contains(t, requireKind(t, status.InvalidArgument, err),
+			"this thread's device scope names an unknown GPU")
 	}
 	require.EqualValues(t, 0, gpuOf(0))
 }

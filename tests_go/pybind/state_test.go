@@ -74,7 +74,8 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 	}{
 		{"an index too high", config.Env{"CUDA_VISIBLE_DEVICES": "7"},
 			`no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 2 GPUs; it is ignored, so no GPU is visible. Unset`},
-		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"}, `no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Unset`},
+		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"},
+			`no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Unset`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
@@ -167,7 +168,8 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 		done.Go(func() {
 			env := config.Env{"GPUCONF_SIMULATE": fmt.Sprintf("%dxT4", 1+i%4)}
 			m, spec, err := r.Enumerate(env)
-			if want := map[string]int{"T4": 1, "2xT4": 2, "3xT4": 3, "4xT4": 4}[spec]; err == nil && gpus(t, m) != want {
+			if want := map[string]int{"T4": 1, "2xT4": 2, "3xT4": 3, "4xT4": 4}[spec]; err == nil &&
+				gpus(t, m) != want {
 				err = fmt.Errorf("%s has %d GPUs", spec, gpus(t, m))
 			}
 			if err != nil {
@@ -184,8 +186,8 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 	require.EqualValues(t, 1, r.Generation())
 }
 
-// Concurrent listing, initialization, allocation, queries and resets. A call to a replaced Manager returns an error that says so;
-// nothing else fails.
+// Concurrent listing, initialization, allocation, queries and resets. A call to a replaced Manager returns an error
+// that says so; nothing else fails.
 func TestResetBesideEnumerate(t *testing.T) {
 	var r process.State
 	_, _, err := r.Simulate("2xT4:1GiB")

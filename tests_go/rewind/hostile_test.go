@@ -15,7 +15,8 @@ import (
 
 // A record in which anything has been altered gets a verdict: no panic, and no address counts twice.
 func TestHostileRecords(t *testing.T) {
-	numbers := []uint64{0, 1, 511, 512, 1 << 20, 2 << 20, 20 << 20, 1 << 40, 1<<40 + 512, math.MaxInt64, math.MaxUint64 - 511, math.MaxUint64}
+	numbers := []uint64{0, 1, 511, 512, 1 << 20, 2 << 20, 20 << 20, 1 << 40, 1<<40 + 512, math.MaxInt64,
+		math.MaxUint64 - 511, math.MaxUint64}
 	for seed := range uint64(1500) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		row := settingsTable[random.IntN(len(settingsTable))]
@@ -57,7 +58,8 @@ func TestHostileRecords(t *testing.T) {
 				}
 			}
 		}
-		v, err := rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings), GPUs: []trace.GPUHistory{history}})
+		v, err := rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings),
+			GPUs: []trace.GPUHistory{history}})
 		require.NoError(t, err)
 		require.LessOrEqual(t, v.SameAddress+v.Undetermined, v.Allocations)
 		require.LessOrEqual(t, v.SameSegments, v.Segments)

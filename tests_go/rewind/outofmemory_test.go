@@ -14,7 +14,8 @@ import (
 
 func isFailure(e trace.Event) bool { return e.Action == trace.AllocateFailure }
 
-// The state at a failed allocation is the one that the allocator had then, whatever was freed, released and allocated afterwards.
+// The state at a failed allocation is the one that the allocator had then, whatever was freed, released and allocated
+// afterwards.
 func TestTheStateAtAFailure(t *testing.T) {
 	for _, row := range settingsTable {
 		t.Run(row.name, func(t *testing.T) {
@@ -33,7 +34,8 @@ func TestTheStateAtAFailure(t *testing.T) {
 				require.Len(t, list, 1)
 				found := list[0]
 				require.Empty(t, found.Unknown, "seed %d", seed)
-				require.Equal(t, []any{len(before), uint64(30 << 20), uint32(7), uint64(5 << 20)}, []any{found.Event, found.Requested, found.Stack, found.DeviceFree})
+				require.Equal(t, []any{len(before), uint64(30 << 20), uint32(7), uint64(5 << 20)},
+					[]any{found.Event, found.Requested, found.Stack, found.DeviceFree})
 				wanted, wantedBytes := heldIn(was.Segments)
 				held, bytes := map[uint64]uint64{}, uint64(0)
 				for _, s := range found.Segments {
@@ -74,7 +76,8 @@ func TestFailuresWithoutAState(t *testing.T) {
 	free := trace.Event{Action: trace.Free, Addr: 1 << 30, Bytes: 512}
 	allocation := trace.Event{Action: trace.Allocate, Addr: 1 << 30, Bytes: 512}
 	find := func(events ...trace.Event) []*rewind.OutOfMemory {
-		list, err := rewind.OutOfMemories(context.Background(), &trace.History{GPUs: []trace.GPUHistory{{Events: events}}}, &trace.Recording{Events: events})
+		list, err := rewind.OutOfMemories(context.Background(),
+			&trace.History{GPUs: []trace.GPUHistory{{Events: events}}}, &trace.Recording{Events: events})
 		require.NoError(t, err)
 		return list
 	}
@@ -102,7 +105,8 @@ func TestManyMappedRanges(t *testing.T) {
 	const ranges = 200_000
 	events := make([]trace.Event, 0, ranges)
 	for i := range uint64(ranges) {
-		events = append(events, trace.Event{Action: trace.SegmentUnmap, Addr: 1<<40 + (i*7919%ranges)<<22, Bytes: 2 << 20})
+		events = append(events, trace.Event{Action: trace.SegmentUnmap, Addr: 1<<40 + (i*7919%ranges)<<22,
+			Bytes: 2 << 20})
 	}
 	v := verify(t, trace.GPUHistory{Events: events})
 	require.Equal(t, ranges, v.Segments)

@@ -77,8 +77,8 @@ func (d *recorder) MemUnmap(addr, bytes uint64) {
 	d.note(trace.SegmentUnmap, addr, bytes)
 }
 
-// run makes a record: random requests on random streams, of which some wait for another stream after the free. Where ties go by age, that
-// does not follow from addresses.
+// run makes a record: random requests on random streams, of which some wait for another stream after the free. Where
+// ties go by age, that does not follow from addresses.
 func run(t testing.TB, random *rand.Rand, settings caching.Settings, steps int, tiesByAge bool) trace.GPUHistory {
 	d := &recorder{memory: 4 << 30, next: 1 << 40, random: random, mixed: tiesByAge, owners: map[uint64]uint64{}}
 	model := caching.New(d, caching.Options{Settings: settings, TiesByAge: tiesByAge, LimitBytes: 3 << 30})
@@ -132,11 +132,13 @@ func run(t testing.TB, random *rand.Rand, settings caching.Settings, steps int, 
 		}
 	}
 	require.NoError(t, model.Check())
-	return trace.GPUHistory{Events: d.events, Segments: segmentsOf(model, live, late, func(h held) (uint64, uint64) { return h.block.Addr, h.requested })}
+	return trace.GPUHistory{Events: d.events, Segments: segmentsOf(model, live, late,
+		func(h held) (uint64, uint64) { return h.block.Addr, h.requested })}
 }
 
 // segmentsOf returns a model's segments as a snapshot lists them: of an expandable one, each mapped range.
-func segmentsOf[T any](model *caching.Allocator, live, late []T, of func(T) (addr, requested uint64)) (segments []trace.Segment) {
+func segmentsOf[T any](model *caching.Allocator, live, late []T, of func(T) (addr, requested uint64)) (
+	segments []trace.Segment) {
 	requested := map[uint64]uint64{}
 	for _, h := range slices.Concat(live, late) {
 		addr, bytes := of(h)
@@ -150,11 +152,13 @@ func segmentsOf[T any](model *caching.Allocator, live, late []T, of func(T) (add
 				continue
 			}
 			if current == nil {
-				segments = append(segments, trace.Segment{Addr: p.Addr, Stream: s.Stream, Small: s.Small, Expandable: s.Expandable, Pool: s.Pool})
+				segments = append(segments, trace.Segment{Addr: p.Addr, Stream: s.Stream, Small: s.Small,
+					Expandable: s.Expandable, Pool: s.Pool})
 				current = &segments[len(segments)-1]
 			}
 			current.Bytes += p.Bytes
-			current.Blocks = append(current.Blocks, trace.HeldBlock{Addr: p.Addr, Bytes: p.Bytes, Requested: requested[p.Addr], Held: p.Allocated, Waiting: p.Waiting})
+			current.Blocks = append(current.Blocks, trace.HeldBlock{Addr: p.Addr, Bytes: p.Bytes,
+				Requested: requested[p.Addr], Held: p.Allocated, Waiting: p.Waiting})
 		}
 	}
 	return segments
@@ -174,8 +178,9 @@ var settingsTable = []struct {
 
 func historySettings(s caching.Settings) trace.HistorySettings {
 	return trace.HistorySettings{
-		MaxSplitBytes: s.MaxSplitBytes, LargeSegmentBytes: s.LargeSegmentBytes, ExpandableSegments: s.ExpandableSegments,
-		GarbageThreshold: s.GarbageThreshold, RoundupDivisions: s.RoundupDivisions,
+		MaxSplitBytes: s.MaxSplitBytes, LargeSegmentBytes: s.LargeSegmentBytes,
+		ExpandableSegments: s.ExpandableSegments,
+		GarbageThreshold:   s.GarbageThreshold, RoundupDivisions: s.RoundupDivisions,
 	}
 }
 
@@ -188,7 +193,8 @@ func TestRandomRuns(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
 				history := run(t, random, row.settings, 3000, false)
 				history.Events = history.Events[random.IntN(len(history.Events)):]
-				v, err := rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings), GPUs: []trace.GPUHistory{history}})
+				v, err := rewind.Verify(context.Background(), &trace.History{Settings: historySettings(row.settings),
+					GPUs: []trace.GPUHistory{history}})
 				require.NoError(t, err)
 				require.Empty(t, v.Difference, fmt.Sprint("seed ", seed))
 				require.Equal(t, v.Allocations, v.SameAddress+v.Undetermined)
@@ -201,8 +207,8 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// The same where ties go by the age of segments. A cut record does not have the ages of the segments that were there when it begins. An
-// allocation that shows one of them counts as undetermined, and the later ones follow from it.
+// The same where ties go by the age of segments. A cut record does not have the ages of the segments that were there
+// when it begins. An allocation that shows one of them counts as undetermined, and the later ones follow from it.
 func TestRandomRunsWithTiesByAge(t *testing.T) {
 	for _, row := range settingsTable {
 		t.Run(row.name, func(t *testing.T) {
@@ -212,7 +218,8 @@ func TestRandomRunsWithTiesByAge(t *testing.T) {
 				history.Events = history.Events[random.IntN(len(history.Events)/4):]
 				settings := historySettings(row.settings)
 				settings.TiesByAge = true
-				v, err := rewind.Verify(context.Background(), &trace.History{Settings: settings, GPUs: []trace.GPUHistory{history}})
+				v, err := rewind.Verify(context.Background(), &trace.History{Settings: settings,
+					GPUs: []trace.GPUHistory{history}})
 				require.NoError(t, err)
 				require.Empty(t, v.Difference, fmt.Sprint("seed ", seed))
 				require.Equal(t, v.Allocations, v.SameAddress+v.Undetermined)
@@ -223,7 +230,8 @@ func TestRandomRunsWithTiesByAge(t *testing.T) {
 	}
 }
 
-// A record may begin with any allocation: one that took a segment, or one from a free block that another, unknown age decided about.
+// A record may begin with any allocation: one that took a segment, or one from a free block that another, unknown age
+// decided about.
 func TestRecordsThatBeginWithAnAllocation(t *testing.T) {
 	history := run(t, rand.New(rand.NewPCG(1, 3)), caching.Settings{}, 4000, true)
 	events := history.Events
@@ -232,7 +240,8 @@ func TestRecordsThatBeginWithAnAllocation(t *testing.T) {
 			continue
 		}
 		history.Events = events[i:]
-		v, err := rewind.Verify(context.Background(), &trace.History{Settings: trace.HistorySettings{TiesByAge: true}, GPUs: []trace.GPUHistory{history}})
+		v, err := rewind.Verify(context.Background(), &trace.History{Settings: trace.HistorySettings{TiesByAge: true},
+			GPUs: []trace.GPUHistory{history}})
 		require.NoError(t, err)
 		require.Empty(t, v.Difference, fmt.Sprint("from event ", i))
 	}

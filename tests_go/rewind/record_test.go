@@ -27,7 +27,8 @@ type record struct {
 }
 
 var actions = map[string]trace.Action{
-	"alloc": trace.Allocate, "free_requested": trace.FreeRequested, "free_completed": trace.Free, "oom": trace.AllocateFailure,
+	"alloc": trace.Allocate, "free_requested": trace.FreeRequested, "free_completed": trace.Free,
+	"oom":           trace.AllocateFailure,
 	"segment_alloc": trace.SegmentAlloc, "segment_free": trace.SegmentFree,
 }
 
@@ -41,10 +42,12 @@ func recorded(t testing.TB, path string) trace.GPUHistory {
 	require.NoError(t, json.NewDecoder(text).Decode(&r))
 	var h trace.GPUHistory
 	for _, s := range r.Segments {
-		segment := trace.Segment{Addr: s.Address, Bytes: s.Bytes, Stream: s.Stream, Pool: s.Pool, Small: s.Type == "small", Expandable: s.Expandable}
+		segment := trace.Segment{Addr: s.Address, Bytes: s.Bytes, Stream: s.Stream, Pool: s.Pool,
+			Small: s.Type == "small", Expandable: s.Expandable}
 		for _, b := range s.Blocks {
 			segment.Blocks = append(segment.Blocks, trace.HeldBlock{
-				Addr: number(b[0]), Bytes: number(b[1]), Requested: number(b[2]), Held: b[3] != "inactive", Waiting: b[3] == "active_pending_free",
+				Addr: number(b[0]), Bytes: number(b[1]), Requested: number(b[2]), Held: b[3] != "inactive",
+				Waiting: b[3] == "active_pending_free",
 			})
 		}
 		h.Segments = append(h.Segments, segment)
@@ -55,7 +58,8 @@ func recorded(t testing.TB, path string) trace.GPUHistory {
 			require.Equal(t, "snapshot", e[0])
 			continue
 		}
-		h.Events = append(h.Events, trace.Event{Action: action, Addr: number(e[1]), Bytes: number(e[2]), Stream: number(e[3]), Micros: int64(number(e[4]))})
+		h.Events = append(h.Events, trace.Event{Action: action, Addr: number(e[1]), Bytes: number(e[2]),
+			Stream: number(e[3]), Micros: int64(number(e[4]))})
 	}
 	return h
 }

@@ -18,7 +18,8 @@ func verify(t testing.TB, gpus ...trace.GPUHistory) *rewind.Verdict {
 	return verdict
 }
 
-// The model gives every allocation of nine recorded runs the address that PyTorch gave it, and takes each segment when PyTorch did.
+// The model gives every allocation of nine recorded runs the address that PyTorch gave it, and takes each segment when
+// PyTorch did.
 func TestRecordedRuns(t *testing.T) {
 	for _, path := range records(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {

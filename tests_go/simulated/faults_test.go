@@ -43,7 +43,8 @@ func TestFaults(t *testing.T) {
 		{"the first allocation", faults.OnOp("MemAlloc", 0, gpu.ErrorOutOfMemory), []int{0}},
 		{"another method", faults.OnOp("MemFree", 0, gpu.ErrorUnknown), nil},
 		{"after three allocations", faults.AfterBytes(3*mib, gpu.ErrorOutOfMemory), []int{6, 8, 10, 12, 14}},
-		{"in the middle of an allocation", faults.AfterBytes(3*mib-1, gpu.ErrorOutOfMemory), []int{4, 6, 8, 10, 12, 14}},
+		{"in the middle of an allocation", faults.AfterBytes(3*mib-1, gpu.ErrorOutOfMemory),
+			[]int{4, 6, 8, 10, 12, 14}},
 		{"no byte at all", faults.AfterBytes(0, gpu.ErrorOutOfMemory), []int{0, 2, 4, 6, 8, 10, 12, 14}},
 		{"never", faults.Seeded(0, 1, gpu.ErrorUnknown), nil},
 		{"always", faults.Seeded(1, 1, gpu.ErrorUnknown), []int{0, 2, 4, 6, 8, 10, 12, 14}},
@@ -95,7 +96,8 @@ func TestCallsAreCounted(t *testing.T) {
 	injector := faults.NewInjector(newMachine(t, "2xT4", simulated.Options{}))
 	require.NoError(t, useTwoDevices(injector))
 	require.Equal(t, map[string]int{
-		"Devices": 1, "ContextRetain": 2, "MemGetInfo": 2, "MemAlloc": 4, "MemsetD8": 4, "MemcpyHtoD": 4, "MemcpyDtoH": 4, "MemFree": 4,
+		"Devices": 1, "ContextRetain": 2, "MemGetInfo": 2, "MemAlloc": 4, "MemsetD8": 4, "MemcpyHtoD": 4,
+		"MemcpyDtoH": 4, "MemFree": 4,
 		"ContextRelease": 2,
 	}, injector.CallsOf())
 	require.Equal(t, 27, injector.Calls())
@@ -193,8 +195,8 @@ func TestRandomFailuresLeakNothing(t *testing.T) {
 	}
 }
 
-// TestTheInjectorKnowsEveryMethod calls all of gpu.Driver by reflection, so that no call is left out: only HostVisible and Close,
-// which cannot fail, have no faults.
+// TestTheInjectorKnowsEveryMethod calls all of gpu.Driver by reflection, so that no call is left out: only HostVisible
+// and Close, which cannot fail, have no faults.
 func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 	driver := reflect.TypeFor[gpu.Driver]()
 	for i := range driver.NumMethod() {
@@ -203,7 +205,8 @@ func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			injector := faults.NewInjector(newMachine(t, "T4", simulated.Options{}), faults.OnOp(name, 0, gpu.ErrorNotPermitted))
+			injector := faults.NewInjector(newMachine(t, "T4", simulated.Options{}),
+				faults.OnOp(name, 0, gpu.ErrorNotPermitted))
 			method := reflect.ValueOf(gpu.Driver(injector)).MethodByName(name)
 			call := func() error {
 				arguments := make([]reflect.Value, method.Type().NumIn())
@@ -262,7 +265,8 @@ func useTwoDevicesCalls(t *testing.T) map[string]int {
 }
 
 func TestManagedMemoryCountsAsAllocated(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4:1MiB", simulated.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4:1MiB", simulated.Options{}),
+		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemAllocManaged(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemAllocManaged(0, 2*mib)
@@ -270,7 +274,8 @@ func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 }
 
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
-	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4", simulated.Options{}),
+		faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemCreate(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemCreate(0, 2*mib)

@@ -17,8 +17,10 @@ type Inventory struct {
 // Inventory counts resources that have not been released.
 func (m *Machine) Inventory() Inventory {
 	return Inventory{
-		Allocations: m.live("allocations"), Retains: m.live("retains"), Reservations: m.live("reservations"), Handles: m.live("handles"),
-		Mappings: m.live("mappings"), Streams: m.live("streams"), Events: m.live("events"), HostAllocations: m.live("host"),
+		Allocations: m.live("allocations"), Retains: m.live("retains"), Reservations: m.live("reservations"),
+		Handles:  m.live("handles"),
+		Mappings: m.live("mappings"), Streams: m.live("streams"), Events: m.live("events"),
+		HostAllocations: m.live("host"),
 	}
 }
 

@@ -1,7 +1,7 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// Package simulated opens machines of the simulated CUDA driver for tests, with counts of what is left on them, and with work that runs
-// step by step.
+// Package simulated opens machines of the simulated CUDA driver for tests, with counts of what is left on them, and
+// with work that runs step by step.
 package simulated
 
 import (
@@ -29,7 +29,8 @@ var library = os.Getenv(libraryEnv)
 // attached is done when the library's functions for tests are found.
 var attached sync.Once
 
-// Main is the TestMain of tests on simulated machines: it builds the driver, runs the tests, and looks for goroutines that are left.
+// Main is the TestMain of tests on simulated machines: it builds the driver, runs the tests, and looks for goroutines
+// that are left.
 func Main(m *testing.M) {
 	folder, err := os.MkdirTemp("", "gpuconf-simulator-")
 	if err == nil {
@@ -47,23 +48,26 @@ func Main(m *testing.M) {
 
 // Options changes what a process sees of a machine. The zero value is the whole machine, unused.
 type Options struct {
-	// Visible lists the cards that the process sees, as indices into models.Spec.Cards, in its order (visible.Select makes
-	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil means all, an empty list no card.
+	// Visible lists the cards that the process sees, as indices into models.Spec.Cards, in its order (visible.Select
+	// makes such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil means all, an empty list
+	// no card.
 	Visible []int
 
 	// UsedBytes is the memory of each card that other processes use, so that free is less than total.
 	UsedBytes uint64
 
-	// NoVMM and NoStreamMemOps remove a capability from every card: virtual memory management, and streams that write words and
-	// wait for them.
+	// NoVMM and NoStreamMemOps remove a capability from every card: virtual memory management, and streams that write
+	// words and wait for them.
 	NoVMM          bool
 	NoStreamMemOps bool
 
-	// NoManaged disables managed memory on every card; NoOversubscription only stops it from exceeding a card, as under WSL.
+	// NoManaged disables managed memory on every card; NoOversubscription only stops it from exceeding a card, as under
+	// WSL.
 	NoManaged          bool
 	NoOversubscription bool
 
-	// Stepped makes a machine whose work runs only when Step or Drain runs it. A call that waits for work then never returns.
+	// Stepped makes a machine whose work runs only when Step or Drain runs it. A call that waits for work then never
+	// returns.
 	Stepped bool
 }
 

@@ -18,7 +18,8 @@ func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	return addr
 }
 
-// TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the host.
+// TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the
+// host.
 func TestHostMemoryStandsBehindACard(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{})
 	const size = 96 * mib
@@ -63,7 +64,8 @@ func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 	require.EqualValues(t, total-4*mib, freeBytes(t, m))
 }
 
-// TestManagedMemoryOfOldCardsHasToFit: a GPU before Pascal cannot fault on a page, so all of the memory must be on the card.
+// TestManagedMemoryOfOldCardsHasToFit: a GPU before Pascal cannot fault on a page, so all of the memory must be on the
+// card.
 func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	m := retained(t, "K40:64MiB", simulated.Options{})
 	devices, err := m.Devices()
@@ -77,7 +79,8 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	}
 }
 
-// TestRangesOfManagedMemoryServeAgain: a pool that endlessly allocates and frees regions must not exhaust the addresses.
+// TestRangesOfManagedMemoryServeAgain: a pool that endlessly allocates and frees regions must not exhaust the
+// addresses.
 func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	m := retained(t, "T4:64MiB", simulated.Options{NoVMM: true})
 	first := allocManaged(t, m, 3*mib)

@@ -121,7 +121,8 @@ func TestFragmentsServeWhatIsFree(t *testing.T) {
 	for i := 0; i < len(all); i += 2 {
 		require.NoError(t, m.MemFree(0, all[i]))
 	}
-	alloc(t, m, 32*mib) // half is free, fragmented into 2 MiB pieces; a GPU can map them anywhere, so the request succeeds
+	// half is free, fragmented into 2 MiB pieces; a GPU can map them anywhere, so the request succeeds
+	alloc(t, m, 32*mib)
 	require.Zero(t, freeBytes(t, m))
 }
 

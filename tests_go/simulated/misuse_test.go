@@ -12,7 +12,8 @@ import (
 	"gpuconf/tests_go/simulated"
 )
 
-// TestStaleAndForeignHandles: a driver need not recognize these. What other drivers refuse too is in drivertest's table.
+// TestStaleAndForeignHandles: a driver need not recognize these. What other drivers refuse too is in drivertest's
+// table.
 func TestStaleAndForeignHandles(t *testing.T) {
 	m := newMachine(t, "2xT4:64MiB,K40", simulated.Options{})
 	for ordinal := range 3 {
@@ -28,11 +29,13 @@ func TestStaleAndForeignHandles(t *testing.T) {
 		call func() error
 		want gpu.Result
 	}{
-		{"access of a GPU without virtual memory", func() error { return m.MemSetAccess(2, base, granule) }, gpu.ErrorNotSupported},
+		{"access of a GPU without virtual memory", func() error { return m.MemSetAccess(2, base, granule) },
+			gpu.ErrorNotSupported},
 		{"a stream that never was", func() error { return m.StreamSynchronize(0, 99999) }, gpu.ErrorInvalidHandle},
 		{"a destroyed stream", func() error { return m.StreamSynchronize(0, gone) }, gpu.ErrorInvalidHandle},
 		{"an event that never was", func() error { return m.StreamWaitEvent(0, stream, 7) }, gpu.ErrorInvalidHandle},
-		{"a record of an event that never was", func() error { return m.EventRecord(0, 99999, stream) }, gpu.ErrorInvalidHandle},
+		{"a record of an event that never was", func() error { return m.EventRecord(0, 99999, stream) },
+			gpu.ErrorInvalidHandle},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.ErrorIs(t, row.call(), row.want)

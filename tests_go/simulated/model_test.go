@@ -131,7 +131,8 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 				offset := rapid.IntRange(0, len(g.live[addr])+1).Draw(t, "offset")
 				src := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
 				err := m.MemcpyHtoD(ordinal, addr+uint64(offset), src)
-				if after := addr + uint64(offset); g.live[after] != nil { // past a block of 255 bytes lies the next block
+				if after := addr + uint64(offset); g.live[after] != nil {
+					// past a block of 255 bytes lies the next block
 					addr, offset = after, 0
 				}
 				data := g.live[addr]

@@ -37,7 +37,8 @@ func TestGoroutinesShareAMachine(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{allocations, retains})
 }
 
-// TestCloseWaitsForCopies closes a machine during copies. Each copy completes or is refused; none accesses unmapped memory.
+// TestCloseWaitsForCopies closes a machine during copies. Each copy completes or is refused; none accesses unmapped
+// memory.
 func TestCloseWaitsForCopies(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", simulated.Options{})
@@ -48,7 +49,8 @@ func TestCloseWaitsForCopies(t *testing.T) {
 			group.Go(func() {
 				data := make([]byte, 4*mib)
 				for first := true; ; first = false {
-					err := errors.Join(m.MemsetD8(0, addr, 1, 4*mib), m.MemcpyDtoH(0, data, addr), m.MemcpyHtoD(0, addr, data))
+					err := errors.Join(m.MemsetD8(0, addr, 1, 4*mib), m.MemcpyDtoH(0, data, addr),
+						m.MemcpyHtoD(0, addr, data))
 					if first {
 						started <- struct{}{}
 					}
@@ -135,7 +137,10 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 	if err := useManaged(driver, ordinal); err != nil {
 		return err
 	}
-	return useMappings(driver, ordinal, func(addr uint64) error { return useQueue(driver, ordinal, stream, event, host, addr) })
+	return useMappings(driver, ordinal, func(addr uint64) error {
+		return useQueue(driver, ordinal, stream, event,
+			host, addr)
+	})
 }
 
 // useMappings maps one handle at two places while it uses it.
@@ -167,7 +172,8 @@ func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (e
 }
 
 // useQueue queues one entry of each kind and waits for it.
-func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (err error) {
+func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (
+	err error) {
 	// Whatever fails, nothing may be left queued when the caller unmaps.
 	defer func() {
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
@@ -221,7 +227,8 @@ func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 	m := newMachine(t, "4xT4:256MiB", simulated.Options{})
 	injector := faults.NewInjector(m, faults.Seeded(0.01, 7, gpu.ErrorUnknown))
 	for ordinal := range 4 {
-		require.NoError(t, m.ContextRetain(ordinal)) // otherwise, what one leaves after a failure would depend on another's context
+		// otherwise, what one leaves after a failure would depend on another's context
+		require.NoError(t, m.ContextRetain(ordinal))
 	}
 	var group sync.WaitGroup
 	for worker := range 16 {
@@ -288,8 +295,8 @@ func TestOneWordOrdersTwoStreams(t *testing.T) {
 	}
 }
 
-// A stream that waited for a word that only the host writes once slept forever: the alarm that made it check again could go off
-// between its last check and its sleep.
+// A stream that waited for a word that only the host writes once slept forever: the alarm that made it check again
+// could go off between its last check and its sleep.
 func TestAWordOfTheHostsIsNotMissed(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	word := hostAlloc(t, m, 8)

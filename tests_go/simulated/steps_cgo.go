@@ -30,8 +30,8 @@ func attach() {
 
 func (m *Machine) hold() { C.steps_hold(m.machine) }
 
-// Steppable lists the streams of a device whose next piece of work could run now, in the order of their creation. A destroyed stream is listed while it
-// has work.
+// Steppable lists the streams of a device whose next piece of work could run now, in the order of their creation. A
+// destroyed stream is listed while it has work.
 func (m *Machine) Steppable(ordinal int) (streams []gpu.Stream) {
 	var found [64]C.uint64_t
 	count := int(C.steps_steppable(m.machine, C.int(ordinal), &found[0], C.int(len(found))))

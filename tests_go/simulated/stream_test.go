@@ -162,7 +162,8 @@ func TestWorkIsDoneInSteps(t *testing.T) {
 func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 	m := openStepped(t)
 	addr := alloc(t, m, 4)
-	producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamDefault)
+	producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking),
+		newStream(t, m, gpu.StreamDefault)
 	event := newEvent(t, m)
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, producer))
 	require.NoError(t, m.EventRecord(0, event, producer))
@@ -186,12 +187,14 @@ func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 		want  []byte
 	}{
 		{"for the event", func() error { return m.EventSynchronize(0, event) }, nil, []byte{1, 0, 0, 0}},
-		{"for the consumer", func() error { return m.StreamSynchronize(0, consumer) }, []gpu.Stream{consumer}, []byte{1, 0, 1, 0}},
+		{"for the consumer", func() error { return m.StreamSynchronize(0, consumer) }, []gpu.Stream{consumer},
+			[]byte{1, 0, 1, 0}},
 		{
 			"for the legacy stream, and so for blocking ones", func() error { return m.MemcpyDtoH(0, got, addr) },
 			[]gpu.Stream{bystander, gpu.StreamNull}, []byte{1, 0, 1, 1},
 		},
-		{"for all streams", func() error { return m.ContextSynchronize(0) }, []gpu.Stream{producer}, []byte{1, 1, 1, 1}},
+		{"for all streams", func() error { return m.ContextSynchronize(0) }, []gpu.Stream{producer},
+			[]byte{1, 1, 1, 1}},
 	} {
 		result := make(chan error, 1)
 		go func() { result <- row.wait() }()
@@ -270,7 +273,8 @@ func outcomes(t *testing.T, script func(m *simulated.Machine, addr uint64)) (fou
 
 func TestEveryInterleavingCanBeTried(t *testing.T) {
 	// write queues a letter into one stream and then another letter into another stream.
-	write := func(m *simulated.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags, second gpu.Stream) {
+	write := func(m *simulated.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags,
+		second gpu.Stream) {
 		first := newStream(t, m, flags)
 		if second == 99 {
 			second = newStream(t, m, flags)

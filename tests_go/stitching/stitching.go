@@ -1,5 +1,6 @@
-// Package stitching runs a pool with little memory on a driver whose memory can be read and written: moving physical memory must never
-// change the contents of a live block. It runs on simulated GPUs, whose mappings are true aliases, and on the fake driver.
+// Package stitching runs a pool with little memory on a driver whose memory can be read and written: moving physical
+// memory must never change the contents of a live block. It runs on simulated GPUs, whose mappings are true aliases,
+// and on the fake driver.
 package stitching
 
 import (
@@ -36,8 +37,8 @@ type block struct {
 	stream    gpu.Stream
 }
 
-// Run performs random operations on two streams, and checks all of every live block after each operation that moved memory. It
-// returns how often that was.
+// Run performs random operations on two streams, and checks all of every live block after each operation that moved
+// memory. It returns how often that was.
 func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitches uint64) {
 	require.NoError(t, driver.ContextRetain(0))
 	stream, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
@@ -48,7 +49,8 @@ func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitche
 	require.NoError(t, err)
 	limit := float64(limitMiB)
 	require.NoError(t, m.Configure(func(s *config.State) error {
-		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
+		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]},
+			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "a test"))
 	r := run{t: t, driver: driver, m: m, random: rand.New(rand.NewPCG(seed, 0)), scratch: make([]byte, largeBytes)}
@@ -60,7 +62,8 @@ func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitche
 		require.NoError(t, m.Check())
 		free, _, err := driver.MemGetInfo(0)
 		require.NoError(t, err)
-		require.LessOrEqual(t, before-free, (limitMiB+1)*mib, "the limit was passed") // the last half granule takes a whole page
+		// the last half granule takes a whole page
+		require.LessOrEqual(t, before-free, (limitMiB+1)*mib, "the limit was passed")
 	}
 	for len(r.live) > 0 {
 		r.free(0)

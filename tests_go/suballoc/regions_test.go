@@ -21,8 +21,8 @@ var _ bfc.SubAllocator = (*suballoc.Regions)(nil)
 
 const mib = 1 << 20
 
-// Each row requests regions one after another; got is the size, or 0 for a refusal, and next the size of the next region after
-// that.
+// Each row requests regions one after another; got is the size, or 0 for a refusal, and next the size of the next
+// region after that.
 func TestExtend(t *testing.T) {
 	type ask struct{ bytes, got, next uint64 }
 	tests := map[string]struct {
@@ -43,8 +43,9 @@ func TestExtend(t *testing.T) {
 			asks: []ask{{7*mib + 256, 0, 2 * mib}, {7 * mib, 7 * mib, 8 * mib}}},
 		"a refusal by the device keeps the raise": {limit: 64 * mib, capacity: mib, growth: true, first: 2 * mib,
 			asks: []ask{{9 * mib, 0, 16 * mib}, {9 * mib, 0, 16 * mib}}},
-		"a refusal by the device without a raise doubles nothing": {limit: 64 * mib, capacity: 256, growth: true, first: 2 * mib,
-			asks: []ask{{mib, 0, 2 * mib}}},
+		"a refusal by the device without a raise doubles nothing": {limit: 64 * mib, capacity: 256, growth: true,
+			first: 2 * mib,
+			asks:  []ask{{mib, 0, 2 * mib}}},
 		"a smaller region doubles all the same": {limit: 64 * mib, capacity: 1_900_000, growth: true, first: 2 * mib,
 			asks: []ask{{mib, 1_887_488, 4 * mib}}},
 		"limit of no multiple of 256": {limit: 1_000_000, capacity: 1 << 40, first: 1_000_192,
@@ -54,7 +55,8 @@ func TestExtend(t *testing.T) {
 		"limit below 256": {limit: 255, capacity: 1 << 40, first: 256, asks: []ask{{256, 0, 256}}},
 		"limit 0":         {limit: 0, capacity: 1 << 40, growth: true, first: 0, asks: []ask{{256, 0, 0}}},
 		"limit at the end of arithmetic": {limit: math.MaxUint64, capacity: 1 << 62, growth: true, first: 2 * mib,
-			asks: []ask{{1 << 61, 1 << 61, 1 << 61}, {math.MaxUint64 - 255, 0, 1 << 61}, {1<<63 + 256, 0, math.MaxUint64 - 255}}},
+			asks: []ask{{1 << 61, 1 << 61, 1 << 61}, {math.MaxUint64 - 255, 0, 1 << 61},
+				{1<<63 + 256, 0, math.MaxUint64 - 255}}},
 		"all of it at the end of arithmetic": {limit: math.MaxUint64, capacity: 1 << 62, first: math.MaxUint64 - 255,
 			asks: []ask{{256, 0x3a90874000000000, math.MaxUint64 - 255}}},
 	}
@@ -90,9 +92,11 @@ func TestBackOffSequence(t *testing.T) {
 		limit, atLeast uint64
 		sizes          []uint64
 	}{
-		"80 GiB": {80 << 30, 24 << 30, []uint64{85899345920, 77309411328, 69578465280, 62620618752, 56358555648, 50722697216, 45650427904,
+		"80 GiB": {80 << 30, 24 << 30, []uint64{85899345920, 77309411328, 69578465280, 62620618752, 56358555648,
+			50722697216, 45650427904,
 			41085382656, 36976844800, 33279160320, 29951244288, 26956120064}},
-		"1 GiB":      {1 << 30, 500 * mib, []uint64{1073741824, 966367744, 869731072, 782758144, 704482304, 634034176, 570630912}},
+		"1 GiB": {1 << 30, 500 * mib, []uint64{1073741824, 966367744, 869731072, 782758144, 704482304, 634034176,
+			570630912}},
 		"2560 bytes": {2560, 256, []uint64{2560, 2304}},
 		"2304 bytes": {2304, 256, []uint64{2304}},
 		"256 bytes":  {256, 256, []uint64{256}},
@@ -112,8 +116,8 @@ func TestBackOffSequence(t *testing.T) {
 	}
 }
 
-// The size of the next region doubles with each region, even if regions are released. TensorFlow's becomes 0 at 2^64, and then it
-// doubles that forever.
+// The size of the next region doubles with each region, even if regions are released. TensorFlow's becomes 0 at 2^64,
+// and then it doubles that forever.
 func TestRegionsThatComeAndGo(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true})

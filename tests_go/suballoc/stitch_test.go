@@ -49,7 +49,8 @@ func TestSpareMemory(t *testing.T) {
 	moved, err := v.Stitch(base+7*granule, 3*granule)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2*granule), moved)
-	require.Equal(t, []string{"unmap 2097152@0xc00000", "unmap 2097152@0x200000", "map 2097152@0x1000000", "map 2097152@0x1200000", "access 4194304@0x1000000"},
+	require.Equal(t, []string{"unmap 2097152@0xc00000", "unmap 2097152@0x200000", "map 2097152@0x1000000",
+		"map 2097152@0x1200000", "access 4194304@0x1000000"},
 		device.TakeOps(), "the highest are taken, and access is one call")
 	require.True(t, device.Holds(base+7*granule, granule, 7), "what was there stays")
 	device.Write(base+8*granule, 2*granule, 8)
@@ -129,7 +130,8 @@ func TestSpareMemoryRefuses(t *testing.T) {
 	require.NoError(t, v.Check())
 	require.NoError(t, v.Close())
 	for name, err := range map[string]error{
-		"spare": v.Spare(base, 2*mib), "unspare": v.Unspare(base, 2*mib), "stitch": stitch(base, 2*mib), "drop": v.DropSpare(),
+		"spare": v.Spare(base, 2*mib), "unspare": v.Unspare(base, 2*mib), "stitch": stitch(base, 2*mib),
+		"drop": v.DropSpare(),
 	} {
 		require.Equal(t, status.FailedPrecondition, status.CodeOf(err), name)
 	}

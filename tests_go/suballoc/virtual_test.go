@@ -97,7 +97,8 @@ func TestCallsOfTheDevice(t *testing.T) {
 	from, to, err = v.Unmap(base+3*mib, 33*mib)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{base + 4*mib, base + 36*mib}, []uint64{from, to})
-	require.Equal(t, append([]string{"unmap 33554432@0x400000"}, slices.Repeat([]string{"release 0"}, 16)...), device.TakeOps())
+	require.Equal(t, append([]string{"unmap 33554432@0x400000"}, slices.Repeat([]string{"release 0"}, 16)...),
+		device.TakeOps())
 	require.Equal(t, uint64(4*mib), v.HeldBytes())
 
 	addr, bytes, err := v.Extend(66*mib + 256)
@@ -228,8 +229,8 @@ func TestDeviceWithoutGranularity(t *testing.T) {
 	require.ErrorIs(t, err, fakedevice.ErrInjected)
 }
 
-// A failed Map changes nothing, whichever of its calls fails. If the undo fails too, what is left is counted, and the next Map uses
-// it or Close frees it.
+// A failed Map changes nothing, whichever of its calls fails. If the undo fails too, what is left is counted, and the
+// next Map uses it or Close frees it.
 func TestMapIsUndone(t *testing.T) {
 	const mib = 32 << 10 // as in walkVirtual
 	tests := map[string]struct {
@@ -239,17 +240,18 @@ func TestMapIsUndone(t *testing.T) {
 		parked uint64 // bytes that remain mapped
 		strays uint64 // bytes that remain, not mapped
 	}{
-		"the first create":               {fail: "create"},
-		"the last create":                {fail: "create", after: 17},
-		"the first map":                  {fail: "map"},
-		"the last map":                   {fail: "map", after: 17},
-		"access":                         {fail: "access"},
-		"access, then unmap":             {fail: "access", undo: "unmap", parked: 36 * mib},
-		"access, then release":           {fail: "access", undo: "release", strays: 36 * mib},
-		"the last map, then unmap":       {fail: "map", after: 17, undo: "unmap", parked: 34 * mib},
-		"the last map, then release":     {fail: "map", after: 17, undo: "release", strays: 36 * mib},
-		"the last create, then release":  {fail: "create", after: 17, undo: "release", strays: 34 * mib},
-		"the last map, then all of both": {fail: "map", after: 17, undo: "unmap release", parked: 34 * mib, strays: 2 * mib},
+		"the first create":              {fail: "create"},
+		"the last create":               {fail: "create", after: 17},
+		"the first map":                 {fail: "map"},
+		"the last map":                  {fail: "map", after: 17},
+		"access":                        {fail: "access"},
+		"access, then unmap":            {fail: "access", undo: "unmap", parked: 36 * mib},
+		"access, then release":          {fail: "access", undo: "release", strays: 36 * mib},
+		"the last map, then unmap":      {fail: "map", after: 17, undo: "unmap", parked: 34 * mib},
+		"the last map, then release":    {fail: "map", after: 17, undo: "release", strays: 36 * mib},
+		"the last create, then release": {fail: "create", after: 17, undo: "release", strays: 34 * mib},
+		"the last map, then all of both": {fail: "map", after: 17, undo: "unmap release", parked: 34 * mib,
+			strays: 2 * mib},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -297,15 +299,16 @@ func TestMapIsUndone(t *testing.T) {
 	}
 }
 
-// Half-mapped segments: a large step fails at each of its calls in turn, with handles of several granules. What was mapped until then is
-// unmapped, nothing else is, and the same step then succeeds.
+// Half-mapped segments: a large step fails at each of its calls in turn, with handles of several granules. What was
+// mapped until then is unmapped, nothing else is, and the same step then succeeds.
 func TestAHalfMappedSegmentIsUndone(t *testing.T) {
 	const mib = 32 << 10 // as in walkVirtual
 	for _, op := range []string{"create", "map", "access"} {
 		for after := 0; ; after++ {
 			device := fakedevice.NewVirtual(1 << 40)
 			device.GranuleBytes = 2 * mib
-			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 101 * mib, StepBytes: 32 * mib, HandleBytes: 16 * mib})
+			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 101 * mib, StepBytes: 32 * mib,
+				HandleBytes: 16 * mib})
 			require.NoError(t, err)
 			base, bytes, _ := v.Range()
 			_, err = v.Map(base, 6*mib, bytes)
@@ -484,14 +487,17 @@ func walkVirtual(t *testing.T, at int, always bool) (failed bool) {
 	return failed
 }
 
-// Random programs: live blocks keep their contents, nothing is mapped twice (the device checks that), the accounting is exact.
+// Random programs: live blocks keep their contents, nothing is mapped twice (the device checks that), the accounting is
+// exact.
 func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = 2048
 		limit := rapid.Uint64Range(1, 200*1024).Draw(t, "limit")
-		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit, RangeBytes: rapid.Uint64Range(2048, 1<<20).Draw(t, "range"),
-			StepBytes: rapid.Uint64Range(2048, 64*1024).Draw(t, "step"), HandleBytes: rapid.Uint64Range(2048, 32*1024).Draw(t, "handle")})
+		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit,
+			RangeBytes: rapid.Uint64Range(2048, 1<<20).Draw(t, "range"),
+			StepBytes:  rapid.Uint64Range(2048, 64*1024).Draw(t, "step"), HandleBytes: rapid.Uint64Range(2048,
+				32*1024).Draw(t, "handle")})
 		require.NoError(t, err)
 		a, err := bfc.New(v, bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect")})
 		require.NoError(t, err)

@@ -61,13 +61,15 @@ func replay(events []trace.Event, gpu int) naive {
 }
 
 func TestMomentsAndThePeakAreThoseOfTheTrace(t *testing.T) {
-	actions := rapid.SampledFrom([]trace.Action{trace.Allocate, trace.Allocate, trace.Free, trace.AllocateFailure, trace.SegmentMap})
+	actions := rapid.SampledFrom([]trace.Action{trace.Allocate, trace.Allocate, trace.Free, trace.AllocateFailure,
+		trace.SegmentMap})
 	rapid.Check(t, func(t *rapid.T) {
 		var events []trace.Event
 		for i := range rapid.IntRange(1, 60).Draw(t, "events") {
 			events = append(events, trace.Event{
 				Micros: int64(1000 + i), Action: actions.Draw(t, "action"), GPU: rapid.IntRange(0, 1).Draw(t, "gpu"),
-				Addr: rapid.Uint64Range(1, 8).Draw(t, "address") << 20, Bytes: rapid.Uint64Range(0, 5000).Draw(t, "bytes"),
+				Addr: rapid.Uint64Range(1, 8).Draw(t, "address") << 20, Bytes: rapid.Uint64Range(0, 5000).Draw(
+					t, "bytes"),
 				Holder: rapid.Uint32Range(0, 3).Draw(t, "holder"), Stack: rapid.Uint32Range(0, 3).Draw(t, "stack"),
 			})
 		}
@@ -119,13 +121,16 @@ func sum(parts []uint64) (total uint64) {
 func TestWhatThereWasBeforeIsOneMoment(t *testing.T) {
 	const gib = 1 << 30
 	lines, err := timeline.Of(context.Background(), []trace.Event{
-		{Action: trace.Allocate, Before: true, Addr: 1, Bytes: gib, Block: 2 * gib, Micros: 5}, {Action: trace.Allocate, Addr: 2, Bytes: gib, Micros: 5},
-		{Action: trace.Free, Addr: 3, Bytes: 4 * gib, Micros: 6}, {Action: trace.Allocate, Addr: 3, Bytes: gib, Micros: 7},
+		{Action: trace.Allocate, Before: true, Addr: 1, Bytes: gib, Block: 2 * gib, Micros: 5},
+		{Action: trace.Allocate, Addr: 2, Bytes: gib, Micros: 5},
+		{Action: trace.Free, Addr: 3, Bytes: 4 * gib, Micros: 6},
+		{Action: trace.Allocate, Addr: 3, Bytes: gib, Micros: 7},
 	}, intervals)
 	require.NoError(t, err)
 	require.Equal(t, uint64(7*gib), sum(lines[0].Peak.InUse))
 	require.Equal(t, uint64(6*gib), sum(lines[0].Moments[0].InUse))
-	require.Equal(t, []int{-1, 0, 1}, []int{lines[0].Blocks[2].Event, lines[0].Blocks[0].Event, lines[0].Blocks[1].Event})
+	require.Equal(t, []int{-1, 0, 1}, []int{lines[0].Blocks[2].Event, lines[0].Blocks[0].Event,
+		lines[0].Blocks[1].Event})
 }
 
 func TestALongTraceHasFewMomentsAndItsExtremes(t *testing.T) {
@@ -147,8 +152,10 @@ func TestSegmentsAtThePeak(t *testing.T) {
 		return trace.Event{Action: action, Addr: addr, Bytes: bytes}
 	}
 	lines, err := timeline.Of(context.Background(), []trace.Event{
-		at(trace.SegmentAlloc, 0, 100), at(trace.SegmentMap, 100, 100), at(trace.SegmentMap, 400, 300), at(trace.SegmentUnmap, 500, 100),
-		at(trace.SegmentAlloc, 1000, 50), at(trace.SegmentFree, 1000, 50), at(trace.Allocate, 0, 10), at(trace.SegmentUnmap, 0, 200),
+		at(trace.SegmentAlloc, 0, 100), at(trace.SegmentMap, 100, 100), at(trace.SegmentMap, 400, 300),
+		at(trace.SegmentUnmap, 500, 100),
+		at(trace.SegmentAlloc, 1000, 50), at(trace.SegmentFree, 1000, 50), at(trace.Allocate, 0, 10),
+		at(trace.SegmentUnmap, 0, 200),
 	}, intervals)
 	require.NoError(t, err)
 	require.Equal(t, [][2]uint64{{0, 200}, {400, 100}, {600, 100}}, lines[0].Segments)

@@ -12,6 +12,9 @@ import (
 	"gpuconf/gocore/trace"
 )
 
+// formatCSV is a file of events.
+func formatCSV(events []trace.Event) string { return trace.Header + "\n" + trace.FormatLines(events) }
+
 func TestCSVThatOthersWrite(t *testing.T) {
 	const day = int64(24 * 60 * 60 * 1e6)
 	const header = "Thread,Time,Action,Pointer,Size,Stream\n"
@@ -24,7 +27,8 @@ func TestCSVThatOthersWrite(t *testing.T) {
 			"4711,10:20:30.000124,allocate failure,(nil),99,0\n" +
 			"4711,10:20:31.000000,free,0x7f8a40000000,1024,0x1\n",
 			[]trace.Event{
-				{Micros: 37230000123, Thread: 4711, Action: trace.Allocate, Addr: 0x7f8a40000000, Bytes: 1024, Stream: 0x7f8a38001020},
+				{Micros: 37230000123, Thread: 4711, Action: trace.Allocate, Addr: 0x7f8a40000000, Bytes: 1024,
+					Stream: 0x7f8a38001020},
 				{Micros: 37230000124, Thread: 4711, Action: trace.AllocateFailure, Bytes: 99},
 				{Micros: 37231000000, Thread: 4711, Action: trace.Free, Addr: 0x7f8a40000000, Bytes: 1024, Stream: 1},
 			}},
@@ -42,14 +46,17 @@ func TestCSVThatOthersWrite(t *testing.T) {
 			}},
 		{"three columns in another order, and an unknown one", "Size,Note,Pointer,Action\n5,x,ff00,allocate\n",
 			[]trace.Event{{Action: trace.Allocate, Addr: 0xff00, Bytes: 5}}},
-		{"carriage returns, blanks, empty lines, a byte order mark", "\uFEFF\r\nAction, Pointer ,Size\r\n\r\n allocate ,0x1, 5\r\n\r\n",
+		{"carriage returns, blanks, empty lines, a byte order mark",
+			"\uFEFF\r\nAction, Pointer ,Size\r\n\r\n allocate ,0x1, 5\r\n\r\n",
 			[]trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 5}}},
-		{"quoted names, a stream in words, several GPUs", "\"Action\",\"Pointer\",\"Size\",\"Stream\",\"GPU\"\nallocate,0x1,5,default,3\n",
+		{"quoted names, a stream in words, several GPUs",
+			"\"Action\",\"Pointer\",\"Size\",\"Stream\",\"GPU\"\nallocate,0x1,5,default,3\n",
 			[]trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 5, GPU: 3}}},
 		{"a decimal stream, no time, no newline at the end", "Action,Pointer,Size,Stream,Time\nfree,0x1,5,12,",
 			[]trace.Event{{Action: trace.Free, Addr: 1, Bytes: 5, Stream: 12}}},
 		{"nothing but a header", header, []trace.Event{}},
-		{"nothing at no address", header + "1,1,allocate,(nil),0,0\n", []trace.Event{{Micros: 1e6, Thread: 1, Action: trace.Allocate}}},
+		{"nothing at no address", header + "1,1,allocate,(nil),0,0\n",
+			[]trace.Event{{Micros: 1e6, Thread: 1, Action: trace.Allocate}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			read, err := trace.ParseCSV(context.Background(), row.text)
@@ -70,7 +77,8 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"a column twice", "Action,Size,Pointer,Size\n", "line 1: duplicate column Size"},
 		{"a column missing", "Action,Size\n", "line 1: no column Pointer"},
 		{"too few fields", header + good + "1,2,free\n", `line 3: 3 fields in "1,2,free"; the header has 7`},
-		{"too many fields", header + good[:len(good)-1] + ",9\n", `line 2: more fields in "1,1.5,allocate,0x100,1,0,0,9" than the header's 7`},
+		{"too many fields", header + good[:len(good)-1] + ",9\n",
+			`line 2: more fields in "1,1.5,allocate,0x100,1,0,0,9" than the header's 7`},
 		{"an unknown action", header + good + "\n1,1,grow,0x100,1,0,0\n", `line 4: invalid Action "grow"`},
 		{"an empty action", header + "1,1,,0x100,1,0,0\n", `line 2: invalid Action ""`},
 		{"a pointer that is none", header + "1,1,free,0xyz,1,0,0\n", `line 2: invalid Pointer "0xyz"`},
@@ -88,7 +96,8 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"a time of letters", header + "1,10:20:30.x,free,0x1,1,0,0\n", "invalid Time "},
 		{"seconds beyond all", header + "1,99999999999999999999,free,0x1,1,0,0\n", "invalid Time "},
 		{"no address", header + "1,1,allocate,(nil),7,0,0\n", "line 2: allocate of 7 bytes without an address"},
-		{"a long line", header + strings.Repeat("x", 1000), `line 2: invalid Thread "` + strings.Repeat("x", 60) + `..."`},
+		{"a long line", header + strings.Repeat("x", 1000), `line 2: invalid Thread "` + strings.Repeat("x", 60) +
+			`..."`},
 		{"a stack without frames", "Action,Pointer,Size,Stack\nfree,1,1,7=\n", `invalid Stack "7="`},
 		{"a stack that did not come before", "Action,Pointer,Size,Stack\nfree,1,1,7\n", `invalid Stack "7"`},
 		{"a stack without a number", "Action,Pointer,Size,Stack\nfree,1,1,=a:1:f\n", `invalid Stack "=a:1:f"`},
@@ -126,7 +135,7 @@ func anyEvent(t *rapid.T) trace.Event {
 func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOf(rapid.Custom(anyEvent)).Draw(t, "events")
-		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(events))
+		again, err := trace.ParseNumbered(context.Background(), formatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, append([]trace.Event{}, events...), again)
 	})
@@ -147,7 +156,7 @@ func FuzzParseCSV(f *testing.F) {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(events))
+		again, err := trace.ParseNumbered(context.Background(), formatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, events, again)
 		complete, added := trace.Complete(events)
@@ -163,10 +172,12 @@ func TestCSVWithHoldersAndStacks(t *testing.T) {
 		"free,0x100,5,,,,99\n"+
 		"free,0x200,5,,late,5=x.py:0:g,99\n")
 	require.NoError(t, err)
-	first := trace.Stack{{File: "/a b/train:.py", Line: 12, Function: "<module>"}, {File: "x.py", Line: 1, Function: "f"}}
+	first := trace.Stack{{File: "/a b/train:.py", Line: 12, Function: "<module>"},
+		{File: "x.py", Line: 1, Function: "f"}}
 	require.Equal(t, trace.Names{
-		Holders: []trace.Holder{{}, {Library: "torch", Tag: "optimizer"}, {Library: "torch", Tag: `a,"b"`}, {Tag: "late"}},
-		Stacks:  []trace.Stack{nil, first, {{File: "x.py", Function: "g"}}},
+		Holders: []trace.Holder{{}, {Library: "torch", Tag: "optimizer"}, {Library: "torch", Tag: `a,"b"`},
+			{Tag: "late"}},
+		Stacks: []trace.Stack{nil, first, {{File: "x.py", Function: "g"}}},
 	}, read.Names)
 	var numbers [][2]uint32
 	for _, e := range read.Events {

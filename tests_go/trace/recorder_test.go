@@ -72,7 +72,8 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	}
 	require.LessOrEqual(t, last, after)
 	require.Equal(t, want, recording.Events)
-	require.Equal(t, trace.Names{Holders: []trace.Holder{{}, {Library: "torch"}, {Library: "c"}}, Stacks: []trace.Stack{nil}}, recording.Names)
+	require.Equal(t, trace.Names{Holders: []trace.Holder{{}, {Library: "torch"}, {Library: "c"}},
+		Stacks: []trace.Stack{nil}}, recording.Names)
 
 	_, err := r.Recording(context.Background())
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
@@ -291,10 +292,12 @@ func TestStacksOfARecording(t *testing.T) {
 	for _, e := range recording.Events {
 		stacks[e.Addr] = recording.Names.Stacks[e.Stack]
 	}
-	require.Equal(t, map[uint64]trace.Stack{0x100: {inner, outer}, 0x200: {outer}, 0x300: {inner, outer}, 0x400: nil, 0x500: nil}, stacks)
+	require.Equal(t, map[uint64]trace.Stack{0x100: {inner, outer}, 0x200: {outer}, 0x300: {inner, outer}, 0x400: nil,
+		0x500: nil}, stacks)
 	require.Len(t, recording.Names.Stacks, 3)
 
-	found, ok := trace.Stack{{File: "/x/site-packages/torch/nn.py"}, {File: "/usr/lib/python3.12/runpy.py"}, inner, outer}.CallSite()
+	found, ok := trace.Stack{{File: "/x/site-packages/torch/nn.py"}, {File: "/usr/lib/python3.12/runpy.py"}, inner,
+		outer}.CallSite()
 	require.True(t, ok)
 	require.Equal(t, "a.py:3 (f)", found.String())
 	found, _ = trace.Stack{{File: "<frozen runpy>", Line: 1, Function: "g"}}.CallSite()

@@ -17,8 +17,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// snapshots returns excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several protocols, with
-// and without stack frames.
+// snapshots returns excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several
+// protocols, with and without stack frames.
 func snapshots(t testing.TB) map[string][]byte {
 	paths, err := filepath.Glob("testdata/*.pickle")
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestSnapshotsOfPyTorch(t *testing.T) {
 	var first []trace.Event
 	for name, data := range snapshots(t) {
 		t.Run(name, func(t *testing.T) {
-			read, err := trace.ReadSnapshot(context.Background(), data)
+			read, err := readSnapshot(context.Background(), data)
 			require.NoError(t, err)
 			events := read.Events
 			require.Greater(t, len(events), 40)
@@ -88,10 +88,12 @@ func TestSnapshot(t *testing.T) {
 	live := dict{"size": 512, "requested_size": 300, "state": "active_allocated"}
 	pending := dict{"size": 1024, "state": "active_pending_free"}
 	free := dict{"size": 256, "state": "inactive"}
-	read, err := trace.ReadSnapshot(context.Background(), file(dict{
+	read, err := readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{}, list{alloc, dict{"action": "later"}, dict{"action": "free_requested"},
-			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100, "stream": 3}}},
-		"segments": list{dict{"device": 1, "address": 1 << 20, "blocks": list{live, free, pending}}, dict{"device": 1, "address": 4096, "blocks": list{live}}},
+			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100,
+				"stream": 3}}},
+		"segments": list{dict{"device": 1, "address": 1 << 20, "blocks": list{live, free, pending}},
+			dict{"device": 1, "address": 4096, "blocks": list{live}}},
 	}))
 	require.NoError(t, err)
 	require.Equal(t, []trace.Event{
@@ -104,7 +106,8 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestSnapshotWithHoldersAndStacks(t *testing.T) {
-	inner, outer := dict{"filename": "a.py", "line": 3, "name": "f"}, dict{"filename": "b.py", "line": 1, "name": "<module>"}
+	inner, outer := dict{"filename": "a.py", "line": 3, "name": "f"}, dict{"filename": "b.py", "line": 1,
+		"name": "<module>"}
 	broken := dict{"filename": 7, "line": "x", "name": list{}}
 	alloc := func(addr int, frames any, more dict) dict {
 		entry := dict{"action": "alloc", "addr": addr, "size": 100, "frames": frames}
@@ -112,7 +115,7 @@ func TestSnapshotWithHoldersAndStacks(t *testing.T) {
 		return entry
 	}
 	block := dict{"size": 512, "state": "active_allocated", "frames": list{outer}, "library": "cupy", "tag": "kept"}
-	read, err := trace.ReadSnapshot(context.Background(), file(dict{
+	read, err := readSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{
 			alloc(4096, list{inner, outer}, dict{"library": "torch", "tag": "x"}),
 			alloc(8192, list{inner, broken, outer}, dict{"library": 5, "tag": "\xff"}),
@@ -124,7 +127,8 @@ func TestSnapshotWithHoldersAndStacks(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, trace.Names{
 		Holders: []trace.Holder{{}, {Library: "torch", Tag: "x"}, {Library: "cupy", Tag: "kept"}},
-		Stacks: []trace.Stack{nil, {{File: "a.py", Line: 3, Function: "f"}, {File: "b.py", Line: 1, Function: "<module>"}},
+		Stacks: []trace.Stack{nil, {{File: "a.py", Line: 3, Function: "f"},
+			{File: "b.py", Line: 1, Function: "<module>"}},
 			{{File: "b.py", Line: 1, Function: "<module>"}}},
 	}, read.Names)
 	var numbers [][2]uint32
@@ -152,19 +156,22 @@ func TestSnapshotsThatAreNone(t *testing.T) {
 		file any
 		want string
 	}{
-		{"another object", list{}, "it is not a memory snapshot: it has no device_traces; call torch.cuda.memory._record_memory_history()"},
+		{"another object", list{}, "it is not a memory snapshot: it has no device_traces; call " +
+			"torch.cuda.memory._record_memory_history()"},
 		{"no list of traces", dict{"device_traces": 5}, "it has no device_traces"},
 		{"no list", dict{"device_traces": list{5}}, "device_traces[0]: expected a list, but got int"},
 		{"no event", dict{"device_traces": list{list{dict{}, 5}}}, "device_traces[0][1]: expected a dict, but got int"},
-		{"no address", event(dict{"addr": nil}), "device_traces[0][0]: addr must be an integer from 0 to 18446744073709551615, but got None"},
+		{"no address", event(dict{"addr": nil}), "device_traces[0][0]: addr must be an integer from 0 to " +
+			"18446744073709551615, but got None"},
 		{"address 0", event(dict{"addr": 0}), "device_traces[0][0]: allocate of 1 bytes at address 0"},
-		{"a size that is none", event(dict{"size": "x"}), "size must be an integer from 0 to 9223372036854775807, but got str"},
+		{"a size that is none", event(dict{"size": "x"}), "size must be an integer from 0 to 9223372036854775807, " +
+			"but got str"},
 		{"a size beyond 63 bits", event(dict{"size": -1}), "but got 18446744073709551615"},
 		{"a late time", event(dict{"time_us": 1 << 60}), "time_us must be an integer from 0 to 8589934591999999"},
 		{"many GPUs", dict{"device_traces": many}, "device_traces[1024][0]: GPU 1024; at most 1024 GPUs are supported"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := trace.ReadSnapshot(context.Background(), file(row.file))
+			_, err := readSnapshot(context.Background(), file(row.file))
 			require.ErrorContains(t, err, row.want)
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		})
@@ -186,7 +193,7 @@ func TestSharedEntriesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := trace.ReadSnapshot(context.Background(), []byte(data))
+			_, err := readSnapshot(context.Background(), []byte(data))
 			require.ErrorContains(t, err, "its contents take more than")
 			runtime.ReadMemStats(&after)
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
@@ -197,7 +204,7 @@ func TestSharedEntriesAreBounded(t *testing.T) {
 func TestReadingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := trace.ReadSnapshot(ctx, file(dict{"device_traces": list{}}))
+	_, err := readSnapshot(ctx, file(dict{"device_traces": list{}}))
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = trace.ParseCSV(ctx, "Action,Pointer,Size\nfree,0x1,1\n")
 	require.ErrorIs(t, err, context.Canceled)
@@ -234,7 +241,7 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		read, err := trace.ReadSnapshot(context.Background(), data)
+		read, err := readSnapshot(context.Background(), data)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+200*len(data)))
 		if err != nil {
@@ -245,7 +252,7 @@ func FuzzReadSnapshot(f *testing.F) {
 			require.Less(t, int(e.Holder), len(read.Names.Holders))
 			require.Less(t, int(e.Stack), len(read.Names.Stacks))
 		}
-		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(read.Events))
+		again, err := trace.ParseNumbered(context.Background(), formatCSV(read.Events))
 		require.NoError(t, err)
 		require.Equal(t, append([]trace.Event{}, read.Events...), again)
 	})
@@ -254,7 +261,8 @@ func FuzzReadSnapshot(f *testing.F) {
 // PyTorch records frames of C++, too, and the program's own are below them.
 func TestCallSitesAreTheProgramsOwn(t *testing.T) {
 	own := trace.Frame{File: "/home/me/train.py", Line: 12, Function: "step"}
-	site, ok := trace.Stack{{File: "??", Function: "??"}, {File: "/usr/lib/libc10_cuda.so", Line: 7}, {File: "/usr/lib/libpython3.11.so.1.0"}, own}.CallSite()
+	site, ok := trace.Stack{{File: "??", Function: "??"}, {File: "/usr/lib/libc10_cuda.so", Line: 7},
+		{File: "/usr/lib/libpython3.11.so.1.0"}, own}.CallSite()
 	require.True(t, ok)
 	require.Equal(t, own, site)
 }
@@ -287,7 +295,8 @@ func TestCallSites(t *testing.T) {
 	}
 }
 
-// PyTorch writes a list of frames for each event, of frames that it stores once. Such a file was refused as if it were an attack.
+// PyTorch writes a list of frames for each event, of frames that it stores once. Such a file was refused as if it were
+// an attack.
 func TestSharedFramesAreNotChargedForEachEvent(t *testing.T) {
 	const frames, stacks, events, length = 500, 100, 5000, 100
 	var b strings.Builder
@@ -305,8 +314,14 @@ func TestSharedFramesAreNotChargedForEachEvent(t *testing.T) {
 		b.WriteString("eu")
 	}
 	b.WriteString("ees.")
-	read, err := trace.ReadSnapshot(context.Background(), []byte(b.String()))
+	read, err := readSnapshot(context.Background(), []byte(b.String()))
 	require.NoError(t, err)
 	require.Len(t, read.Events, events)
 	require.Len(t, read.Names.Stacks, stacks+1)
+}
+
+// readSnapshot reads a snapshot as a Recording.
+func readSnapshot(ctx context.Context, data []byte) (trace.Recording, error) {
+	recording, _, _, err := trace.ReadBoth(ctx, data)
+	return recording, err
 }

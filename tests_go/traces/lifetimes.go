@@ -12,8 +12,8 @@ type Lifetime struct {
 	Bytes        uint64
 }
 
-// Lifetimes returns a trace that allocates and frees in order of time. At the same time, frees come first; otherwise the order of
-// the list is kept.
+// Lifetimes returns a trace that allocates and frees in order of time. At the same time, frees come first; otherwise
+// the order of the list is kept.
 func Lifetimes(name string, list []Lifetime) Trace {
 	type event struct {
 		time   uint64
@@ -58,9 +58,10 @@ const (
 // PackingBytes is the minimum that every packing needs, and enough with the best placement.
 const PackingBytes = packingUnits * packingUnit
 
-// Packing cuts a rectangle, time by memory, at random into the lifetimes of blocks, so that the least memory that they fit into is
-// known: PackingBytes, all of which is live at every moment. Guillotine cuts go all the way through a piece. Otherwise half of the
-// cuts are pinwheels: five pieces that no single cut can separate. Sizes are multiples of 2 MiB.
+// Packing cuts a rectangle, time by memory, at random into the lifetimes of blocks, so that the least memory that they
+// fit into is known: PackingBytes, all of which is live at every moment. Guillotine cuts go all the way through a
+// piece. Otherwise half of the cuts are pinwheels: five pieces that no single cut can separate. Sizes are multiples of
+// 2 MiB.
 func Packing(seed uint64, pieces int, guillotine bool) []Lifetime {
 	p := packing{random: rand.New(rand.NewPCG(seed, 6)), pinwheels: !guillotine}
 	p.rects = []rect{{0, packingMoments, 0, packingUnits}}
@@ -71,7 +72,8 @@ func Packing(seed uint64, pieces int, guillotine bool) []Lifetime {
 	for i, r := range p.rects {
 		list[i] = Lifetime{Lower: r.t0, Upper: r.t1, Bytes: (r.m1 - r.m0) * packingUnit}
 	}
-	p.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) // the order must not reveal the places
+	// the order must not reveal the places
+	p.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	return list
 }
 
@@ -113,7 +115,8 @@ func (p *packing) cut() {
 	p.rects = append(p.rects, parts[1:]...)
 }
 
-// between returns a number strictly between two numbers that are at least 2 apart, and not close to either if there is room.
+// between returns a number strictly between two numbers that are at least 2 apart, and not close to either if there is
+// room.
 func (p *packing) between(low, high uint64) uint64 {
 	margin := max((high-low)/8, 1)
 	return low + margin + p.random.Uint64N(high-low-2*margin+1)

@@ -42,8 +42,10 @@ func TestAPackingFillsItsRectangleAtEveryMoment(t *testing.T) {
 }
 
 func TestLifetimesFreeBeforeTheyAllocate(t *testing.T) {
-	trace := traces.Lifetimes("two", []traces.Lifetime{{Lower: 5, Upper: 9, Bytes: 300}, {Lower: 9, Upper: 10, Bytes: 200}, {Lower: 0, Upper: 9, Bytes: 100}})
-	require.Equal(t, []traces.Op{{Block: 0, Bytes: 100}, {Block: 1, Bytes: 300}, {Block: 1}, {Block: 0}, {Block: 0, Bytes: 200}, {Block: 0}}, trace.Ops)
+	trace := traces.Lifetimes("two", []traces.Lifetime{{Lower: 5, Upper: 9, Bytes: 300},
+		{Lower: 9, Upper: 10, Bytes: 200}, {Lower: 0, Upper: 9, Bytes: 100}})
+	require.Equal(t, []traces.Op{{Block: 0, Bytes: 100}, {Block: 1, Bytes: 300}, {Block: 1}, {Block: 0},
+		{Block: 0, Bytes: 200}, {Block: 0}}, trace.Ops)
 	require.EqualValues(t, 400, trace.PeakBytes)
 	require.Equal(t, 2, trace.Blocks)
 }

@@ -1,5 +1,5 @@
-// Package traces generates sequences of allocations and frees for tests and benchmarks of allocators. A trace is always the same:
-// its random numbers have a fixed seed.
+// Package traces generates sequences of allocations and frees for tests and benchmarks of allocators. A trace is always
+// the same: its random numbers have a fixed seed.
 package traces
 
 import (
@@ -39,8 +39,8 @@ func HotPair() Trace {
 	return b.trace(0)
 }
 
-// Churn keeps a number of live blocks of log-uniform sizes and replaces random ones. It is warm when as many were replaced as are
-// live.
+// Churn keeps a number of live blocks of log-uniform sizes and replaces random ones. It is warm when as many were
+// replaced as are live.
 func Churn(name string, live, ops int, low, high uint64) Trace {
 	b := newBuilder(name, 2)
 	var blocks []uint32
@@ -57,7 +57,8 @@ func Churn(name string, live, ops int, low, high uint64) Trace {
 	return b.trace(warm)
 }
 
-// Waves keeps live blocks of one size, and frees half of them in random order before it allocates them again: many equal holes.
+// Waves keeps live blocks of one size, and frees half of them in random order before it allocates them again: many
+// equal holes.
 func Waves(name string, live, ops int, bytes uint64) Trace {
 	b := newBuilder(name, 5)
 	blocks := make([]uint32, live)
@@ -82,8 +83,8 @@ func logUniform(random *rand.Rand, low, high uint64) uint64 {
 	return uint64(math.Exp(lo + (hi-lo)*random.Float64()))
 }
 
-// Random follows RMM's random allocations: sizes uniform up to most, 73 % allocations while at most 16 GB are live, random victims.
-// It is warm when the 16 GB are reached.
+// Random follows RMM's random allocations: sizes uniform up to most, 73 % allocations while at most 16 GB are live,
+// random victims. It is warm when the 16 GB are reached.
 func Random(name string, ops int, most uint64) Trace {
 	const liveBytes = 16_000_000_000
 	b := newBuilder(name, 3)
@@ -109,8 +110,8 @@ func Random(name string, ops int, most uint64) Trace {
 	return b.trace(warm)
 }
 
-// Transformer has the shape of a training loop: weights and optimizer state stay, activations are kept layer by layer for the
-// backward pass, gradients live until the update, and batch and length vary from step to step.
+// Transformer has the shape of a training loop: weights and optimizer state stay, activations are kept layer by layer
+// for the backward pass, gradients live until the update, and batch and length vary from step to step.
 func Transformer() Trace {
 	const (
 		layers, hidden = 24, 2048
@@ -199,5 +200,6 @@ func (b *builder) free(block uint32) {
 }
 
 func (b *builder) trace(warm int) Trace {
-	return Trace{Name: b.name, Ops: b.ops, Warm: warm, Blocks: len(b.sizes), PeakBytes: b.peak, LimitBytes: 2*b.peak + 64<<20}
+	return Trace{Name: b.name, Ops: b.ops, Warm: warm, Blocks: len(b.sizes), PeakBytes: b.peak,
+		LimitBytes: 2*b.peak + 64<<20}
 }

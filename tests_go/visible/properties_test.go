@@ -30,7 +30,8 @@ func drawDevices(t *rapid.T) []visible.Device {
 func drawEntry(t *rapid.T, devices []visible.Device) string {
 	entry := rapid.OneOf(
 		rapid.Map(rapid.IntRange(-2, 8), func(i int) string { return fmt.Sprint(i) }),
-		rapid.SampledFrom([]string{"", " ", "+1", "-0", "1abc", "GPU-", "GPU-0", "GPU-1", "MIG-0", "all", "NoDevFiles", "0x2", "99999999999999999999"}),
+		rapid.SampledFrom([]string{"", " ", "+1", "-0", "1abc", "GPU-", "GPU-0", "GPU-1", "MIG-0", "all", "NoDevFiles",
+			"0x2", "99999999999999999999"}),
 		rapid.StringN(0, 4, -1),
 	).Draw(t, "entry")
 	if len(devices) > 0 && rapid.IntRange(0, 2).Draw(t, "a UUID") == 0 {
@@ -72,8 +73,8 @@ func TestSelectionIsASubsetWithoutRepeats(t *testing.T) {
 	})
 }
 
-// TestTheListGrowsUntilItsFirstBadEntry adds entries one by one. As long as all are valid the selection grows at its end; from the
-// first that names no GPU on, later entries have no effect; a repetition before that empties it for good.
+// TestTheListGrowsUntilItsFirstBadEntry adds entries one by one. As long as all are valid the selection grows at its
+// end; from the first that names no GPU on, later entries have no effect; a repetition before that empties it for good.
 func TestTheListGrowsUntilItsFirstBadEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices, order := drawDevices(t), drawOrder(t)
@@ -139,7 +140,8 @@ func TestOrderIsAPermutation(t *testing.T) {
 }
 
 func FuzzSelect(f *testing.F) {
-	for _, seed := range []string{"", "0,2,-1,1", "GPU-9e8d35e3,GPU-e", " +1abc,-0", "MIG-GPU-1/2/3", "0,0", "\x00", "99999999999999999999999"} {
+	for _, seed := range []string{"", "0,2,-1,1", "GPU-9e8d35e3,GPU-e", " +1abc,-0", "MIG-GPU-1/2/3", "0,0", "\x00",
+		"99999999999999999999999"} {
 		f.Add(seed, "PCI_BUS_ID")
 	}
 	f.Fuzz(func(t *testing.T, value, order string) {

@@ -49,9 +49,12 @@ func TestIndices(t *testing.T) {
 		{"all of them", text("0,1,2,3"), []int{0, 1, 2, 3}, ""},
 		{"leading zeros", text("01,000"), []int{1, 0}, ""},
 
-		{"the manual's example", text("0,2,-1,1"), []int{0, 2}, `entry 3 ("-1") is negative; it and the 1 entry after it are ignored`},
-		{"out of range ends the list", text("1,4,0"), []int{1}, `entry 2 ("4") is out of range: this machine has 4 GPUs; it and the 1 entry after`},
-		{"out of range first", text("4"), []int{}, `is out of range: this machine has 4 GPUs; it is ignored, so no GPU is visible`},
+		{"the manual's example", text("0,2,-1,1"), []int{0, 2},
+			`entry 3 ("-1") is negative; it and the 1 entry after it are ignored`},
+		{"out of range ends the list", text("1,4,0"), []int{1},
+			`entry 2 ("4") is out of range: this machine has 4 GPUs; it and the 1 entry after`},
+		{"out of range first", text("4"), []int{},
+			`is out of range: this machine has 4 GPUs; it is ignored, so no GPU is visible`},
 		{"beyond 64 bits", text("0,18446744073709551616"), []int{0}, "is out of range: this machine has 4 GPUs"},
 		{"below 64 bits", text("0,-18446744073709551616"), []int{0}, "is negative"},
 		{"an empty entry ends the list", text("0,,1"), []int{0}, `entry 2 ("") is not an index`},
@@ -59,13 +62,15 @@ func TestIndices(t *testing.T) {
 		{"a comma alone", text(","), []int{}, "so no GPU is visible"},
 		{"blanks alone", text("  "), []int{}, "so no GPU is visible"},
 		{"a word ends the list", text("3,2,two,1"), []int{3, 2}, `entry 3 ("two") is not an index`},
-		{"a word first", text("one,0"), []int{}, `entry 1 ("one") is not an index; it and the 1 entry after it are ignored, so no GPU is visible`},
+		{"a word first", text("one,0"), []int{},
+			`entry 1 ("one") is not an index; it and the 1 entry after it are ignored, so no GPU is visible`},
 		{"all is no word", text("all"), []int{}, "unset the variable to see all GPUs"},
 		{"a range is not one", text("0-2"), []int{0}, `entry 1 ("0-2") is read as 0`},
 		{"a sign alone", text("0,+,1"), []int{0}, `entry 2 ("+") is not an index`},
 		{"a sign apart", text("0,- 1"), []int{0}, "is not an index"},
 
-		{"text behind the digits is ignored", text("1gpu2,2ampere"), []int{1, 2}, `entry 1 ("1gpu2") is read as 1, entry 2 ("2ampere") is read as 2`},
+		{"text behind the digits is ignored", text("1gpu2,2ampere"), []int{1, 2},
+			`entry 1 ("1gpu2") is read as 1, entry 2 ("2ampere") is read as 2`},
 		{"a plus", text("2,+3"), []int{2, 3}, `entry 2 ("+3") is read as 3`},
 		{"minus nothing", text("2,-0"), []int{2, 0}, `entry 2 ("-0") is read as 0`},
 		{"no hexadecimals", text("0x1"), []int{0}, `entry 1 ("0x1") is read as 0`},
@@ -107,7 +112,8 @@ func TestUUIDs(t *testing.T) {
 		{"a beginning", "GPU-9e8d35e3", []int{1}, ""},
 		{"the shortest beginnings, in their order", "GPU-ee,GPU-99,GPU-e4,GPU-9e", []int{3, 0, 2, 1}, ""},
 		{"a beginning that ends in a dash", "GPU-9e8d35e3-", []int{1}, ""},
-		{"several fit", "GPU-e4,GPU-9,GPU-ee", []int{2}, `entry 2 ("GPU-9") matches the UUIDs of 2 GPUs; it and the 1 entry after it are ignored`},
+		{"several fit", "GPU-e4,GPU-9,GPU-ee", []int{2},
+			`entry 2 ("GPU-9") matches the UUIDs of 2 GPUs; it and the 1 entry after it are ignored`},
 		{"all fit", "GPU-", []int{}, "matches the UUIDs of 4 GPUs"},
 		{"none fits", "GPU-e4,GPU-123,GPU-9e", []int{2}, `entry 2 ("GPU-123") does not match any GPU's UUID`},
 		{"too long", "GPU-e429a63e-c61c-4795-b757-5132caeb8e70f", []int{}, "does not match any GPU's UUID"},
@@ -118,11 +124,14 @@ func TestUUIDs(t *testing.T) {
 		{"an index among UUIDs", "GPU-e4,0", []int{2}, `entry 2 ("0") is not a UUID, but the first entry is`},
 		{"white space before", "GPU-e4, GPU-9e", []int{2}, "has white space before the UUID"},
 		{"white space after", "GPU-e4 ,GPU-9e", []int{}, "does not match any GPU's UUID"},
-		{"twice", "GPU-9e8d35e3,GPU-e4,GPU-9e8", []int{}, `entry 1 ("GPU-9e8d35e3") and entry 3 ("GPU-9e8") name the same GPU`},
+		{"twice", "GPU-9e8d35e3,GPU-e4,GPU-9e8", []int{},
+			`entry 1 ("GPU-9e8d35e3") and entry 3 ("GPU-9e8") name the same GPU`},
 		{"an empty entry", "GPU-e4,,GPU-9e", []int{2}, "is not a UUID"},
 		{"a slice among UUIDs", "GPU-e4,MIG-1", []int{2}, "is not a UUID"},
-		{"a slice", "MIG-89c850dc-0000-0000-0000-000000000000", []int{}, "names a MIG instance, but this machine has none"},
-		{"a slice as old drivers write it", "MIG-GPU-e429a63e-c61c-4795-b757-5132caeb8e70/1/0,0", []int{}, "names a MIG instance"},
+		{"a slice", "MIG-89c850dc-0000-0000-0000-000000000000", []int{},
+			"names a MIG instance, but this machine has none"},
+		{"a slice as old drivers write it", "MIG-GPU-e429a63e-c61c-4795-b757-5132caeb8e70/1/0,0", []int{},
+			"names a MIG instance"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, order := range []*string{nil, text("PCI_BUS_ID")} { // UUIDs do not depend on it
@@ -187,13 +196,15 @@ func TestBusOrderIsByNumber(t *testing.T) {
 }
 
 func TestEqualCardsComeByBus(t *testing.T) {
-	devices := []visible.Device{{PCIBusID: "0000:81:00.0", Speed: 5}, {PCIBusID: "0000:01:00.0", Speed: 5}, {PCIBusID: "0000:02:00.0", Speed: 9}}
+	devices := []visible.Device{{PCIBusID: "0000:81:00.0", Speed: 5}, {PCIBusID: "0000:01:00.0", Speed: 5},
+		{PCIBusID: "0000:02:00.0", Speed: 9}}
 	indices, _ := visible.Select(visible.Env{}, devices)
 	require.Equal(t, []int{2, 1, 0}, indices)
 }
 
 func TestMachineWithoutGPUs(t *testing.T) {
-	for value, says := range map[string]string{"": "", "-1": "", "0": "machine has 0 GPUs", "GPU-1": "does not match any GPU's UUID"} {
+	for value, says := range map[string]string{"": "", "-1": "", "0": "machine has 0 GPUs",
+		"GPU-1": "does not match any GPU's UUID"} {
 		indices, notices := visible.Select(visible.Env{VisibleDevices: &value}, nil)
 		require.Equal(t, []int{}, indices)
 		if says == "" {

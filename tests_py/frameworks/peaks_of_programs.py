@@ -136,7 +136,7 @@ def run(folder: Path, *options: str, **variables: str) -> str:
     """Run the suite. Return its output."""
     command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly"]
     done = subprocess.run(
-        [*command, "--gpuconf-sim=A100-40GB", "--gpuconf-report", *options],
+        [*command, "--gpuconf-simulate=A100-40GB", "--gpuconf-report", *options],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,

@@ -42,7 +42,7 @@ def mlp(device: str) -> list[float]:
 
 def convolutions(device: str) -> list[float]:
     model = nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
+        nn.Conv2d(3, 8, 3, padding=1, bias=False),  # a bias here has no gradient but roundings, which AdamW makes large
         nn.BatchNorm2d(8),
         nn.ReLU(),
         nn.Conv2d(8, 8, 3, groups=8),

@@ -1,21 +1,24 @@
 """The Transformer whose memory was recorded on a real GPU (tests_go/rewind/testdata/medium_*), on a simulated one.
 
 ``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved bytes, and where
-more than BYTES would be reserved, which allocation of the first step failed, by its number, and PyTorch's message.
+more than BYTES would be reserved, which allocation of a step failed, by its number, and PyTorch's message. In training it is the
+second step: the recorded one had its optimizer's state from steps before.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
 import gpuconf
 
-gpuconf.simulate("A100-40GB", values="none")
+if "GPUCONF_SIMULATE" not in os.environ:  # else `gpuconf plan` runs it
+    gpuconf.simulate("A100-40GB", values="none")
 
-import torch  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
+import torch
+from torch import Tensor, nn
 
 VOCABULARY, WIDTH, HEADS, LAYERS, INNER, BATCH, STEPS = 10_000, 1024, 16, 24, 4096, 4, 3
 
@@ -155,15 +158,18 @@ def train(model: Transformer, optimizer: AdamW, ids: Tensor) -> None:
     optimizer.step()
 
 
-def run(length: int, training: bool) -> Iterator[int]:
-    """Yield how many allocations there were before the first step."""
+def run(length: int, training: bool) -> Iterator[None]:
+    """Run the steps. Yield once, before the first one that is like the recorded one."""
     model = Transformer(length).to("cuda")
     ids = torch.zeros(BATCH, length, dtype=torch.long, device="cuda")
     optimizer = AdamW(list(model.parameters()))
     row = ids[:1].float()
     row @ row.T  # cuBLAS's workspace, which the recorded run has had since steps before
-    yield torch.cuda.memory_stats()["allocation.all.allocated"]
-    for _ in range(STEPS):
+    for number in range(STEPS):
+        if number == training:
+            for one in model.parameters():
+                one.grad = None
+            yield
         if training:
             train(model, optimizer, ids)
         else:
@@ -174,10 +180,12 @@ def run(length: int, training: bool) -> Iterator[int]:
 
 def main() -> None:
     length, kind = int(sys.argv[1]), sys.argv[2]
-    if len(sys.argv) > 3:
-        torch.cuda.set_per_process_memory_fraction(int(sys.argv[3]) / torch.cuda.mem_get_info()[1])
     steps = run(length, kind == "training")
-    before = next(steps)
+    next(steps)
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    if len(sys.argv) > 3:
+        torch.cuda.empty_cache()
+        torch.cuda.set_per_process_memory_fraction(int(sys.argv[3]) / torch.cuda.mem_get_info()[1])
     try:
         next(steps, None)
         print(json.dumps([torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()]))

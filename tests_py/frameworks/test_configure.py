@@ -134,9 +134,9 @@ def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
     assert limits_of("GPU:0") == [2 * GIB]
     gpuconf.configure(limit="2GiB", growth=False, libraries=[])
     gpuconf.configure(libraries=[])
-    with pytest.raises(RuntimeError, match=r"cannot be modified after being initialized.*test_configure\.py"):
+    with pytest.raises(RuntimeError, match=r"limit .* is too late: .*has the limit .*initialized by .*test_configure\.py"):
         gpuconf.configure(limit="3GiB", libraries=[])
-    with pytest.raises(RuntimeError, match="cannot change growth"):
+    with pytest.raises(RuntimeError, match=r"growth=.* is too late: the GPUs were initialized by .*"):
         gpuconf.configure(growth=True, libraries=[])
 
 
@@ -185,12 +185,12 @@ def test_a_machine_without_gpus_has_no_limit_and_says_so() -> None:
 def test_a_limit_of_the_environment_is_missing_too(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if by == "variable":
-        monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", "4GiB")
-        said = "GPUCONF_MEMORY_LIMIT=4GiB in the environment is not in force"
+        monkeypatch.setenv("GPUCONF_LIMIT", "4GiB")
+        said = "GPUCONF_LIMIT=4GiB in the environment is not in force"
     else:
-        (tmp_path / "gpuconf.toml").write_text('memory_limit = "4GiB"\n')
+        (tmp_path / "gpuconf.toml").write_text('limit = "4GiB"\n')
         (tmp_path / "gpuconf.toml").chmod(0o644)
-        said = f"memory_limit in {tmp_path}/gpuconf.toml, line 1 is not in force"
+        said = f"limit in {tmp_path}/gpuconf.toml, line 1 is not in force"
     with pytest.raises(LookupError, match=said):
         gpuconf.configure()
     assert not gpuconf.configure(missing_ok=True).in_force
@@ -212,7 +212,7 @@ def test_hidden_gpus_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_the_limits_of_the_result_are_those_that_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The requested one was returned, and the pool had GPUCONF_MEMORY_LIMIT."""
+    """The requested one was returned, and the pool had GPUCONF_LIMIT."""
     names = [gpu.name for gpu in config.list_physical_devices("GPU")]
 
     def told(limit: Any) -> tuple[list[int], list[str]]:
@@ -226,22 +226,22 @@ def test_the_limits_of_the_result_are_those_that_hold(monkeypatch: pytest.Monkey
 
     assert told(None) == ([None, None], ["", ""])
     assert told(["6GiB", None]) == ([6 * GIB, None], ["", ""])
-    monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", "4GiB")
+    monkeypatch.setenv("GPUCONF_LIMIT", "4GiB")
     assert told(None) == ([4 * GIB, 4 * GIB], ["", ""])
-    lowered = "lowered from 8.00GiB to 4.00GiB by GPUCONF_MEMORY_LIMIT"
+    lowered = "lowered from 8.00GiB to 4.00GiB by GPUCONF_LIMIT"
     assert told(["8GiB", "3GiB"]) == ([4 * GIB, 3 * GIB], [f"{lowered} in the environment", ""])
     monkeypatch.setenv("GPUCONF_LEASE", "0" * 32)
     assert told(["8GiB", "3GiB"])[1] == [f"{lowered}, the lease of gpuconf run", ""]
     assert "lowered from" in repr(gpuconf.configure("8GiB", libraries=[]))
     gpuconf.reset()
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
-    (tmp_path / "etc.toml").write_text('[ceilings]\nmemory_limit = "2GiB"\n')
+    (tmp_path / "etc.toml").write_text('[ceilings]\nlimit = "2GiB"\n')
     why = f"lowered from 8.00GiB to 2.00GiB by the administrator's ceiling in {tmp_path}/etc.toml"
     assert told("8GiB") == ([2 * GIB, 2 * GIB], [why, why])
 
 
 def test_a_rank_has_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in ("GPUCONF_MEMORY_LIMIT", "4GiB"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "4"):
+    for name, value in ("GPUCONF_LIMIT", "4GiB"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "4"):
         monkeypatch.setenv(name, value)
     gpuconf.simulate("2xT4")
     told = gpuconf.configure("3GiB", libraries=[])

@@ -54,3 +54,35 @@ def test_the_notebook_without_a_gpu() -> None:
     assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
     assert "CUDA out of memory." in out
     assert "fits with " in out
+
+
+CELL = """%gpu fits {card}
+import torch
+layer = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")
+{more}"""
+FITS = f"""
+import nbformat
+from nbclient import NotebookClient
+cells = ["%load_ext gpuconf", {CELL.format(card="T4", more="")!r}, {CELL.format(card="T4", more="raise KeyError(7)")!r},
+         {CELL.format(card="H100", more="")!r}, "%gpu fits"]
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True).execute()
+for cell in notebook.cells:
+    print("----")
+    for output in cell.get("outputs", []):
+        print(output.get("text") or output.get("data", {{}}).get("text/plain") or output.get("evalue"))
+"""
+
+
+def test_whether_a_cell_fits() -> None:
+    if no_gpu.torch_folder() is None:
+        pytest.skip("PyTorch with CUDA is not installed")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    done = subprocess.run([sys.executable, "-c", FITS], capture_output=True, text=True, check=False, timeout=200, env=kept)
+    assert done.returncode == 0, done.stderr
+    _, fits, fails, other, none = done.stdout.split("----\n")[1:]
+    assert "peak: 1.00GiB allocated" in fits
+    assert "fits on T4" in fits
+    assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
+    assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
+    assert "fits needs cards, such as L4 or A10" in none

@@ -6,6 +6,7 @@ import gzip
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,15 @@ class Recorded:
             live, count = live + change, count + (change > 0)
             yield count, live
 
+    def large_at(self, share: float) -> tuple[int, int, int]:
+        """Return the first large allocation beyond a share of the peak: its number, what is allocated with it, and its size."""
+        most, last = int(share * self.peak()), self.before
+        for count, live in self.live():
+            if live > most and live - last >= 32 << 20:
+                return count, live, live - last
+            most, last = max(most, live), live
+        raise LookupError(share)
+
     def peak(self) -> int:
         return max(live for _, live in self.live())
 
@@ -64,12 +74,28 @@ def test_peaks_are_those_of_the_real_gpu(path: Path) -> None:
     assert reserved == pytest.approx(recorded.reserved, rel=0.01)
 
 
-@pytest.mark.parametrize("share", [0.9, 0.97])
-def test_memory_is_out_at_the_same_allocation(share: float) -> None:
-    (path,) = (path for path in RUNS if "1024_inference" in path.name)
+def said(message: str, before: str, after: str) -> float:
+    """Return a number of GiB or MiB between two texts of PyTorch's message, in MiB."""
+    found = re.search(rf"{before}([0-9.]+) ([GM])iB{after}", message)
+    assert found, message
+    return float(found[1]) * (1024 if found[2] == "G" else 1)
+
+
+@pytest.mark.parametrize(("name", "share"), [("1024_inference", 0.9), ("1024_inference", 0.97), ("1024_training", 0.8)])
+def test_memory_is_out_at_the_same_allocation(name: str, share: float) -> None:
+    # In training, late in the forward pass: the formulas of the recorded backward pass are not known, and earlier the allocation
+    # depends on what the steps before leave unused of their segments.
+    (path,) = (path for path in RUNS if name in path.name)
     recorded = Recorded(path)
-    limit = int(share * recorded.peak())
-    expected = next(count for count, live in recorded.live() if live > limit)
+    expected, needed, size = recorded.large_at(share)
+    limit = needed - size // 2  # half the allocation is missing, which what blocks leave unused of their segments does not change
     number, message = simulated(path, str(limit))
     assert number == expected
-    assert "Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 40.00 GiB" in message
+    wanted = said(message, "Tried to allocate ", ". GPU 0 has a total capacity of 40.00 GiB")
+    free, used = said(message, "of which ", " is free"), said(message, "this process has ", " memory in use")
+    allocated = said(message, "Of the allocated memory ", " is allocated by PyTorch")
+    unused = said(message, "and ", " is reserved by PyTorch but unallocated")
+    assert free + used == pytest.approx(40 * 1024, abs=25)
+    assert allocated + unused == pytest.approx(used, abs=25)
+    assert allocated + wanted == pytest.approx(needed / (1 << 20), abs=6)
+    assert said(message, "memory in use. ", " allowed") >= limit / (1 << 20) - 6

@@ -130,5 +130,5 @@ def test_the_guard_counts_what_a_library_has_once(driver: Path, tmp_path: Path, 
     library = kind.partition(",")[0]
     pytest.importorskip({"numba": "numba_cuda"}.get(library, library))
     program = f"import ctypes, gpuconf\n{ONCE[kind]}\n{COUNTED}"
-    done = run(driver, tmp_path, [sys.executable, "-W", "ignore"], program, GPUCONF_ALLOW_GROWTH="true")
+    done = run(driver, tmp_path, [sys.executable, "-W", "ignore"], program, GPUCONF_GROWTH="true")
     assert done.stdout.splitlines() == [f"{library} True True 4", "0 64"]

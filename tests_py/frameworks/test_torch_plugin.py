@@ -67,7 +67,7 @@ def test_a_suite_without_our_marks(suite: Callable[..., Any]) -> None:
         "test_fails": "failed",
         "test_two": "passed",
     }
-    ran = suite(PLAIN, "--gpuconf-sim=2xT4", header=HEADER, conftest=CONFTEST)
+    ran = suite(PLAIN, "--gpuconf-simulate=2xT4", header=HEADER, conftest=CONFTEST)
     assert ran.outcomes == outcomes, ran.out + ran.err
     assert "gpuconf: simulated GPUs: 2xT4 (docs/simulation.md says what differs from a card)" in ran.out
 
@@ -85,14 +85,14 @@ def test_memory(gpu, gpu_memory):
     torch.cuda.reset_peak_memory_stats()
     tensor(1)
     assert (gpu_memory.start, gpu_memory.peak, gpu_memory.end) == (0, 12 * MIB, 4 * MIB)
-def test_sim(gpu_sim):
+def test_sim(gpu_simulate):
     kept = tensor(1)
-    gpu_sim("2xT4")
+    gpu_simulate("2xT4")
     assert kept.add(1).sum().item() == MIB
-def test_other_machine(gpu_sim): gpu_sim("A100")
+def test_other_machine(gpu_simulate): gpu_simulate("A100")
 @pytest.mark.gpu_process("2xA100")
-def test_other_machine_in_a_process(gpu_sim):
-    gpu_sim("2xA100")
+def test_other_machine_in_a_process(gpu_simulate):
+    gpu_simulate("2xA100")
     assert [torch.cuda.get_device_name(i)[:11] for i in (0, 1)] == ["NVIDIA A100"] * 2
     assert tensor(1).add(1).sum().item() == MIB
 def test_machine_is_as_before(): assert "T4" in torch.cuda.get_device_name()
@@ -133,7 +133,7 @@ WRONG = {
 
 
 def test_marks_and_fixtures(suite: Callable[..., Any]) -> None:
-    ran = suite(OURS, "--gpuconf-sim=2xT4", header=HEADER, conftest=CONFTEST)
+    ran = suite(OURS, "--gpuconf-simulate=2xT4", header=HEADER, conftest=CONFTEST)
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == WRONG, ran.out + ran.err
     assert "needs 3 GPUs, and 2 of 2 visible GPUs can serve it" in ran.texts["test_three"]
     assert "PyTorch runs on simulated GPUs (2xT4)" in ran.texts["test_other_machine"]
@@ -152,7 +152,7 @@ def test_workers(suite: Callable[..., Any]) -> None:
         "-p",
         "xdist",
         "-n2",
-        "--gpuconf-sim=2xT4",
+        "--gpuconf-simulate=2xT4",
         header=HEADER,
         conftest=CONFTEST,
     )
@@ -200,7 +200,7 @@ def test_pools_count_with_it(gpu, gpu_oom_after):
 
 
 def test_allocations_that_fail(suite: Callable[..., Any]) -> None:
-    ran = suite(FAILING, "--gpuconf-sim=T4", "-W", "default", header=HEADER)
+    ran = suite(FAILING, "--gpuconf-simulate=T4", "-W", "default", header=HEADER)
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {"test_each_keeps": "error"}, (
         ran.out + ran.err
     )
@@ -211,14 +211,14 @@ def test_allocations_that_fail(suite: Callable[..., Any]) -> None:
 def test_torch_that_is_imported_inside_a_test(suite: Callable[..., Any]) -> None:
     ran = suite(
         """
-def test_other(gpu_sim):
-    gpu_sim("A100")
+def test_other(gpu_simulate):
+    gpu_simulate("A100")
     import torch
 def test_own():
     import torch
     assert "T4" in torch.cuda.get_device_name()
 """,
-        "--gpuconf-sim=T4",
+        "--gpuconf-simulate=T4",
         header="import pytest",
     )
     assert ran.outcomes == {"test_other": "failed", "test_own": "passed"}, ran.out + ran.err
@@ -226,7 +226,7 @@ def test_own():
 
 
 def test_torch_that_another_plugin_has_imported(suite: Callable[..., Any]) -> None:
-    ran = suite("def test_it(): pass", "-p", "torch", "--gpuconf-sim=T4", header="")
+    ran = suite("def test_it(): pass", "-p", "torch", "--gpuconf-simulate=T4", header="")
     assert ran.code == pytest.ExitCode.USAGE_ERROR
-    assert "--gpuconf=sim: PyTorch was imported before gpuconf's plugin could simulate GPUs" in ran.err + ran.out
+    assert "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs" in ran.err + ran.out
     assert "gpuconf run --simulate T4 -- " in ran.err + ran.out

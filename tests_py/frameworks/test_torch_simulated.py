@@ -28,6 +28,19 @@ def run(program: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+def test_torchvision_may_be_imported_after_operators_in_python(tmp_path: Path) -> None:
+    """FSDP registers its own, which must not be registered again with torchvision's. A stand-in is enough for the import."""
+    (tmp_path / "torchvision.py").write_text("")
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch.distributed.fsdp
+    import torchvision
+    print(torch.ones(2, device="cuda").sum().item())
+    """
+    assert run(program, PYTHONPATH=str(tmp_path)) == ["2.0"]
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf

@@ -34,6 +34,18 @@ def test_programs_compute_what_they_compute_on_the_cpu() -> None:
     assert done.stderr == ""  # nothing ran without a value
 
 
+def test_programs_of_the_kinds_that_tutorials_show_compute_what_they_compute_on_the_cpu() -> None:
+    done = run("tutorials_on_simulated_gpus.py", GPUCONF_SIMULATE_STRICT="1")
+    assert re.fullmatch(r"(\w+ \n){80}", done.stdout), done.stdout
+    assert "gpuconf" not in done.stderr, done.stderr  # nothing ran without a value
+
+
+def test_operators_without_a_kernel_of_the_cpu_agree_with_other_formulas_in_float64() -> None:
+    done = run("formulas_in_float64.py")
+    assert re.fullmatch(r"(\w+\n){17}", done.stdout), done.stdout
+    assert done.stderr == ""
+
+
 def test_a_replayed_graph_computes_with_its_inputs_of_the_moment() -> None:
     assert run("programs_on_simulated_gpus.py", "graph").stdout.splitlines() == ["12.0 1.0 0.0", "44.0 6.0 0.0"]
 

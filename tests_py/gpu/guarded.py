@@ -25,7 +25,7 @@ def _uuid() -> str:
 
 def _under(command: list[str], mode: str = "proxy") -> subprocess.CompletedProcess[str]:
     """Run a program with a limit of 1 GiB, and nothing else changed."""
-    environment = {name: value for name, value in os.environ.items() if name != "GPUCONF_MEMORY_LIMIT"}
+    environment = {name: value for name, value in os.environ.items() if name != "GPUCONF_LIMIT"}
     environment["CUDA_VISIBLE_DEVICES"] = _uuid()
     with _budget.prepare({_uuid(): LIMIT}, mode, environment=environment) as budget:
         done = _ended(command, {**environment, **budget.environment}, 150)

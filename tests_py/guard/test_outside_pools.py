@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, environment
+from script import without_others
 
 GIB = 1 << 30
 
@@ -58,7 +59,7 @@ class Machine:
             self._words(code, options), env=self.variables, capture_output=True, text=True, check=False, timeout=120
         )
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-        return done.stdout
+        return without_others(done.stdout)
 
     @contextmanager
     def running(self, code: str) -> Iterator[None]:
@@ -77,7 +78,7 @@ class Machine:
         done = subprocess.run(
             [sys.executable, "-m", "gpuconf", *words], env=self.variables, capture_output=True, text=True, check=True, timeout=60
         )
-        return done.stdout
+        return without_others(done.stdout)
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ print(budget()[1:3])
 
 def test_without_a_job_there_is_none(machine: Machine) -> None:
     code = "from gpuconf import memory; print([size for name, size in memory.stats('GPU:0').to_dict().items() if 'budget' in name])"
-    variables = {**machine.variables, "GPUCONF_MEMORY_LIMIT": "1GiB"}
+    variables = {**machine.variables, "GPUCONF_LIMIT": "1GiB"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "[0, 0, 0, 0]\n"
 

@@ -53,7 +53,7 @@ def compare(folder: Path, trial: Trial, gpuconf: Path) -> int:
     python = python_of(folder, gpu=True)
     place = fetch(folder, trial.suite, python)
     on_cpu = named_alike(run(python, place, trial.suite, [], trial.cpu))
-    on_cuda = named_alike(run(python, place, trial.suite, [gpuconf], trial.cuda, f"--gpuconf-sim={MACHINE}"))
+    on_cuda = named_alike(run(python, place, trial.suite, [gpuconf], trial.cuda, f"--gpuconf-simulate={MACHINE}"))
     different = [name for name in sorted(on_cpu.keys() | on_cuda.keys()) if on_cpu.get(name) != on_cuda.get(name)]
     unexpected = [name for name in different if not any(re.search(one, name) for one in trial.exceptions)]
     print(

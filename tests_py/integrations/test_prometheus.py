@@ -137,7 +137,7 @@ def test_prometheus_scrapes_every_card(server: tuple[str, dict[str, str]]) -> No
     with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program:
         (lease,) = ask(url, "gpuconf_lease_bytes")
         assert (lease["metric"]["name"], float(lease["value"][1])) == ("training", 10 * GIB)
-        (used,) = ask(url, f'gpuconf_memory_used_bytes{{pid="{program.pid}",library!=""}}')
+        (used,) = ask(url, f'gpuconf_memory_in_use_bytes{{pid="{program.pid}",library!=""}}')
         assert (used["metric"]["library"], float(used["value"][1])) == ("gpuconf", 3 * GIB)
         dashboard = json.loads((ROOT / "docs" / "grafana-dashboard.json").read_text())
         queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]

@@ -53,13 +53,13 @@ CAME = {"test_gpu": "passed", "test_leak": "error", "test_full_1": "failed", "te
 
 def test_without_builtin_plugins(suite: Callable[..., Any]) -> None:
     without = ("cacheprovider", "logging", "unittest", "faulthandler", "capture", "unraisableexception", "threadexception")
-    ran = suite(GPU, *(word for name in without for word in ("-p", f"no:{name}")), "--gpuconf-sim=T4")
+    ran = suite(GPU, *(word for name in without for word in ("-p", f"no:{name}")), "--gpuconf-simulate=T4")
     assert ran.outcomes == CAME
     assert "assert not <gpuconf.Buffer" in ran.texts["test_full_2"]
 
 
 def test_without_a_terminal(suite: Callable[..., Any]) -> None:
-    assert suite(GPU, "-p", "no:terminal", "--gpuconf-sim=T4").outcomes == CAME
+    assert suite(GPU, "-p", "no:terminal", "--gpuconf-simulate=T4").outcomes == CAME
 
 
 def test_without_this_plugin(pytester: pytest.Pytester) -> None:
@@ -80,8 +80,8 @@ async def test_asyncio(gpu):
         await asyncio.sleep(0.01)
 @pytest.mark.asyncio
 @pytest.mark.gpu_leak
-async def test_asyncio_leak(gpu_sim):
-    gpu_sim("T4")
+async def test_asyncio_leak(gpu_simulate):
+    gpu_simulate("T4")
     KEPT.append(memory.allocate(MIB))
 @pytest.mark.asyncio
 async def test_asyncio_walk(gpu, gpu_oom_each):
@@ -127,7 +127,7 @@ def test_with_all_the_others(suite: Callable[..., Any]) -> None:
     """pytest-randomly, pytest-timeout, pytest-asyncio, anyio and pytest-xdist, by their entry points, as this plugin."""
     ran = suite(
         ALL,
-        "--gpuconf-sim=T4",
+        "--gpuconf-simulate=T4",
         "-p",
         "randomly",
         "-o",
@@ -153,8 +153,8 @@ def test_a_timeout_by_thread_ends_the_run_and_nothing_hangs(suite: Callable[...,
         """
 import time
 @pytest.mark.timeout(1, method="thread")
-def test_it(gpu_sim, gpu_oom_after):
-    gpu_sim("T4")
+def test_it(gpu_simulate, gpu_oom_after):
+    gpu_simulate("T4")
     gpu_oom_after(5)
     memory.allocate(MIB)
     time.sleep(30)
@@ -170,6 +170,6 @@ def test_pdb_still_sees_the_locals(pytester: pytest.Pytester, monkeypatch: pytes
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile("import gpuconf\ndef test_it(gpu):\n    held = gpuconf.memory.allocate(1000)\n    assert not held\n")
     done = pytester.run(
-        *pytester._getpytestargs(), "-p", "gpuconf.pytest_plugin", "--gpuconf-sim=T4", "--pdb", stdin=b"p held\nq\n"
+        *pytester._getpytestargs(), "-p", "gpuconf.pytest_plugin", "--gpuconf-simulate=T4", "--pdb", stdin=b"p held\nq\n"
     )
     assert "(Pdb) <gpuconf.Buffer of 1000 bytes" in done.stdout.str()

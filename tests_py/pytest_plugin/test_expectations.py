@@ -43,7 +43,7 @@ def test_fixture(gpu, broken): pass
 
 
 def test_a_known_leak(suite: Callable[..., Any]) -> None:
-    ran = suite(KNOWN, "--gpuconf-sim=T4", "-rA")
+    ran = suite(KNOWN, "--gpuconf-simulate=T4", "-rA")
     outcomes = [line for line in ran.out.splitlines() if line.startswith(("XFAIL", "XPASS", "FAILED", "ERROR"))]
     lines = [line.split(" - ")[0].replace(" at teardown of", "") for line in outcomes]
     assert sorted(lines) == [
@@ -85,7 +85,7 @@ def test_wrong(gpu): pass
 
 
 def test_runs_to_warm_up(suite: Callable[..., Any]) -> None:
-    ran = suite(WARM, "--gpuconf-sim=T4")
+    ran = suite(WARM, "--gpuconf-simulate=T4")
     wrong = {"test_does_not_warm_up": "error", "test_fails_at_first": "failed", "test_wrong": "error"}
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == wrong, ran.out
     assert "gpu_leak(warmup=...) must be a number of runs, at most 1000, but got -1" in ran.texts["test_wrong"]
@@ -102,11 +102,11 @@ def test_frees(gpu): memory.allocate(2 * MIB).free()
 def test_a_limit_for_all_tests(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     for options, ini in ((("--gpuconf-leak=1MiB",), ""), ((), "gpuconf_leak = 1048576")):
-        ran = suite(ALL, "--gpuconf-sim=T4", *options, ini=ini)
+        ran = suite(ALL, "--gpuconf-simulate=T4", *options, ini=ini)
         assert ran.outcomes == {"test_leaks": "error", "test_may": "passed", "test_frees": "passed"}, ran.out
         assert "left allocated, and --gpuconf-leak allows 1.00MiB (1048576 bytes)" in ran.texts["test_leaks"]
         assert "::error file=test_suite.py,line=8,title=GPU memory::left allocated: GPU:0: 2.00MiB" in ran.out
-    assert set(suite(ALL, "--gpuconf-sim=T4", "--gpuconf-leak=2MiB").outcomes.values()) == {"passed"}
+    assert set(suite(ALL, "--gpuconf-simulate=T4", "--gpuconf-leak=2MiB").outcomes.values()) == {"passed"}
     assert "--gpuconf-leak" in suite(ALL, "--gpuconf-leak=much").err
 
 
@@ -116,4 +116,4 @@ def test_the_hint_to_simulate(suite: Callable[..., Any], library: str) -> None:
     loaded = f"import types\nsys.modules[{library!r}] = types.SimpleNamespace(version=types.SimpleNamespace(cuda=None))\n"
     ran = suite(loaded + "def test_it(gpu): pass")
     assert ran.outcomes == {"test_it": "skipped"}
-    assert ("--gpuconf=sim simulates one" in ran.texts["test_it"]) == (library == "none")
+    assert ("--gpuconf=simulate simulates one" in ran.texts["test_it"]) == (library == "none")

@@ -12,34 +12,34 @@ if TYPE_CHECKING:
 
 FIXTURES = """
 def test_no_gpu_before(): assert gpuconf.config.list_physical_devices("GPU") == []
-def test_sim(gpu_sim):
-    assert repr(gpu_sim("2xH100-80GB")) == "gpuconf.simulate('2xH100-80GB')"
+def test_sim(gpu_simulate):
+    assert repr(gpu_simulate("2xH100-80GB")) == "gpuconf.simulate('2xH100-80GB')"
     gpuconf.config.set_logical_device_configuration(
         gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)] * 3)
     assert len(gpuconf.config.list_logical_devices("GPU")) == 4
     KEPT.append(memory.allocate(MIB))
-def test_fresh(gpu_sim):
-    gpu_sim("2xH100-80GB")
+def test_fresh(gpu_simulate):
+    gpu_simulate("2xH100-80GB")
     assert len(gpuconf.config.list_logical_devices("GPU")) == 2
     assert memory.stats().bytes_in_use == 0
     assert KEPT[0].freed
-def test_twice(gpu_sim):
-    gpu_sim("T4")
+def test_twice(gpu_simulate):
+    gpu_simulate("T4")
     KEPT.append(memory.allocate(MIB))
-    gpu_sim("3xT4")
+    gpu_simulate("3xT4")
     assert len(gpuconf.visible_devices()) == 3
-def test_tensors(gpu_sim):
-    gpu_sim("T4")
+def test_tensors(gpu_simulate):
+    gpu_simulate("T4")
     gpuconf.constant([1.0])
-def test_wrong(gpu_sim):
+def test_wrong(gpu_simulate):
     with pytest.raises(ValueError, match="unknown GPU model"):
-        gpu_sim("Voodoo2")
-def test_a_marked_test_with_its_own_machine(gpu_sim): gpu_sim("T4")
+        gpu_simulate("Voodoo2")
+def test_a_marked_test_with_its_own_machine(gpu_simulate): gpu_simulate("T4")
 test_a_marked_test_with_its_own_machine = pytest.mark.gpu(test_a_marked_test_with_its_own_machine)
 def test_no_gpu_after(): assert gpuconf.config.list_physical_devices("GPU") == []
 
-def test_memory(gpu_sim, gpu_memory):
-    gpu_sim("T4")
+def test_memory(gpu_simulate, gpu_memory):
+    gpu_simulate("T4")
     assert (gpu_memory.start, gpu_memory.peak, gpu_memory.end) == (0, 0, 0)
     with memory.allocate(MIB):
         memory.allocate(4 * MIB).free()
@@ -47,32 +47,32 @@ def test_memory(gpu_sim, gpu_memory):
     assert (gpu_memory.peak, gpu_memory.end) == (5 * MIB, 0)
 def test_memory_without_devices(gpu_memory): assert gpu_memory.peak == 0
 
-def test_oom_after(gpu_sim, gpu_oom_after):
-    gpu_sim("T4")
+def test_oom_after(gpu_simulate, gpu_oom_after):
+    gpu_simulate("T4")
     gpu_oom_after(2)
     with memory.allocate(MIB):
         with pytest.raises(gpuconf.errors.ResourceExhaustedError, match="injected"):
             memory.allocate(MIB)
         memory.allocate(MIB).free()
     gpu_oom_after(1)
-def test_oom_ends_with_the_test(gpu_sim):
-    gpu_sim("T4")
+def test_oom_ends_with_the_test(gpu_simulate):
+    gpu_simulate("T4")
     memory.allocate(MIB).free()
 @pytest.mark.parametrize("n", ["x", -1, 1.0, True, 1 << 70])
-def test_oom_of_nonsense(gpu_sim, gpu_oom_after, n):
-    gpu_sim("T4")
+def test_oom_of_nonsense(gpu_simulate, gpu_oom_after, n):
+    gpu_simulate("T4")
     with pytest.raises(ValueError, match="gpu_oom_after takes the number of an allocation, at least 1, but got"):
         gpu_oom_after(n)
 """
 
 
 MISTAKES = """
-def test_sim(gpu_sim):
-    gpu_sim("Voodoo2")
-def test_many(gpu_sim):
-    gpu_sim("Voodoo2, " * 9999)
-def test_type(gpu_sim):
-    gpu_sim(2)
+def test_sim(gpu_simulate):
+    gpu_simulate("Voodoo2")
+def test_many(gpu_simulate):
+    gpu_simulate("Voodoo2, " * 9999)
+def test_type(gpu_simulate):
+    gpu_simulate(2)
 def test_oom(gpu_oom_after):
     gpu_oom_after("x")
 def test_last(): pass
@@ -85,7 +85,7 @@ def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Ca
     for name, text in {
         "test_sim": 'cannot simulate "Voodoo2": unknown GPU model "Voodoo2"; an example is 2xH100-80GB; known models: ',
         "test_many": 'cannot simulate "Voodoo2, Voodoo2, ',
-        "test_type": "spec must be a string, but got int: 2",
+        "test_type": "spec must be a string with a model, such as '2xT4', but got int: 2",
         "test_oom": "gpu_oom_after takes the number of an allocation, at least 1, but got 'x'",
     }.items():
         shown = ran.texts[name]
@@ -166,8 +166,8 @@ def fresh(gpu):
 def test_wide(wide, fresh, gpu_oom_each):
     memory.allocate(MIB).free()
 def test_wide_saw(): assert SETUPS == ["wide", "fresh", "fresh", "fresh"]
-def test_own_machine(gpu_sim, gpu_oom_each):
-    gpu_sim("2xT4")
+def test_own_machine(gpu_simulate, gpu_oom_each):
+    gpu_simulate("2xT4")
     SEEN.append(gpu_oom_each)
     memory.allocate(MIB, "GPU:1").free()
 def test_own_machine_saw(): assert SEEN[-3:] == [1, 2, 0]
@@ -175,7 +175,7 @@ def test_own_machine_saw(): assert SEEN[-3:] == [1, 2, 0]
 
 
 def test_walks(suite: Callable[..., Any]) -> None:
-    ran = suite(WALKS, "--gpuconf-sim=H100-80GB")
+    ran = suite(WALKS, "--gpuconf-simulate=H100-80GB")
     bad = {"test_wrong_error": "failed", "test_fails_anyway": "failed", "test_leaks_on_failure": "error", "test_skips": "skipped"}
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == bad, ran.out
     assert "Allocation 2 of this test was made to fail (injected)." in ran.out
@@ -209,7 +209,7 @@ def test_other_errors_in_a_group(gpu, gpu_oom_each): asyncio.run(worse(gpu))
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.TaskGroup came with Python 3.11")
 def test_a_walk_accepts_a_group_of_out_of_memory_errors(suite: Callable[..., Any]) -> None:
-    ran = suite(GROUPS, "--gpuconf=sim")
+    ran = suite(GROUPS, "--gpuconf=simulate")
     assert ran.outcomes == {"test_task_group": "passed", "test_other_errors_in_a_group": "failed"}, ran.out
 
 
@@ -221,7 +221,7 @@ def test_given(gpu, gpu_oom_each, n): memory.allocate(n * MIB).free()
 
 
 def test_a_walk_of_a_hypothesis_test_is_refused(suite: Callable[..., Any]) -> None:
-    ran = suite(NO_WALKS, "--gpuconf=sim")
+    ran = suite(NO_WALKS, "--gpuconf=simulate")
     assert ran.outcomes == {"test_given": "error"}
     told = "gpu_oom_each cannot walk a test with @given, which Hypothesis repeats itself: give this test fixed values"
     assert ran.texts["test_given"].splitlines()[1:] == [told]
@@ -231,15 +231,15 @@ NEVER = """
 def test_refactored(gpu, gpu_oom_after):
     gpu_oom_after(3)
     memory.allocate(MIB).free()
-def test_none(gpu_oom_after, gpu_sim):
+def test_none(gpu_oom_after, gpu_simulate):
     gpu_oom_after(1)
-def test_counts_on_its_own_machine(gpu_sim, gpu_oom_after):
+def test_counts_on_its_own_machine(gpu_simulate, gpu_oom_after):
     gpu_oom_after(2)
-    gpu_sim("T4")
+    gpu_simulate("T4")
     memory.allocate(MIB).free()
     with pytest.raises(MemoryError, match="injected"):
         memory.allocate(MIB)
-    gpu_sim("2xT4")
+    gpu_simulate("2xT4")
     memory.allocate(MIB).free()
 def test_fires(gpu_oom_after, gpu):
     gpu_oom_after(1)
@@ -264,7 +264,7 @@ def test_walks(gpu, gpu_oom_each): memory.allocate(MIB).free()
 
 
 def test_failures_that_never_happen_are_reported(suite: Callable[..., Any]) -> None:
-    ran = suite(NEVER, "--gpuconf=sim")
+    ran = suite(NEVER, "--gpuconf=simulate")
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {
         "test_fails_anyway": "failed",
         "test_skips": "skipped",
@@ -273,6 +273,6 @@ def test_failures_that_never_happen_are_reported(suite: Callable[..., Any]) -> N
     assert "gpuconf: gpu_oom_after(3) made no allocation fail: the test made 1 allocation after it." in ran.out
     assert "gpuconf: gpu_oom_after(1) made no allocation fail: the test made no allocations after it." in ran.out
     assert "gpuconf: gpu_oom_each made no allocation fail: the test makes none" in ran.out
-    strict = suite(NEVER, "--gpuconf=sim", "-W", "error")
+    strict = suite(NEVER, "--gpuconf=simulate", "-W", "error")
     assert {name for name, came in strict.outcomes.items() if came == "error"} == {"test_refactored", "test_none"}
     assert strict.outcomes["test_walks_nothing"] == "failed"

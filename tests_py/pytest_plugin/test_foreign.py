@@ -26,9 +26,9 @@ def gpu_memory(): return 8
 def test_fixture_of_the_module(gpu_memory): assert gpu_memory == 8
 @pytest.mark.parametrize("gpu", [0, 1])
 def test_parameter(gpu): assert gpu in (0, 1)
-@pytest.mark.parametrize("gpu_sim", ["a"], indirect=True)
+@pytest.mark.parametrize("gpu_simulate", ["a"], indirect=True)
 @pytest.mark.gpu(1)
-def test_fixture_of_the_conftest(gpu_sim, gpus): assert (gpu_sim, gpus) == ("a", "theirs")
+def test_fixture_of_the_conftest(gpu_simulate, gpus): assert (gpu_simulate, gpus) == ("a", "theirs")
 def test_nothing_was_loaded():
     ours = {name for name in sys.modules if name.startswith("gpuconf.pytest_plugin.")}
     assert ours == {"gpuconf.pytest_plugin._options", "gpuconf.pytest_plugin._ours"}
@@ -36,7 +36,7 @@ def test_nothing_was_loaded():
 THEIR_CONFTEST = """
 import pytest
 @pytest.fixture
-def gpu_sim(request): return request.param
+def gpu_simulate(request): return request.param
 @pytest.fixture(scope="session")
 def gpus(): return "theirs"
 def pytest_addoption(parser):
@@ -145,7 +145,7 @@ def test_nothing_was_made(): assert not MADE
 def test_a_test_without_a_gpu_is_skipped_before_its_fixtures_are_set_up(suite: Callable[..., Any]) -> None:
     ran = suite(WIDE)
     assert ran.outcomes == {"test_predict": "skipped", "test_many": "skipped", "test_nothing_was_made": "passed"}, ran.out
-    assert "gpuconf: no GPU found; --gpuconf=sim simulates one" in ran.texts["test_predict"]
+    assert "gpuconf: no GPU found; --gpuconf=simulate simulates one" in ran.texts["test_predict"]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_alone(gpu, wide):
 @pytest.mark.gpu(n=2)
 def test_machine(gpus): assert [d.name for d in gpuconf.visible_devices()] == ["NVIDIA A100-SXM4-40GB"] * 2
 @pytest.mark.gpu_process(machine="L4")
-def test_machine_of_the_fixture(gpu_sim): gpu_sim("L4")
+def test_machine_of_the_fixture(gpu_simulate): gpu_simulate("L4")
 @pytest.mark.gpu_process
 def test_fails(): assert KEPT == ["something"]
 @pytest.mark.gpu_process
@@ -62,7 +62,7 @@ WRONG = {
 
 
 def test_each_has_a_process(suite: Callable[..., Any]) -> None:
-    ran = suite(ALL, "--gpuconf-sim=T4", "-k", "not_known or test")
+    ran = suite(ALL, "--gpuconf-simulate=T4", "-k", "not_known or test")
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == WRONG, ran.out + ran.err
     assert len(ran.outcomes) == 15
     assert "the process of this test ended with signal 9 before the test was over" in ran.texts["test_dies"]
@@ -82,7 +82,7 @@ def test_none(gpu): pass
 """
     assert suite(source, ini="gpuconf = auto").outcomes == {"test_two": "passed", "test_none": "skipped"}
     assert suite(source, "--gpuconf=off").outcomes == {"test_two": "skipped", "test_none": "skipped"}
-    ran = suite(source, "-p", "xdist", "-n2", "--gpuconf-sim=2xL4")
+    ran = suite(source, "-p", "xdist", "-n2", "--gpuconf-simulate=2xL4")
     assert ran.outcomes == {"test_two": "passed", "test_none": "passed"}, ran.out
 
 
@@ -104,7 +104,7 @@ def test_first(gpu): pass
 @pytest.mark.gpu_process
 def test_alone(gpu): assert KEPT == ["set up"]
 """,
-        "--gpuconf-sim=T4",
+        "--gpuconf-simulate=T4",
     )
     assert set(ran.outcomes.values()) == {"passed"}, ran.out
     assert len(ran.outcomes) == 3

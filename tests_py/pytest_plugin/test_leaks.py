@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 LEAKS = """
 @pytest.mark.gpu_leak
-def test_c(gpu_sim):
+def test_c(gpu_simulate):
     import ctypes
-    gpu_sim("2xT4")
+    gpu_simulate("2xT4")
     gpuconf.config.list_logical_devices()
     library = ctypes.CDLL(gpuconf.library_path())
     library.gpuconf_malloc.restype = ctypes.c_void_p
     assert library.gpuconf_malloc(ctypes.c_size_t(MIB), 1, None)
 @pytest.mark.gpu_leak
-def test_after_c(gpu_sim):
-    gpu_sim("T4")
+def test_after_c(gpu_simulate):
+    gpu_simulate("T4")
 def test_leaks(gpu):
     with memory.tag("cache"):
         KEPT.append(memory.allocate(3 * MIB))
@@ -59,7 +59,7 @@ ONE = "GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)"
 
 
 def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callable[..., Any]) -> None:
-    ran = suite(LEAKS, "--gpuconf-sim=H100-80GB")
+    ran = suite(LEAKS, "--gpuconf-simulate=H100-80GB")
     assert ran.code == 1
     # A wide fixture that frees nothing leaks when it is torn down, after the module's last test.
     assert {name for name, came in ran.outcomes.items() if came != "passed"} == {
@@ -102,14 +102,14 @@ def test_not_our_error(gpu):
 
 def test_a_report_ends_at_the_line_that_called_gpuconf(suite: Callable[..., Any]) -> None:
     """It used to end in three functions of gpuconf's, with their source."""
-    ran = suite(FRAMES, "--gpuconf-sim=T4")
+    ran = suite(FRAMES, "--gpuconf-simulate=T4")
     called = {"test_too_large": "return memory.allocate(1 << 50)", "test_no_size_fits": "memory.fit_batch(lambda n: load(), 1)"}
     for name, last in called.items():
         assert any(line.startswith(">") and last in line for line in ran.texts[name].splitlines())
         assert "ResourceExhaustedError" in ran.texts[name]
         assert "gpuconf/memory/" not in ran.texts[name], name
     assert "gpuconf/_core/sizes.py" in ran.texts["test_not_our_error"]
-    full = suite(FRAMES, "--gpuconf-sim=T4", "--full-trace")
+    full = suite(FRAMES, "--gpuconf-simulate=T4", "--full-trace")
     assert "gpuconf/memory/_buffer.py" in full.texts["test_too_large"]
 
 
@@ -180,13 +180,13 @@ def test_room_after_a_subtest(gpu):
 
 def test_a_failing_tests_memory_is_free_for_the_next_one(suite: Callable[..., Any]) -> None:
     """Without the plugin each test that follows runs out of memory: pytest and Python keep the traceback."""
-    ran = suite(FAILING, "--gpuconf-sim=H100-80GB", "-W", "error")
+    ran = suite(FAILING, "--gpuconf-simulate=H100-80GB", "-W", "error")
     failed = {"test_holds_90_percent", "test_chain", "test_context", "test_case_1"}
     assert {name for name, came in ran.outcomes.items() if came == "failed"} - {"test_a_subtest_fails"} == failed
     assert ("test_a_subtest_fails" in ran.outcomes) == (pytest.version_tuple >= (9,))
     assert {name for name, came in ran.outcomes.items() if came == "error"} == {"test_fixture_fails"}
     assert "GPU memory left allocated" not in ran.out
-    assert "held       = <gpuconf.Buffer of" in suite(FAILING, "-l", "--gpuconf-sim=H100-80GB").out
+    assert "held       = <gpuconf.Buffer of" in suite(FAILING, "-l", "--gpuconf-simulate=H100-80GB").out
 
 
 KEEPERS = """
@@ -228,7 +228,7 @@ def pytest_exception_interact(node, call):
 
 def test_memory_that_others_tracebacks_hold_is_no_leak(suite: Callable[..., Any]) -> None:
     """Hypothesis keeps the exceptions of its examples, and plugins those of subtests and reruns."""
-    ran = suite(KEEPERS, "--gpuconf=sim", conftest=KEEPING)
+    ran = suite(KEEPERS, "--gpuconf=simulate", conftest=KEEPING)
     wrong = {"test_given": "failed", "test_kept_by_a_plugin": "failed", "test_fails_and_leaks": "error"}
     assert {name: came for name, came in ran.outcomes.items() if came != "passed" and "subtest" not in name} == wrong, ran.out
     report = ran.out.partition("short test summary info")[0]  # which has the whole line once more where CI is set
@@ -240,8 +240,8 @@ def test_the_report_of_memory(suite: Callable[..., Any]) -> None:
         """
 def test_large(gpu): memory.allocate(5 * MIB).free()
 def test_small(gpu): memory.allocate(3 * MIB).free()
-def test_simulated(gpu_sim):
-    gpu_sim("T4")
+def test_simulated(gpu_simulate):
+    gpu_simulate("T4")
     memory.allocate(4 * MIB).free()
 def test_none(): pass
 def test_leaks(gpu):
@@ -251,11 +251,11 @@ def test_records_itself(gpu):
     with memory.record() as recording:
         memory.allocate(MIB).free()
     assert [e.action for e in recording.events if "segment" not in e.action][-2:] == ["allocate", "free"]
-def test_leaks_on_its_own_machine(gpu_sim):
-    gpu_sim("2xT4")
+def test_leaks_on_its_own_machine(gpu_simulate):
+    gpu_simulate("2xT4")
     KEPT.append(memory.allocate(MIB, "GPU:1"))
 """,
-        "--gpuconf-sim=H100-80GB",
+        "--gpuconf-simulate=H100-80GB",
         "--gpuconf-report",
     )
     assert ran.code == 0, ran.out

@@ -28,7 +28,7 @@ def test_without_a_gpu_they_are_skipped_with_the_reason(suite: Callable[..., Any
     ran = suite(MIXED, "-rs", "--gpuconf=auto")
     assert ran.code == 0
     assert ran.outcomes == {**dict.fromkeys(GPU_TESTS, "skipped"), "test_plain": "passed"}
-    assert "test_suite.py:8: gpuconf: no GPU found; --gpuconf=sim simulates one" in ran.out
+    assert "test_suite.py:8: gpuconf: no GPU found; --gpuconf=simulate simulates one" in ran.out
 
 
 def test_required_fails_each_and_goes_on(suite: Callable[..., Any]) -> None:
@@ -46,7 +46,7 @@ def test_off(suite: Callable[..., Any]) -> None:
 
 
 def test_simulated(suite: Callable[..., Any]) -> None:
-    ran = suite(MIXED, ini="gpuconf_sim = 2xT4")
+    ran = suite(MIXED, ini="gpuconf_simulate = 2xT4")
     assert ran.outcomes == {**dict.fromkeys(GPU_TESTS, "passed"), "test_plain": "passed", "test_inherits": "skipped"}
     assert "needs 2 GPUs with compute capability >=8.0, and none of 2 visible GPUs can serve it" in ran.texts["test_inherits"]
     assert "gpuconf: simulated GPUs: 2xT4" in ran.out
@@ -89,7 +89,7 @@ def test_what_a_mark_asks_for(suite: Callable[..., Any]) -> None:
             @pytest.mark.gpu(n=1)
             def test_closest_mark_counts(self, gpu): pass
         """.replace("\n        ", "\n"),
-        "--gpuconf-sim=T4,H100-80GB",
+        "--gpuconf-simulate=T4,H100-80GB",
     )
     passed = {"one", "two", "new", "old", "between", "large", "bytes", "major", "this major", "tuple", "number"}
     assert {name[8:-1] for name, came in ran.outcomes.items() if came == "passed" and "[" in name} == passed
@@ -119,7 +119,7 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
         "gpu_leak(allowed=5)": "gpu_leak has no 'allowed': use allow, warmup",
     }
     source = "".join(f"@pytest.mark.{mark}\ndef test_{n}(): pass\n" for n, mark in enumerate(marks))
-    ran = suite(source + "def test_last(): pass\n", "--gpuconf-sim=T4")
+    ran = suite(source + "def test_last(): pass\n", "--gpuconf-simulate=T4")
     assert ran.code == 1
     assert ran.outcomes == {**{f"test_{n}": "error" for n in range(len(marks))}, "test_last": "passed"}
     for n, text in enumerate(marks.values()):
@@ -131,16 +131,19 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
     [
         (
             "--gpuconf=maybe",
-            "--gpuconf must be one of auto, sim, required, off, but got 'maybe'; --gpuconf-sim=2xT4 simulates GPUs",
+            "--gpuconf must be one of auto, simulate, required, off, but got 'maybe'; --gpuconf-simulate=2xT4 simulates GPUs",
         ),
-        ("--gpuconf-sim=Voodoo2", '--gpuconf-sim: cannot simulate "Voodoo2": unknown GPU model'),
-        ("--gpuconf-sim=T4 --gpuconf=required", "--gpuconf-sim simulates GPUs and cannot be used with --gpuconf=required"),
-        ("--gpuconf-per-worker=x", "--gpuconf-per-worker 'x' must be a size of at least 1 MiB, such as '6GiB', or a fraction"),
-        ("--gpuconf-per-worker=1000", "--gpuconf-per-worker '1000' must be a size of at least 1 MiB"),
-        ("--gpuconf-per-worker=1.5", "--gpuconf-per-worker '1.5' must be more than 0 and at most all of a GPU's memory"),
-        ("--gpuconf-per-worker=200%", "--gpuconf-per-worker '200%' must be more than 0"),
-        ("--gpuconf-per-worker=nan", "--gpuconf-per-worker 'nan' must be a size"),
-        ("-o gpuconf=perhaps", "--gpuconf must be one of auto, sim, required, off, but got 'perhaps'"),
+        ("--gpuconf-simulate=Voodoo2", '--gpuconf-simulate: cannot simulate "Voodoo2": unknown GPU model'),
+        (
+            "--gpuconf-simulate=T4 --gpuconf=required",
+            "--gpuconf-simulate simulates GPUs and cannot be used with --gpuconf=required",
+        ),
+        ("--gpuconf-memory=x", "--gpuconf-memory 'x' must be a size of at least 1 MiB, such as '6GiB', or a fraction"),
+        ("--gpuconf-memory=1000", "--gpuconf-memory '1000' must be a size of at least 1 MiB"),
+        ("--gpuconf-memory=1.5", "--gpuconf-memory '1.5' must be more than 0 and at most all of a GPU's memory"),
+        ("--gpuconf-memory=200%", "--gpuconf-memory '200%' must be more than 0"),
+        ("--gpuconf-memory=nan", "--gpuconf-memory 'nan' must be a size"),
+        ("-o gpuconf=perhaps", "--gpuconf must be one of auto, simulate, required, off, but got 'perhaps'"),
         ("-o gpuconf_report=perhaps", "gpuconf_report: invalid truth value 'perhaps'"),
         ("-o gpuconf_fail_on_cuda_at_collection=2", "gpuconf_fail_on_cuda_at_collection: invalid truth value '2'"),
     ],
@@ -179,8 +182,8 @@ def test_ours(): pass
 
 def test_modules_that_use_cuda_while_they_are_imported(suite: Callable[..., Any]) -> None:
     source = "gpuconf.config.list_logical_devices()\ndef test_it(): pass\n"
-    assert suite(source, "--gpuconf-sim=T4").code == 0
-    ran = suite(source, "--gpuconf-sim=T4", "--gpuconf-fail-on-cuda-at-collection")
+    assert suite(source, "--gpuconf-simulate=T4").code == 0
+    ran = suite(source, "--gpuconf-simulate=T4", "--gpuconf-fail-on-cuda-at-collection")
     assert ran.code == pytest.ExitCode.INTERRUPTED
     assert "test_suite.py used CUDA while it was imported (gpuconf), before tests and workers have their GPU" in ran.out
-    assert suite("def test_it(gpu): pass\n", "--gpuconf-sim=T4", ini="gpuconf_fail_on_cuda_at_collection = true").code == 0
+    assert suite("def test_it(gpu): pass\n", "--gpuconf-simulate=T4", ini="gpuconf_fail_on_cuda_at_collection = true").code == 0

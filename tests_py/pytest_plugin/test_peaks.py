@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 LIMITS = """
 @pytest.mark.gpu_peak("8MiB")
-def test_its_own_machine(gpu_sim):
-    gpu_sim("2xT4")
+def test_its_own_machine(gpu_simulate):
+    gpu_simulate("2xT4")
     memory.allocate(16 * MIB, "GPU:1").free()
 @pytest.fixture(scope="session")
 def wide():
@@ -49,7 +49,7 @@ FAILED = {"test_fixtures_of_the_test_count": "error", "test_above": "error", "te
 
 
 def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
-    ran = suite(LIMITS, "--gpuconf=sim")
+    ran = suite(LIMITS, "--gpuconf=simulate")
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {**FAILED, "test_fails_anyway": "failed"}, (
         ran.out
     )
@@ -61,7 +61,7 @@ def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
 
 def test_a_limit_for_all_tests_and_the_lines(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    ran = suite(LIMITS, "--gpuconf=sim", "--gpuconf-report", ini="gpuconf_peak = 10MiB")
+    ran = suite(LIMITS, "--gpuconf=simulate", "--gpuconf-report", ini="gpuconf_peak = 10MiB")
     assert {name for name, came in ran.outcomes.items() if came == "error"} == {*FAILED, "test_unmarked"}, ran.out
     assert "  16.00MiB (16777216 bytes) at " in ran.texts["test_unmarked"]
     assert "(test_unmarked), 1 block" in ran.texts["test_unmarked"]
@@ -84,21 +84,21 @@ def test_tolerant(gpu):
 def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pytester.path / "gpuconf-memory.json"
     monkeypatch.setenv("SIZES", "1,2")
-    first = suite(BASELINE, "--gpuconf-sim=T4")
+    first = suite(BASELINE, "--gpuconf-simulate=T4")
     assert first.code == 0
     assert "gpuconf: no baseline in gpuconf-memory.json for 2 tests on this GPU: --gpuconf-update writes it" in first.out
     assert not file.exists()
-    assert suite(BASELINE, "--gpuconf-sim=T4", "--gpuconf-report", "--gpuconf-update").code == 0
+    assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report", "--gpuconf-update").code == 0
     written = json.loads(file.read_text())
     entry = written["tests"]["test_suite.py::test_step"]["Tesla T4"]
     assert entry["peak_bytes"] == 3 << 20
     ((name, line, _, *rest),) = entry["lines"]  # Python 3.12 has no frame of its own for the list
     assert (name, line, rest) == ("test_suite.py", 11, ["gpuconf", "", 3 << 20, 2])
-    again = suite(BASELINE, "--gpuconf-sim=T4")
+    again = suite(BASELINE, "--gpuconf-simulate=T4")
     assert (again.code, "no baseline" in again.out) == (0, False)
 
     monkeypatch.setenv("SIZES", "1,2,1")  # grows by a third
-    grown = suite(BASELINE, "--gpuconf-sim=T4", "--gpuconf-report")
+    grown = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report")
     assert grown.outcomes == {"test_step": "error", "test_tolerant": "passed"}, grown.out
     told = grown.texts["test_step"].splitlines()[-3:]
     above = "peak 4.00MiB (4194304 bytes) of GPU memory is 1.00MiB (1048576 bytes) above the baseline of 3.00MiB (3145728 bytes):"
@@ -107,7 +107,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert told[1].endswith("), +1 block of gpuconf (untagged)")
     assert told[2] == "  Tesla T4; --gpuconf-update accepts the new peak"
 
-    other = suite(BASELINE, "--gpuconf-sim=A100", "--gpuconf-update")
+    other = suite(BASELINE, "--gpuconf-simulate=A100", "--gpuconf-update")
     assert other.code == 0
     assert len(json.loads(file.read_text())["tests"]["test_suite.py::test_step"]) == 2
     assert json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"] == entry
@@ -115,7 +115,7 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
 
 def test_workers_write_one_file(suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIZES", "1,2")
-    options = ("-p", "xdist.plugin", "-p", "xdist.looponfail", "-n2", "--gpuconf-sim=2xT4")
+    options = ("-p", "xdist.plugin", "-p", "xdist.looponfail", "-n2", "--gpuconf-simulate=2xT4")
     assert suite(BASELINE, *options, "--gpuconf-update").code == 0
     assert len(json.loads((pytester.path / "gpuconf-memory.json").read_text())["tests"]) == 2
     monkeypatch.setenv("SIZES", "2,2")
@@ -160,11 +160,11 @@ def test_mistakes_in_the_mark(suite: Callable[..., Any]) -> None:
         'gpu_peak(tolerance="x")': "gpu_peak(tolerance=...) must be a part of the peak such as 0.05 or '5%', but got 'x'",
     }
     source = "".join(f"@pytest.mark.{mark}\ndef test_{n}(): pass\n" for n, mark in enumerate(marks))
-    ran = suite(source, "--gpuconf-sim=T4")
+    ran = suite(source, "--gpuconf-simulate=T4")
     assert ran.outcomes == {f"test_{n}": "error" for n in range(len(marks))}
     for n, text in enumerate(marks.values()):
         assert ran.texts[f"test_{n}"].splitlines()[1:] == [text]
-    wrong = suite("def test_it(): pass\n", "--gpuconf-sim=T4", ini="gpuconf_tolerance = much")
+    wrong = suite("def test_it(): pass\n", "--gpuconf-simulate=T4", ini="gpuconf_tolerance = much")
     assert "gpuconf_tolerance must be a part of the peak such as 0.05 or '5%', but got 'much'" in wrong.err
-    wrong = suite("def test_it(): pass\n", "--gpuconf-sim=T4", "--gpuconf-peak=much")
+    wrong = suite("def test_it(): pass\n", "--gpuconf-simulate=T4", "--gpuconf-peak=much")
     assert "--gpuconf-peak 'much' must be a size of at least 1 MiB, such as '6GiB'" in wrong.err

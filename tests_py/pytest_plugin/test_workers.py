@@ -48,20 +48,20 @@ def test_walk(gpu, gpu_oom_each): memory.allocate(MIB).free()
 WHOLE_MACHINES = """
 def count(): return len(gpuconf.visible_devices())
 @pytest.mark.parametrize("i", range(4))
-def test_all_gpus(gpu_sim, i):
-    gpu_sim("3xT4")
+def test_all_gpus(gpu_simulate, i):
+    gpu_simulate("3xT4")
     assert count() == 3
     gpuconf.reset()
     assert count() == 3
-    gpu_sim("A100")
+    gpu_simulate("A100")
     memory.allocate(MIB).free()
-def test_the_tests_own_choice_counts(gpu_sim, monkeypatch):
+def test_the_tests_own_choice_counts(gpu_simulate, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,1")
-    gpu_sim("3xT4")
+    gpu_simulate("3xT4")
     assert count() == 2
-def test_the_runs_own_machine(gpu_sim):
-    gpu_sim("3xT4")
-    gpu_sim(None)
+def test_the_runs_own_machine(gpu_simulate):
+    gpu_simulate("3xT4")
+    gpu_simulate(None)
     assert count() == int(os.environ["COUNT"])
 def test_after(): assert count() == int(os.environ["COUNT"])
 """
@@ -70,9 +70,9 @@ def test_after(): assert count() == int(os.environ["COUNT"])
 @pytest.mark.parametrize(("mask", "options", "count"), [
     ("0", (), 0),
     ("", (), 0),
-    ("", ("--gpuconf-sim=4xA100",), 0),
-    ("1,3", ("--gpuconf-sim=4xA100",), 2),
-    (None, (*XDIST, "-n2", "--gpuconf-sim=4xA100"), 1),
+    ("", ("--gpuconf-simulate=4xA100",), 0),
+    ("1,3", ("--gpuconf-simulate=4xA100",), 2),
+    (None, (*XDIST, "-n2", "--gpuconf-simulate=4xA100"), 1),
 ])  # fmt: skip
 def test_gpu_sim_has_all_its_gpus_whatever_the_run_may_use(
     suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, mask: str | None, options: tuple[str, ...], count: int
@@ -89,7 +89,7 @@ def _seen(ran: Any) -> list[list[Any]]:
 
 
 def test_four_workers_on_two_cards(suite: Callable[..., Any]) -> None:
-    ran = suite(SHARES + MORE, *XDIST, "-n4", "--gpuconf-sim=2xT4")
+    ran = suite(SHARES + MORE, *XDIST, "-n4", "--gpuconf-simulate=2xT4")
     assert ran.code == 0, ran.out
     seen = _seen(ran)
     assert len(seen) == 16
@@ -124,9 +124,9 @@ def test_auto_is_capped_by_free_memory_and_keeps_to_the_callers_mask(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
     listed = suite(
         "def test_it(gpu, record_property): record_property('all', ' '.join(d.uuid for d in gpuconf.visible_devices()))",
-        "--gpuconf-sim=4xT4",
+        "--gpuconf-simulate=4xT4",
     )
-    ran = suite(SHARES, *XDIST, "-nauto", "--gpuconf-sim=4xT4", "--gpuconf-per-worker=14GiB")
+    ran = suite(SHARES, *XDIST, "-nauto", "--gpuconf-simulate=4xT4", "--gpuconf-memory=14GiB")
     assert ran.code == 0, ran.out
     assert "created: 2/2 workers" in ran.out
     assert {limit for *_, limit, _ in _seen(ran)} == {14 << 30}
@@ -134,9 +134,9 @@ def test_auto_is_capped_by_free_memory_and_keeps_to_the_callers_mask(
 
 
 def test_more_workers_than_fit_are_a_usage_error(suite: Callable[..., Any]) -> None:
-    ran = suite(SHARES, *XDIST, "-n3", "--gpuconf-sim=2xT4", "--gpuconf-per-worker=75%")
+    ran = suite(SHARES, *XDIST, "-n3", "--gpuconf-simulate=2xT4", "--gpuconf-memory=75%")
     assert ran.code == pytest.ExitCode.USAGE_ERROR
-    assert "--gpuconf-per-worker: 2 workers of 12.00GiB (12884901888 bytes) do not fit in the " in ran.err
+    assert "--gpuconf-memory: 2 workers of 12.00GiB (12884901888 bytes) do not fit in the " in ran.err
     assert "use at most 2 workers, or a smaller share" in ran.err
 
 
@@ -158,7 +158,7 @@ def test_it(gpu, record_property, worker_id, i, pytestconfig):
 """,
         *XDIST,
         "-n2",
-        "--gpuconf-sim=2xT4",
+        "--gpuconf-simulate=2xT4",
         "-k",
         "test_it",
     )

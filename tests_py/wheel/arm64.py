@@ -35,9 +35,9 @@ RUN = """
         test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py test_diff.py
         test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
         test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
-        test_foreign_memory.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
+        test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_keras_session.py test_message.py test_ledger.py test_ledger_command.py
+        test_interrupts.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
         test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
@@ -55,9 +55,10 @@ LEFT_OUT = {
         frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_rehearsed.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
+        frameworks/test_readme.py frameworks/test_rehearsed.py
+        frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
-        frameworks/test_torch_plugin.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
+        frameworks/test_torch_plugin.py frameworks/test_tutorial.py frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
         test_cuda_driver.py test_standalone.py test_driver_answers.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py

@@ -151,6 +151,8 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
 		gpu->spill = host < gpu->total ? host : gpu->total;
 	}
+	if (profile & GPUCONF_NO_LIMIT)
+		gpu->spill = NO_LIMIT;
 }
 
 /* GPUs without a description of their own are alike. */
@@ -201,7 +203,7 @@ static CUresult make_gpus(const int *physical, int count) {
 		else
 			read_environment(gpu);
 		m->vmm |= gpu->vmm;
-		gpu->arena = arena(m->gpus, (2 * gpu->total + GRANULE - 1) / GRANULE * GRANULE);
+		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + GRANULE - 1) / GRANULE * GRANULE);
 		gpu->committed = m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
 		if (file == 0)
 			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);

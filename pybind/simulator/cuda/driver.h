@@ -46,6 +46,7 @@
 #define MAX_TOUCHED 4 /* by a kernel */
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
+#define NO_LIMIT (UINT64_C(1) << 40) /* what can be allocated beyond a card without a limit: address space is reserved for it */
 
 typedef enum {
 	SUCCESS = 0,
@@ -139,7 +140,7 @@ struct gpu {
 	unsigned profile; /* of enum gpuconf_profile */
 	int multiprocessors, l2_bytes, integrated, host_page_tables;
 	int bus;
-	uint64_t spill; /* how much more than total can be allocated: WSL */
+	uint64_t spill; /* how much more than total can be allocated: WSL, and cards without a limit */
 	int memory_file;
 	uint64_t file_end;
 	struct context *primary;

@@ -94,7 +94,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 		uint64_t addr;
 		drop_gone();
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total + gpu->spill ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total + gpu->spill || addr + charge(bytes) > gpu->arena + 2 * gpu->total || !use_card(gpu, pages(bytes))) {
+		if (bytes > gpu->total + gpu->spill || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, pages(bytes))) {
 			result = OUT_OF_MEMORY;
 		} else if (!commit(gpu, addr + charge(bytes))) {
 			leave_card(gpu, pages(bytes));

@@ -9,6 +9,8 @@ from .device_spec import DeviceSpec
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
 from .native import core
 
+_PHYSICAL = "/physical_device:GPU:"  # as in the limits of gpuconf.configure's result
+
 Device = str | DeviceSpec | LogicalDevice | PhysicalDevice | VisibleDevice
 
 
@@ -22,6 +24,8 @@ def text_of(device: object) -> str:
         device = device.name
     elif isinstance(device, (PhysicalDevice, VisibleDevice)):
         return _only_logical_gpu(device)
+    elif isinstance(device, str) and device.startswith(_PHYSICAL):
+        return _only_logical_gpu(PhysicalDevice(device, "GPU"))
     return texts.device_text(device)
 
 

@@ -83,4 +83,4 @@ def prepare_simulated_libraries() -> None:
     if os.environ.get("GPUCONF_SIMULATE"):
         from . import simulated_torch
 
-        simulated_torch.choose(None, None)
+        simulated_torch.choose_by_environment()

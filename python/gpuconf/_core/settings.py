@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from . import notices, settings_file, sizes, texts, trust
+from . import former_names, notices, settings_file, sizes, texts, trust
 from .settings_file import Ignored
 
 
@@ -37,10 +37,8 @@ SETTINGS = (
         "what PyTorch computes on simulated GPUs: cpu (default), everything; none, only small tensors",
     ),
     Setting("GPUCONF_SIMULATE_STRICT", "", "text", "", "1: what has no value on simulated GPUs is an error"),
-    Setting(
-        "GPUCONF_MEMORY_LIMIT", "memory_limit", "size", "", "the most memory of a process on each GPU; calls can only lower it"
-    ),
-    Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
+    Setting("GPUCONF_LIMIT", "limit", "size", "", "the most memory of a process on each GPU; calls can only lower it"),
+    Setting("GPUCONF_GROWTH", "growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
     Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
     Setting(
         "GPUCONF_CONTEXT_MEMORY",
@@ -52,7 +50,7 @@ SETTINGS = (
     Setting("GPUCONF_BLAS", "blas", "library", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
-    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_ALLOW_GROWTH, which takes precedence"),
+    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_GROWTH, which takes precedence"),
     Setting("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "", "text", "", "MiB that the default limit leaves to the system"),
     Setting("TF_ENABLE_GPU_GARBAGE_COLLECTION", "", "text", "true", "whether pools release idle memory before an allocation fails"),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
@@ -62,8 +60,8 @@ SETTINGS = (
 )
 
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
-_LIMIT = "GPUCONF_MEMORY_LIMIT"
-_GROWTH = "GPUCONF_ALLOW_GROWTH"
+_LIMIT = "GPUCONF_LIMIT"
+_GROWTH = "GPUCONF_GROWTH"
 
 ADMINISTRATOR = "/etc/gpuconf.toml"
 
@@ -78,12 +76,17 @@ class Origin(NamedTuple):
 
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
+    environ = former_names.current(environ)
     found = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     of_file, ignored = _from_file(environ)
     _log(ignored)
     for name, origin in of_file.items():
         found.setdefault(name, origin.value)
     _check_switch(found.get(_GROWTH, ""))
+    if found.get("GPUCONF_SIMULATE_VALUES"):
+        from . import simulated_values
+
+        simulated_values.requested()
     limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
     if limit.value:
         found[_LIMIT] = limit.value
@@ -92,6 +95,7 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
 
 def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, Origin]:
     """Return each setting's value and where it comes from. ``called`` are those that calls have set."""
+    environ = former_names.current(environ)
     files, _ = _from_file(environ)
     found = {}
     for setting in SETTINGS:
@@ -130,20 +134,22 @@ def requested(name: str, environ: Mapping[str, str]) -> str:
 
 def asked(name: str, environ: Mapping[str, str]) -> str:
     """Return who sets a variable that no call sets, for a message: the environment, or a file with the line; "" if nothing does."""
+    environ = former_names.current(environ)
     if name in environ:
         return f"{name}={environ[name]} in the environment"
     origin = _from_file(environ)[0].get(name)
     if origin is None:
         return ""
     key = next(key for key, setting in _KEYS.items() if setting.variable == name)
-    line = settings_file.line_of(origin.source, key)
+    names = (key, *(former for former, name in former_names.KEYS.items() if name == key))
+    line = max(settings_file.line_of(origin.source, name) for name in names)
     return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
 def ceiling() -> int | None:
     """Return the most bytes that the administrator allows a process on each GPU; None for any amount."""
     table = _administrators()
-    return None if table is None else table.get("memory_limit")
+    return None if table is None else table.get("limit")
 
 
 def _check_switch(text: str) -> None:
@@ -167,14 +173,30 @@ def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Igno
     if file is None:
         return found, ignored
     where = file.path + (", [tool.gpuconf]" if os.path.basename(file.path) == "pyproject.toml" else "")
-    _refuse_unknown(where, file.table, _KEYS)
-    for key, given in file.table.items():
+    table = _renamed(file.path, file.table)
+    _refuse_unknown(where, table, _KEYS)
+    for key, given in table.items():
         why = "" if file.trusted else _not_from_a_folder(key, given)
         if why:
             ignored.append(Ignored(file.path, key, why))
         else:
             found[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
     return found, ignored
+
+
+def _renamed(path: str, table: Any) -> Any:
+    """Return a file's settings under their present keys."""
+    if not isinstance(table, dict) or former_names.KEYS.keys().isdisjoint(table):
+        return table
+    renamed = {key: given for key, given in table.items() if key not in former_names.KEYS}
+    for former, key in former_names.KEYS.items():
+        if former not in table:
+            continue
+        if key in renamed:
+            raise errors.InvalidArgumentError(f"{path} has {former} and {key}, its new name: remove {former}")
+        former_names.note(f"{former} in {path} is now {key}; 0.4 will refuse the old name")
+        renamed[key] = table[former]
+    return renamed
 
 
 def _not_from_a_folder(key: str, given: Any) -> str:
@@ -204,7 +226,19 @@ def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
         raise errors.InvalidArgumentError(f"{where} must be a table of settings")
     for key in table:
         if key not in known:
-            raise errors.InvalidArgumentError(f"{where}: unknown setting {texts.shown(key)}; the settings are {', '.join(known)}")
+            if key in ("gpuconf", "tool"):
+                raise errors.InvalidArgumentError(f"{where} has the table [{key}]: write its settings without a table, at the top")
+            meant = _KEYS_MEANT.get(str(key).lower(), "")
+            guess = f". Did you mean {meant}?" if meant in known else f"; the settings are {', '.join(known)}"
+            raise errors.InvalidArgumentError(f"{where}: unknown setting {texts.shown(key)}{guess}")
+
+
+# What calls, commands and other tools name them.
+_KEYS_MEANT = {
+    **dict.fromkeys(("memory", "mem", "max_memory", "gpu_memory", "gpuconf_limit", "limits"), "limit"),
+    **dict.fromkeys(("memory_growth", "set_memory_growth", "gpuconf_growth"), "growth"),
+    **dict.fromkeys(("simulated", "gpu", "gpus", "gpuconf_simulate"), "simulate"),
+}
 
 
 def _text(path: str, key: str, given: Any) -> str:
@@ -229,7 +263,7 @@ def _limit(what: str, given: Any) -> int:
     try:
         count = -1 if isinstance(given, bool) else sizes.size(what, given)
     except errors.InvalidTypeError as error:
-        raise errors.InvalidArgumentError(str(error)) from None
+        raise errors.InvalidArgumentError(f"{error}{sizes.number_hint(given)}") from None
     if count < 1 << 20:
         hint = sizes.unit_hint(count)
         raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}")
@@ -251,7 +285,7 @@ def _administrators() -> dict[str, int] | None:
     if contents is None:
         return None
     _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": ()})
-    table = contents.get("ceilings", {})
     where = f"{ADMINISTRATOR}, [ceilings]"
-    _refuse_unknown(where, table, {"memory_limit": ()})
+    table = _renamed(where, contents.get("ceilings", {}))
+    _refuse_unknown(where, table, {"limit": ()})
     return {key: _limit(f"{key} in {where}", given) for key, given in table.items()}

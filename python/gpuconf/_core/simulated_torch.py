@@ -14,7 +14,8 @@ import sys
 
 from .. import errors
 from .._typing import Any
-from . import import_hook, runtime
+from . import import_hook, runtime, simulated_others
+from .simulated_values import check, requested
 
 _CUDA = re.compile(
     r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
@@ -22,10 +23,8 @@ _CUDA = re.compile(
 IMPORTED = re.compile(
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
-VARIABLE = "GPUCONF_SIMULATE_VALUES"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
-CHOICES = ("cpu", "none")
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
 _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
@@ -44,6 +43,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     already, or has started with another choice.
     """
     global _values, _strict
+    simulated_others.watch()
     wanted = check(values, "values") if values is not None else ""
     if _started_on:
         if wanted and wanted != _values:
@@ -60,6 +60,14 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     _values = wanted or requested()
     _strict = os.environ.get(STRICT_VARIABLE, "") not in ("", "0") if strict is None else strict
     import_hook.before_import("torch", _before)
+
+
+def choose_by_environment() -> None:
+    """Like :func:`choose`. An invalid choice is an error of ``import torch``, and of the first call: this is an import."""
+    try:
+        choose(None, None)
+    except errors.InvalidArgumentError:
+        import_hook.before_import("torch", _refuse)
 
 
 def runs() -> bool:
@@ -89,19 +97,8 @@ def _too_late(caller: str) -> str:
     return f"{where}, so it uses the real driver or none. Simulate GPUs before the first import of torch"
 
 
-def requested() -> str:
-    """Return the choice of ``GPUCONF_SIMULATE_VALUES``, or "cpu". Raises InvalidArgumentError for another value."""
-    return check(os.environ.get(VARIABLE) or "cpu", VARIABLE)
-
-
-def check(values: str, name: str) -> str:
-    """Return a choice of values. Raises InvalidArgumentError for another text."""
-    if values not in CHOICES:
-        raise errors.InvalidArgumentError(
-            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or "none", with '
-            "which PyTorch only allocates"
-        )
-    return values
+def _refuse() -> None:
+    requested()
 
 
 def refuse_another_machine(spec: str) -> None:
@@ -127,7 +124,7 @@ def _before() -> None:
     if starts_only_on is not None and machine != starts_only_on:
         import_hook.before_import("torch", _before)
         raise errors.FailedPreconditionError(
-            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_sim, in the test's "
+            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_simulate, in the test's "
             f'module, or mark the test: @pytest.mark.gpu_process("{machine}") runs it in a process of its own'
         )
     if not machine:
@@ -226,15 +223,10 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
     CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
     """
-    import importlib.metadata
-
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
-    try:
-        required = importlib.metadata.requires("torch") or []
-    except importlib.metadata.PackageNotFoundError:
-        required = []
+    required = re.findall(r"^Requires-Dist: *(.*)", _metadata("torch"), re.M)
     versions = {"cudnn": 91002, "nccl": 22705, "cublas": cuda // 1000 * 10000 + cuda % 1000 * 10}
     for name in versions:
         texts = [f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")] + required
@@ -246,9 +238,15 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
 
 def _installed(name: str) -> str:
+    found = re.search(r"^Version: *(.*)", _metadata(name), re.M)
+    return found[1] if found else ""
+
+
+def _metadata(name: str) -> str:
+    """Return what a package says of itself, or "". `importlib.metadata` parses it as an email, which takes longer than all else."""
     import importlib.metadata
 
     try:
-        return importlib.metadata.version(name)
+        return importlib.metadata.distribution(name).read_text("METADATA") or ""
     except importlib.metadata.PackageNotFoundError:
         return ""

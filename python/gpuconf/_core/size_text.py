@@ -21,6 +21,15 @@ _DIGITS = "0123456789"  # str.isdecimal and int() accept the digits of all scrip
 _MOST = 2**63 - 1  # the largest int that the core accepts
 
 
+def _meant(text: str) -> str:
+    """Return a question for a number whose unit begins as one of ours does: 6G, 6 gigs, 500 megabytes."""
+    unit = text.lstrip(_DIGITS + ".")
+    number, first = text[: len(text) - len(unit)], unit.strip()[:1].upper()
+    if not number.replace(".", "", 1).isdigit() or not unit.strip().isalpha() or first not in "KMGT":
+        return ""
+    return "; did you mean '" + number + first + "iB'?"
+
+
 def size_of(text: str, total: object = None) -> int:
     """Return the bytes that a text means. Percentages are of ``total``. Raises ValueError with the end of a message."""
     stripped = text.strip()
@@ -30,7 +39,7 @@ def size_of(text: str, total: object = None) -> int:
     # Some non-ASCII letters, such as the dotless i, have an ASCII capital letter.
     if any(ord(letter) > 127 for letter in text) or not whole + fraction or "." in fraction or not (unit in _UNITS or unit == "%"):
         examples = "'500MB', '6GiB'" if total is None else "'500MB', '6GiB' or '50%'"
-        raise ValueError("is not a size: write bytes, " + examples)
+        raise ValueError("is not a size: write bytes, " + examples + _meant(stripped))
     if unit == "%" and not isinstance(total, int):
         raise ValueError("is a percentage, which needs a GPU; use bytes or '6GiB'")
     whole, fraction = whole.lstrip("0")[:30], fraction[:30]  # Python does not parse numbers with more than a few thousand digits

@@ -33,7 +33,7 @@ def limit_bytes(limit: Any, total: int | None = None) -> int:
     try:
         wanted = size("limit", limit, total)
     except errors.InvalidTypeError as error:
-        raise errors.InvalidTypeError(f"{error}{_number_hint(limit)}") from None
+        raise errors.InvalidTypeError(f"{error}{number_hint(limit)}") from None
     if not 1 << 20 <= wanted < 2**63:
         given = repr(limit) if isinstance(limit, str) else shown(wanted)
         text = f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}"
@@ -48,7 +48,7 @@ def unit_hint(number: int) -> str:
     return f"; did you mean '{number}{'GiB' if number < 256 else 'MiB'}'?"
 
 
-def _number_hint(value: Any) -> str:
+def number_hint(value: Any) -> str:
     """Return what a float probably means."""
     if not isinstance(value, float) or not 0 < value < 1 << 20:
         return ""

@@ -148,7 +148,7 @@ def _limit_by_itself(name: str) -> str:
         return "it has no limit of its own"
     try:
         cuda = sys.modules["torch"].cuda
-        limit = _size_of(os.environ["GPUCONF_MEMORY_LIMIT"])
+        limit = _size_of(os.environ.get("GPUCONF_LIMIT") or os.environ["GPUCONF_MEMORY_LIMIT"])
 
         def limit_all() -> None:
             gpus = cuda.device_count()
@@ -317,7 +317,7 @@ def activate() -> None:
     _active = True
     if os.environ.get("GPUCONF_AS_TENSORFLOW"):
         _activate_as_tensorflow()
-    if os.environ.get("GPUCONF_MEMORY_LIMIT"):
+    if os.environ.get("GPUCONF_LIMIT") or os.environ.get("GPUCONF_MEMORY_LIMIT"):  # its name in 0.2
         sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_SIMULATE"):
         sys.meta_path.insert(0, _SimulatedTorch())  # type: ignore[arg-type]

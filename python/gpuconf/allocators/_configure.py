@@ -23,6 +23,8 @@ _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}
 _FOLLOWERS = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
+_MODULES = {**{name.lower(): key for key, name in _NAMES.items()}, "tf": "tensorflow", "numba.cuda": "numba", "numba-cuda": "numba"}
+
 
 class _Configuration(NamedTuple):
     limits: dict[str, int]
@@ -71,7 +73,7 @@ def configure(
     visible GPUs through their own settings, before they start. Of these, PyTorch alone runs on simulated GPUs.
 
     The call can be repeated. It does not use the GPU. The result has the limits that hold, and a status text for each library. A
-    limit is lower than requested if ``GPUCONF_MEMORY_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves less; the
+    limit is lower than requested if ``GPUCONF_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves less; the
     result's ``notes`` say so.
 
     Without a GPU a limit cannot hold. So a limit, from the call, the environment or a settings file, is then an error, unless
@@ -116,8 +118,15 @@ _MEANT = {"memory": "limit", "memory_limit": "limit", "limits": "limit", "allow_
 
 def _refuse_unknown(unknown: Mapping[str, object]) -> None:
     for name in unknown:
-        meant = f". Did you mean {_MEANT[name]!r}?" if name in _MEANT else ": it has limit, growth, libraries and missing_ok"
+        near = _MEANT.get(name) or next(iter(_close(name, ("limit", "growth", "libraries", "missing_ok"))), None)
+        meant = f". Did you mean {near!r}?" if near else ": it has limit, growth, libraries and missing_ok"
         raise errors.InvalidTypeError(f"configure() got an unexpected keyword argument {name!r}{meant}")
+
+
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    import difflib
+
+    return difflib.get_close_matches(name, known, 1)
 
 
 def checked_libraries(libraries: Any) -> dict[str, str]:
@@ -133,9 +142,9 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
         raise errors.InvalidTypeError(f"{text}, but got {type(libraries).__name__}: {texts.shown(libraries)}") from None
     for name, mode in modes.items():
         if name not in _NAMES:
-            raise errors.InvalidArgumentError(
-                f"unknown library {texts.shown(name)}: use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
-            )
+            near = _MODULES.get(name.lower()) if isinstance(name, str) else None
+            meant = f". Did you mean {near!r}?" if near else f": use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
+            raise errors.InvalidArgumentError(f"unknown library {texts.shown(name)}{meant}")
         if not isinstance(mode, str) or mode not in ("", "whole", "segments") or (mode and name != "torch"):
             raise errors.InvalidArgumentError(
                 f"invalid mode {texts.shown(mode)} for {name!r}: only 'torch' has modes, 'whole' and 'segments'"
@@ -172,7 +181,7 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
             "1 entry" if len(each) == 1 else f"{len(each)} entries",
             "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are",
         )
-        raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible")
+        raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU")
     return [_limit(one, gpu) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
 
 
@@ -189,16 +198,12 @@ def _refuse_without_gpu(limit: Any) -> None:
     """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would say so."""
     from .._core.native import core
 
-    what = (
-        f"limit={texts.shown(limit)}"
-        if limit is not None and limit != []
-        else settings.requested("GPUCONF_MEMORY_LIMIT", os.environ)
-    )
+    what = f"limit={texts.shown(limit)}" if limit is not None and limit != [] else settings.requested("GPUCONF_LIMIT", os.environ)
     if what:
         why = core.pybind_WhyNoGPU()
         raise errors.NotFoundError(
             f"{what} is not in force: this process sees no GPU{': ' * bool(why)}{why}. Correct that, "
-            "or pass missing_ok=True if the program may run without a GPU"
+            "simulate one (gpuconf run --simulate T4 ...), or pass missing_ok=True if the program may run without a GPU"
         )
 
 
@@ -216,19 +221,19 @@ def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, 
             continue
         limits[gpu.name] = holding
         if holding < requested:
-            by = settings.explain(os.environ, {})["GPUCONF_MEMORY_LIMIT"]
+            by = settings.explain(os.environ, {})["GPUCONF_LIMIT"]
             text = f"lowered from {human_bytes(requested)} to {human_bytes(holding)} by {_who(by)}"
             notes[gpu.name] = f"{text}; {why}" if why else text
     return limits, notes
 
 
 def _who(origin: settings.Origin) -> str:
-    """Return who set GPUCONF_MEMORY_LIMIT."""
+    """Return who set GPUCONF_LIMIT."""
     if origin.ceiling:
         return f"the administrator's ceiling in {origin.ceiling}"
     if origin.source == "environment":
-        return "GPUCONF_MEMORY_LIMIT" + (", the lease of gpuconf run" if os.environ.get("GPUCONF_LEASE") else " in the environment")
-    return f"memory_limit in {origin.source}"
+        return "GPUCONF_LIMIT" + (", the lease of gpuconf run" if os.environ.get("GPUCONF_LEASE") else " in the environment")
+    return f"limit in {origin.source}"
 
 
 def _total(gpu: PhysicalDevice) -> int:
@@ -255,20 +260,48 @@ def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> 
 
     for gpu, wanted in zip(gpus, limits, strict=True):
         if growth is not None and _logical.get_logical_device_configuration(gpu) is None:
-            _growth.set_memory_growth(gpu, growth)
+            try:
+                _growth.set_memory_growth(gpu, growth)
+            except errors.FailedPreconditionError:
+                if not runtime.initialized():
+                    raise
+                raise errors.FailedPreconditionError(f"growth={growth} is too late: {_initialized()}") from None
         if wanted:
             one = LogicalDeviceConfiguration(memory_limit=wanted >> 20)
-            _logical.set_logical_device_configuration(gpu, [one])
+            try:
+                _logical.set_logical_device_configuration(gpu, [one])
+            except errors.FailedPreconditionError:
+                if not runtime.initialized():
+                    raise
+                raise _too_late(gpu, wanted) from None
     if growth is None:
         return
     value = "true" if growth else "false"
-    if runtime.initialized() and runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH") != value:
+    if runtime.initialized() and runtime.current.overrides.get("GPUCONF_GROWTH") != value:
         limited = [gpu for gpu in gpus if _logical.get_logical_device_configuration(gpu) is not None]
         if limited:
-            raise errors.FailedPreconditionError(
-                "cannot change growth: the devices are already initialized. Call gpuconf.configure() before using them"
-            )
-    runtime.current.overrides["GPUCONF_ALLOW_GROWTH"] = value  # for GPUs with a limit, which set_memory_growth rejects
+            raise errors.FailedPreconditionError(f"growth={growth} is too late: {_initialized()}")
+    runtime.current.overrides["GPUCONF_GROWTH"] = value  # for GPUs with a limit, which set_memory_growth rejects
+
+
+def _too_late(gpu: PhysicalDevice, wanted: int) -> errors.FailedPreconditionError:
+    """Return the error for a limit that differs from that of pools that exist."""
+    from ..memory import stats
+
+    ordinal = int(gpu.name.rpartition(":")[2])
+    limits = [stats(runtime.logical_gpu(n).name).bytes_limit for n, at in enumerate(runtime.ordinals()) if at == ordinal]
+    had = " and ".join(map(human_bytes, limits)) or "no pool"
+    return errors.FailedPreconditionError(
+        f"limit {human_bytes(wanted)} is too late: {gpu.name} has the limit {had}, and {_initialized()}"
+    )
+
+
+def _initialized() -> str:
+    by = runtime.origin()
+    return (
+        f"the GPUs were initialized{f' by {by}' * bool(by)}. "
+        "Call gpuconf.configure() before that, or free all GPU memory and call gpuconf.reset() first"
+    )
 
 
 # Libraries

@@ -8,7 +8,7 @@ import argparse
 from .._typing import Any
 from ..machine.cards import survey
 from ..machine.simulate import simulated
-from ..machine.visible import visible_devices
+from ..machine.visible import visible_devices, why_no_gpu
 from ..sharing._contexts import context_bytes
 from .exits import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
@@ -44,7 +44,9 @@ def _devices(options: argparse.Namespace) -> int:
     if machine:
         print(f"simulated: {machine}")
     if not devices:
-        print(no_gpus(survey()))
+        found = survey()
+        why = "" if found.why_none else why_no_gpu()
+        print(f"no GPUs: {why}; gpuconf doctor says more" if why else no_gpus(found))
         return code
     rows = [
         (

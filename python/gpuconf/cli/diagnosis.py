@@ -308,7 +308,7 @@ def _processes(found: View) -> Iterator[Finding]:
 def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Which limits are in force, and who enforces them."""
     said = []
-    origin = settings.explain(environ, {})["GPUCONF_MEMORY_LIMIT"]
+    origin = settings.explain(environ, {})["GPUCONF_LIMIT"]
     if origin.value:
         by = f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
         size = human_bytes(int(origin.value))
@@ -390,7 +390,7 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     lease = environ.get("GPUCONF_LEASE")
     if lease and all(claim.id != lease for claim in claims):
         text = f"GPUCONF_LEASE names lease {lease}, which has ended"
-        yield Finding(PROBLEM, "environment", text, "unset GPUCONF_LEASE and GPUCONF_MEMORY_LIMIT, or use gpuconf run again")
+        yield Finding(PROBLEM, "environment", text, "unset GPUCONF_LEASE and GPUCONF_LIMIT, or use gpuconf run again")
 
 
 # The environment

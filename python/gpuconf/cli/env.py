@@ -66,7 +66,7 @@ def _env(options: argparse.Namespace) -> int:
     except errors.InvalidArgumentError as error:
         raise UsageError(str(error)) from None
     if limit < 1 << 20:
-        raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory}")
+        raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory!r}{sizes.unit_hint(limit)}")
     cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
     found = of_program(cards, limit, options.growth, options.simulate)
     del found["CUDA_VISIBLE_DEVICES"]  # the scheduler's

@@ -20,9 +20,10 @@ def note_late_options(words: Sequence[str]) -> None:
     Other programs have options of these names: ``docker run --gpus all``. So may a script, and it is silent about those that show
     any sign of reading their arguments.
     """
-    late = next((word.partition("=")[0] for word in words if word.partition("=")[0] in _OPTIONS), "")
-    if not late or {"-c", "-m"} & set(words):
+    places = [place for place, word in enumerate(words) if word.partition("=")[0] in _OPTIONS]
+    if not places or {"-c", "-m"} & set(words[: places[0]]):
         return
+    late = words[places[0]].partition("=")[0]
     from ..sharing._descendants import is_python
 
     script = next((word for word in words[1:] if word.endswith(".py")), "")

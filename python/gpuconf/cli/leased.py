@@ -211,6 +211,8 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
         console.complain(f"gpuconf run: the guard does not count: {'; '.join(report['guard']['not_counted'])}")
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
+    elif report["exit_code"] != 0:
+        _note_limit(report)
     if options.json_report is not None:
         import json
 
@@ -220,6 +222,15 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
                 file.write("\n")
         except OSError as error:
             console.complain(f"gpuconf run: --json-report: {options.json_report}: {error.strerror}")
+
+
+def _note_limit(report: dict[str, Any]) -> None:
+    """Say which limit a program that failed had reached: its own message names a card of that size, and not gpuconf."""
+    own = any("OOM when allocating" in text for text in report["out_of_memory"])
+    refused = any(card.get("refused", 0) for card in report["guard"]["gpus"].values())
+    if (refused or report["out_of_memory"]) and not own:
+        limit = human_bytes(report["lease"]["memory_limit"])
+        console.complain(f"gpuconf run: the program ran out of memory, at its limit of {limit}. --memory sets it")
 
 
 def _line(report: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from .._core import runtime
+from .._core import former_names, runtime
 from .._typing import Any
 from ..allocators._versions import SETS
 from .diagnosis import NOTE, OK, Finding
@@ -63,7 +63,7 @@ def is_under_run(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Whether gpuconf's startup code runs: in a job of ``gpuconf run``, or because the command is ``gpuconf run``."""
     if is_run(words):
         return True
-    return bool(environ.get("GPUCONF_MEMORY_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
+    return bool(former_names.current(environ).get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
 
 
 def _why_not(name: str, version: str, found: Mapping[str, Any], environ: Mapping[str, str]) -> str:

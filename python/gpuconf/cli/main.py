@@ -35,6 +35,13 @@ COMMANDS = (
     "completion",
 )
 
+_EXAMPLES = """
+gpuconf run --memory 10GiB python train.py          # a share of a GPU
+gpuconf run --simulate A100-40GB python train.py    # PyTorch without a GPU
+gpuconf plan --gpu L4,A100-40GB -- python train.py  # will it fit?
+gpuconf ps                                          # who uses the GPUs
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
@@ -103,14 +110,25 @@ class _Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
                 action.choices[getattr(options, action.dest)].refuse(options, unknown)
         option = unknown[0].partition("=")[0]
-        guess = _meant(self.prog, option) or (did_you_mean(option, self._option_string_actions) if option.startswith("-") else "")
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{guess}")
+        guess = (
+            _meant(self.prog, option)
+            or self._program(unknown)
+            or (did_you_mean(option, self._option_string_actions) if option.startswith("-") else "")
+        )
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{guess and '.'}{guess}")
+
+    def _program(self, unknown: Sequence[str]) -> str:
+        """Return a question for a program without ``--`` before it."""
+        script = self.prog == "gpuconf plan" and unknown[0].endswith(".py")
+        return " Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?" if script else ""
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands."""
-    about = "GPU configuration and memory planning, on real and simulated GPUs."
-    top = _Parser(prog="gpuconf", description=about)
+    from .output import example
+
+    about = "Limit, share, measure and simulate the GPU memory of programs. Start with: gpuconf doctor."
+    top = _Parser(prog="gpuconf", description=about, **example(_EXAMPLES))
     top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in COMMANDS:
@@ -129,7 +147,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
             print(f"gpuconf {__version__}")
             raise SystemExit(OK)
         if not name.startswith("-"):
-            raise UsageError(f"there is no command {name!r}.{did_you_mean(name, COMMANDS)} The commands are {', '.join(COMMANDS)}")
+            guess = " Did you mean gpuconf --help?" if name == "help" else did_you_mean(name, COMMANDS)
+            raise UsageError(f"there is no command {name!r}.{guess} The commands are {', '.join(COMMANDS)}")
         return parser().parse_args(arguments)
     one = _OneCommand()
     importlib.import_module(f".{name}", __package__).add_to(one)

@@ -95,7 +95,10 @@ def _plan(options: argparse.Namespace) -> int:
     if options.message is not None:
         return _message(options)
     if options.trace is None:
-        raise UsageError("TRACE is missing: an RMM log, a PyTorch memory snapshot or a folder of them; or use --message")
+        raise UsageError(
+            "TRACE is missing: an RMM log, a PyTorch memory snapshot or a folder of them. A program needs --: "
+            "gpuconf plan --gpu L4 -- python train.py"
+        )
     if options.fleet is not None:
         return plan_fleet.run(options)
     plan_fleet.refuse(options)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._typing import Any
+from ..planning import report
 from ..rehearsal import largest
-from ..rehearsal.answer import Rehearsal
+from ..rehearsal.answer import SCHEMA, Rehearsal
 from ..rehearsal.needs import FITS
 from . import console
 from . import run as run_command
@@ -40,8 +41,10 @@ def add_to(planning: Any) -> None:
     group.add_argument("--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report")
     group.add_argument(
         "--largest",
+        action="append",
         metavar="NAME=LOW..HIGH",
-        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card",
+        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; with "
+        "several, that of the first for each number of the others, which are doubled",
     )
     group.add_argument("--smallest-card", action="store_true", help="name the smallest of the cards that holds the program")
     planning.set_defaults(program=None)
@@ -95,6 +98,8 @@ def run(options: argparse.Namespace) -> int:
     if options.gpu is None:
         raise UsageError("--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB")
     words = _words(options)
+    if options.html is not None:
+        report.plotly_script()  # if it is missing, the rest would be in vain
     if options.largest is not None:
         return _largest(options, words)
     answer = _rehearsed(options, words)
@@ -119,25 +124,41 @@ def _smallest(answer: Rehearsal) -> str:
 
 
 def _largest(options: argparse.Namespace, words: list[str]) -> int:
-    if options.record is not None or options.smallest_card:
-        raise UsageError(f"--{'record' if options.record is not None else 'smallest-card'} cannot be used with --largest")
+    for name in ("record", "html", "smallest_card"):
+        if getattr(options, name):
+            raise UsageError(f"--{name.replace('_', '-')} cannot be used with --largest")
     try:
-        asked = largest.parse(options.largest)
-        largest.substituted(words, asked.name, asked.low)
+        ranges = largest.parse_all(options.largest, words)
     except errors.InvalidArgumentError as error:
         raise UsageError(f"--largest: {error}") from None
-    search = largest.Search(asked, lambda value: _rehearsed(options, largest.substituted(words, asked.name, value)))
-    found = search.run()
+    asked = ranges[0]
+    searches = []
+    for values in largest.combinations(ranges):
+        search = largest.Search(asked, _rehearsing(options, words, asked.name, values))
+        searches.append((values, search.run(), search))
+        if search.answer(asked.low).ran["ended"] == "interrupted":
+            break
+    found = [one for _, some, _ in searches for one in some]
     if options.json:
-        print(json.dumps(largest.to_dict(asked, found, search.answers), indent=2))
+        parts = [{"values": values, **largest.to_dict(asked, some, search.answers)} for values, some, search in searches]
+        print(json.dumps(parts[0] if len(ranges) == 1 else {"schema": SCHEMA, "searches": parts}, indent=2))
+    elif len(ranges) > 1 and found:
+        print(*largest.table_of_all(ranges, [(values, some) for values, some, _ in searches]), sep="\n")
     elif found:
-        print(*largest.table(asked, found, search.answers), sep="\n")
+        print(*largest.table(asked, found, searches[0][2].answers), sep="\n")
     else:
-        first = search.answer(asked.low)
+        first = searches[0][2].answer(asked.low)
         console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict}")
     if not found:
-        return _code(search.answer(asked.low)) or ERROR
+        return _code(searches[0][2].answer(asked.low)) or ERROR
     return OK if any(one.largest is not None for one in found) else DOES_NOT_FIT
+
+
+def _rehearsing(options: argparse.Namespace, words: list[str], name: str, values: dict[str, int]) -> Callable[[int], Rehearsal]:
+    """Return what rehearses the command with a number for a name, and these for others."""
+    for other, number in values.items():
+        words = largest.substituted(words, other, number)
+    return lambda value: _rehearsed(options, largest.substituted(words, name, value))
 
 
 def _code(answer: Rehearsal) -> int:
@@ -180,6 +201,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             cpu_values=options.cpu_values,
             values=options.values or "none",
             record=options.record,
+            html=options.html,
             progress=progress.show,
         )
         try:

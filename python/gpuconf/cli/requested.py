@@ -14,13 +14,13 @@ def add_request(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="SIZE", help="memory to lease on each GPU, such as 10GiB or 25%%")
     parser.add_argument(
         "--gpus",
-        type=int,
+        type=_count,
         metavar="N",
         help="number of GPUs (default: 1); without --memory, all of their memory",
     )
     parser.add_argument(
         "--contexts",
-        type=int,
+        type=_count,
         metavar="N",
         help="processes that use each GPU at the same time, each with a CUDA context for which the lease takes room beside the "
         "memory (default: the ranks of torchrun on a GPU, else 1)",
@@ -37,6 +37,13 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="let pools reserve memory as needed, or all of it at once",
     )
+
+
+def _count(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number: pass 1 or more") from None
 
 
 def _seconds(text: str) -> float:

@@ -140,7 +140,7 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
                 raise UsageError(f"{name} needs --simulate")
             found[variable] = value
     if options.growth is not None:
-        found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
+        found["GPUCONF_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
     if options.as_tensorflow or options.as_tensorflow_1:
         from ..sharing._descendants import isolating_option
@@ -167,13 +167,20 @@ def _program(options: argparse.Namespace) -> list[str]:
         if words:
             raise UsageError("--check runs no program")
         return [sys.executable, "-m", "gpuconf.cli.guard_check"]
+    if not words and options.memory is not None:
+        from .._core.size_text import size_of
+
+        try:
+            size_of(options.memory, 1 << 40)
+        except ValueError as error:  # it is the program, and the size is missing
+            raise UsageError(f"--memory {options.memory!r} {error}") from None
     return words_of(words)
 
 
 def words_of(words: list[str]) -> list[str]:
     """Return the words of a command: with the Python that has gpuconf, if they name a script and no Python. Raises UsageError."""
     if not words:
-        raise UsageError("no program: name a command or a Python script")
+        raise UsageError("no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py")
     if not words[0]:
         raise UsageError(EMPTY)
     return [sys.executable, *words] if _is_script(words[0]) else words

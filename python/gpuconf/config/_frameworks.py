@@ -102,7 +102,7 @@ def started(name: str) -> bool:
 
 def _pass_on_to_tensorflow() -> str:
     said = "".join(
-        f" ({one})" for one in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH")})
+        f" ({one})" for one in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_GROWTH")})
     )
     if "tensorflow" not in sys.modules:
         return f"passed on at import{said}"
@@ -200,7 +200,7 @@ def _fraction() -> str | None:
 
 
 def _preallocate() -> str | None:
-    forced = runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH")
+    forced = runtime.current.overrides.get("GPUCONF_GROWTH")
     growth = [growth_as_set(gpu) for gpu in get_visible_devices("GPU")]
     if forced is None and any(one is not None for one in growth):
         forced = "true" if any(growth) else "false"

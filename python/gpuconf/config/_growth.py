@@ -23,7 +23,7 @@ def get_memory_growth(device: PhysicalDevice) -> Any:
     Raises ValueError for an unknown device and KeyError for a device that is not a GPU.
     """
     growth = growth_as_set(device)
-    configured = runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH")
+    configured = runtime.current.overrides.get("GPUCONF_GROWTH")
     if configured is not None and (growth is not None or core.pybind_LogicalConfigured(*runtime.position(device))):
         return configured == "true"
     return growth

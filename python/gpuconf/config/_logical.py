@@ -121,7 +121,11 @@ def _canonical(configurations: Any) -> str:
     import json
 
     if not hasattr(configurations, "__len__"):
-        iter(configurations)
+        try:
+            iter(configurations)
+        except TypeError as error:
+            limit = configurations if isinstance(configurations, (int, float)) else "..."
+            raise TypeError(f"{error}; use a list, [LogicalDeviceConfiguration(memory_limit={limit})]") from None
         raise TypeError(f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}")
     items = [
         [

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, simulated_torch, simulation_notice, texts
+from .._core import runtime, simulated_torch, simulated_values, simulation_notice, texts
 from .._core.made import Made, make
 from .._core.native import core, loaded, refuse_in_child
 from ..memory import _buffer
@@ -142,9 +142,9 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     ``spec`` is a comma-separated list of ``[N x]MODEL[:MEMORY][:PROFILE]...``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or
     ``"4xT4:8GiB:no-peers"``. A model without a memory size has its most common size, which :func:`simulated` returns. Names that a
     driver reports, such as ``"NVIDIA A100-SXM4-80GB"``, are also models. A profile is how the machine around the card behaves:
-    ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps`` or ``driver=VERSION``. Simulated memory is host memory, which is
-    allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The
-    environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
+    ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps``, ``no-limit`` or ``driver=VERSION``. Simulated memory is host
+    memory, which is allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters
+    simulated GPUs too. The environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
 
     PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
     With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only
@@ -165,7 +165,7 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     if spec is not None:
         simulated_torch.choose(values, strict, caller=caller)
     elif values is not None:
-        simulated_torch.check(values, "values")
+        simulated_values.check(values, "values")
     return _simulated(spec, caller)
 
 
@@ -177,6 +177,8 @@ def simulate_buffers(spec: str | None) -> Simulation:
 
 def _check(spec: str | None) -> None:
     refuse_in_child()
+    if isinstance(spec, int) and not isinstance(spec, bool):
+        raise errors.InvalidTypeError(f"spec must be a string with a model, such as '{max(spec, 1)}xT4', but got int: {spec}")
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
 

@@ -25,6 +25,13 @@ def cuda_visible_devices() -> str:
     return ",".join(uuids[gpu.name] for gpu in get_visible_devices("GPU"))
 
 
+def why_no_gpu() -> str:
+    """Return why this process sees no GPU, as a clause; "" if it is not known."""
+    runtime.physical_devices()
+    why: str = core.pybind_WhyNoGPU()
+    return why
+
+
 def visible_devices() -> list[VisibleDevice]:
     """Return the GPUs that this process sees, by CUDA ordinal. Does not create a CUDA context or initialize the runtime.
 

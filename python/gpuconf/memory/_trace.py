@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from .. import errors
+from .._core import texts
 from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core, refuse_in_child
@@ -246,6 +247,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
 
     Raises ValueError for a file in neither format, with the line or the entry at fault, and OSError as ``open`` does.
     """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise errors.InvalidTypeError(f"a trace must be a recording or the path of a file, but got {texts.shown(path)}")
     name = os.fspath(path)
     refuse_in_child()
     with contextlib.ExitStack() as stack:

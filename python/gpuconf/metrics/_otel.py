@@ -15,7 +15,7 @@ def instrument(meter: Any = None) -> None:
     """Add GPU memory to an OpenTelemetry meter, by default one of the global provider's, named ``gpuconf``.
 
     The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as in the
-    semantic conventions for hardware. The pools of this process are ``gpuconf.memory.used`` (by library and tag),
+    semantic conventions for hardware. The pools of this process are ``gpuconf.memory.in_use`` (by library and tag),
     ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises NotImplementedError if
     OpenTelemetry is not installed.
 
@@ -48,7 +48,8 @@ def instrument(meter: Any = None) -> None:
     added("hw.gpu.memory.usage", of_cards(lambda card: card.memory.used), "By", "GPU memory used.")
     added("hw.gpu.memory.limit", of_cards(lambda card: card.memory.total), "By", "Size of the GPU memory.")
     meter.create_observable_gauge("hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used.")
-    added("gpuconf.memory.used", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
+    added("gpuconf.memory.in_use", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
+    added("gpuconf.memory.used", of_pools(_by_library), "By", "Former name of gpuconf.memory.in_use; 0.4 will not have it.")
     for name, field, text in (
         ("reserved", "bytes_reserved", "Memory that a pool has reserved on its GPU."),
         ("peak", "peak_bytes_in_use", "The most memory that was in live blocks."),

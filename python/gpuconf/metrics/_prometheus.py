@@ -26,7 +26,7 @@ def register(registry: Any = None) -> ProcessCollector:
     >>> registry = prometheus_client.CollectorRegistry()
     >>> collector = gpuconf.metrics.register(registry)
     >>> buffer = gpuconf.memory.allocate("1MiB", "GPU:0")
-    >>> b'gpuconf_memory_used_bytes{gpu="0",library="gpuconf"' in prometheus_client.generate_latest(registry)
+    >>> b'gpuconf_memory_in_use_bytes{gpu="0",library="gpuconf"' in prometheus_client.generate_latest(registry)
     True
     >>> buffer.free()
     """
@@ -85,7 +85,7 @@ class ProcessCollector:
             shares = [(row.library, row.tag, row.bytes_in_use) for row in pool.usage] or [("", "", 0)]
             for library, tag, count in shares:
                 by_library = {"gpu": pool.gpu, "library": library, "tag": tag, **labels}
-                families.gauge("gpuconf_memory_used_bytes", _USED, by_library, count)
+                _in_use(families, by_library, count)
             _pool_gauges(families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit)
             free = max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use)
             families.gauge("gpuconf_memory_free_bytes", "Memory that the limit leaves for further blocks.", labels, free)
@@ -100,7 +100,9 @@ class ProcessCollector:
         return []
 
 
-_USED = "Memory in live blocks of gpuconf's pools."
+def _in_use(families: _Families, labels: dict[str, str], count: int) -> None:
+    families.gauge("gpuconf_memory_in_use_bytes", "Memory in live blocks of gpuconf's pools.", labels, count)
+    families.gauge("gpuconf_memory_used_bytes", "Former name of gpuconf_memory_in_use_bytes; 0.4 will not have it.", labels, count)
 
 
 def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:
@@ -167,7 +169,7 @@ def _share(families: _Families, place: Place, share: Share) -> None:
         shares = [*pool.libraries.items()] + ([("", unknown)] if unknown or not pool.libraries else [])
         for library, count in shares:
             by_library = {"gpu": place.gpu, "library": library, "tag": "", **own}
-            families.gauge("gpuconf_memory_used_bytes", _USED, by_library, count)
+            _in_use(families, by_library, count)
         _pool_gauges(families, own, pool.reserved, pool.peak, pool.limit)
 
 

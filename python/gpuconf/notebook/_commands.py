@@ -19,16 +19,19 @@ from ..machine.simulate import reset, simulate
 from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
 from ._devices import Devices, ready
+from ._fitting import Fitting
 
 
 class Commands:
     """``%gpu`` and its commands in one shell."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, fitting: Fitting) -> None:
         self._cells = cells
+        self._fitting = fitting
         self._commands: dict[str, Callable[[str], None]] = {
             "": self._devices,
             "simulate": self._simulate,
+            "fits": self._fits,
             "limit": self._limit,
             "map": self._map,
             "release": self._release,
@@ -44,6 +47,9 @@ class Commands:
             The GPUs, with the memory in use, the peak, and the limit of each. Before their first use: their settings.
         ``%gpu simulate 2xT4``
             Simulate these GPUs, for PyTorch too if it is not imported yet. ``%gpu simulate off`` ends that.
+        ``%gpu fits L4,A10``
+            Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one without a
+            limit, on which large tensors have no values; write it before the first ``import torch``.
         ``%gpu limit 6GiB``
             Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
             as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.
@@ -61,9 +67,13 @@ class Commands:
         ``%%gpumem`` in the first line of a cell shows what that cell used.
         """
         name, _, rest = line.strip().partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get("help" if name in ("-h", "--help") else name)
         if command is None:
-            _refuse(f"unknown command {name!r}: use {', '.join(filter(None, self._commands))}")
+            import difflib
+
+            close = difflib.get_close_matches(name, filter(None, self._commands), 1)
+            guess = f". Did you mean {close[0]}?" if close else f": use {', '.join(filter(None, self._commands))}"
+            _refuse(f"unknown command {name!r}{guess}")
         try:
             command(rest.strip())
         except errors.GpuconfError as error:
@@ -93,6 +103,14 @@ class Commands:
             _refuse("simulate needs GPUs, such as 2xT4, or off")
         simulate(None if rest == "off" else rest)
         display(Devices())
+
+    def _fits(self, rest: str) -> None:
+        if not rest:
+            _refuse("fits needs cards, such as L4 or A10, before the code in the same cell")
+        try:
+            self._fitting.begin(rest)
+        except ImportError:
+            _refuse("fits needs PyTorch, built for CUDA, which is not installed")
 
     def _limit(self, rest: str) -> None:
         words = rest.split()

@@ -11,6 +11,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from .._typing import Any
 from ._cells import Cells, without_first_line
 from ._commands import Commands
+from ._fitting import Fitting
 from ._lists import ListFormatter
 
 
@@ -20,13 +21,14 @@ class Extension:
     def __init__(self, shell: InteractiveShell) -> None:
         self._undo: list[Callable[[], object]] = []
         cells = Cells(shell)
-        commands = Commands(cells)
+        fitting = Fitting()
+        commands = Commands(cells, fitting)
         self._add_magic(shell, "line", "gpu", commands.gpu)
         self._add_magic(shell, "line", "gpumem", cells.gpumem)
         self._add_magic(shell, "cell", "gpumem", cells.gpumem_cell)
         shell.input_transformers_cleanup.append(without_first_line)
         self._undo.append(partial(_remove, shell.input_transformers_cleanup, without_first_line))
-        for event, function in (("pre_run_cell", cells.before), ("post_run_cell", cells.after)):
+        for event, function in (("pre_run_cell", cells.before), ("post_run_cell", cells.after), ("post_run_cell", fitting.after)):
             shell.events.register(event, function)
             self._undo.append(partial(shell.events.unregister, event, function))
         self._add_formatter(shell)

@@ -41,7 +41,8 @@ class PlanSite(Table, _PlanSite):
             return f"{amount}: {self.lines} more lines"
         if self.before:
             return f"{amount}: allocated before the recording"
-        who = " ".join((self.library, self.tag or UNTAGGED)) if self.library or self.tag else ""
+        tag = self.tag or (UNTAGGED if self.library else "")
+        who = " ".join(filter(None, (self.library, tag)))
         if self.call_site is None:
             return f"{amount}: {who or 'without a call site'}"
         start = f"{amount}: {who} at " if who else f"{amount}: at " if self.call_site[0] else f"{amount}: in "

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pytest plugin: GPU tests with real and simulated GPUs.
 
-Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, ``gpu_sim``, ``gpu_memory``, ``gpu_oom_after`` and
-``gpu_oom_each``; options ``--gpuconf...``. ``docs/pytest.md`` describes them. pytest loads the plugin by its entry point;
-``-p no:gpuconf`` leaves it out.
+Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, ``gpu_simulate``, ``gpu_memory``,
+``gpu_oom_after`` and ``gpu_oom_each``; options ``--gpuconf...``. ``docs/pytest.md`` describes them. pytest loads the plugin by its
+entry point; ``-p no:gpuconf`` leaves it out.
 
 Every suite in an environment that has gpuconf loads this file. So it imports next to nothing, and it registers the hooks that run
 for each test when the suite has opted in with an option or a key, when a test uses one of the fixtures, or when the process loads
@@ -38,6 +38,7 @@ __all__ = [
     "gpu_oom_after",
     "gpu_oom_each",
     "gpu_sim",
+    "gpu_simulate",
     "gpus",
     "pytest_addoption",
     "pytest_collection_modifyitems",
@@ -105,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if chosen.mode == "off":
         return
     given: Any = getattr(config, "workerinput", None)
-    if given is None and chosen.mode == "sim":
+    if given is None and chosen.mode == "simulate":
         from ._workers import simulate_if_chosen
 
         simulate_if_chosen(config)
@@ -244,8 +245,8 @@ def gpu(gpus: list[LogicalDevice]) -> LogicalDevice:
 
 
 @pytest.fixture
-def gpu_sim(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], Simulation]]:
-    """A function that simulates GPUs for this test: ``gpu_sim("2xH100-80GB")``. Afterwards the previous machine is restored.
+def gpu_simulate(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], Simulation]]:
+    """A function that simulates GPUs for this test: ``gpu_simulate("2xH100-80GB")``. Afterwards the previous machine is restored.
 
     Memory that the test left allocated is reported as a leak and freed.
     """
@@ -256,12 +257,22 @@ def gpu_sim(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], S
 
 
 @pytest.fixture
+def gpu_sim(gpu_simulate: Callable[[str | None], Simulation]) -> Callable[[str | None], Simulation]:
+    """The name of ``gpu_simulate`` in 0.2."""
+    import warnings
+
+    text = "the fixture gpu_sim is now gpu_simulate; 0.4 will not have the old name"
+    warnings.warn(text, pytest.PytestDeprecationWarning, stacklevel=1)
+    return gpu_simulate
+
+
+@pytest.fixture
 def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
     """The memory in use during the test, in bytes: ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0."""
     from . import _memory
 
-    if "gpu_sim" in request.fixturenames:
-        request.getfixturevalue("gpu_sim")  # whose machine must outlive the measurement
+    if "gpu_simulate" in request.fixturenames:
+        request.getfixturevalue("gpu_simulate")  # whose machine must outlive the measurement
     device = request.getfixturevalue("gpu").name if "gpu" in request.fixturenames else "GPU:0"
     measured = _memory.GpuMemory(device)
     yield measured
@@ -275,7 +286,7 @@ def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], No
 
     The error is the library's own, by the path of a real one; its text contains "injected". Allocations of all threads on all GPUs
     count, those of 0 bytes do not. Another call replaces it, and ``gpu_oom_after(0)`` takes it back, as do the test's end and a
-    reset. ``gpu_sim`` begins to count anew. A test that passes without the failure gets a warning.
+    reset. ``gpu_simulate`` begins to count anew. A test that passes without the failure gets a warning.
     """
     from . import _failing
 

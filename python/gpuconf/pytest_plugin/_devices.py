@@ -48,7 +48,7 @@ def refuse(config: pytest.Config, why: str) -> None:
     """Skip the running test, or fail it if GPUs are required."""
     if settings(config).mode == "required":
         pytest.fail(f"gpuconf: {why}, and --gpuconf=required", pytrace=False)
-    skip(f"{why}; --gpuconf=sim simulates one" if why == "no GPU found" and _simulation_helps() else why)
+    skip(f"{why}; --gpuconf=simulate simulates one" if why == "no GPU found" and _simulation_helps() else why)
 
 
 def _simulation_helps() -> bool:

@@ -36,7 +36,7 @@ class Failure:
         self._generation = -1
 
     def go_on(self) -> None:
-        """Count again on the machine that ``gpu_sim`` has simulated."""
+        """Count again on the machine that ``gpu_simulate`` has simulated."""
         if self._n and self._counted < self._n:
             self.arm(self._n)
 

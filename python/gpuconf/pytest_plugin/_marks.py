@@ -79,6 +79,14 @@ def size(name: str, value: Any) -> int:
     return found
 
 
+def amount(name: str, value: Any) -> int:
+    """Return bytes like :func:`size`, but refuse a number that is too small for bytes to be meant."""
+    found = size(name, value)
+    if 0 < found < 256:
+        raise MarkError(f"{name} is {texts.shown(value)}, which is {sizes_text(found)}{sizes.unit_hint(found)}")
+    return found
+
+
 def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Read conditions. A major version alone, as in ``"<9"``, compares with all of its minor ones."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -115,7 +123,7 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
                 raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {texts.shown(value)}")
             need.n = value
         elif name == "free":
-            need.free = size("gpu(free=...)", value)
+            need.free = amount("gpu(free=...)", value)
         elif name == "cc":
             need.capability = _capability(value)
         elif name == "warmup":
@@ -137,7 +145,7 @@ def _fill_peak(need: Need, mark: pytest.Mark) -> None:
     if wrong or (mark.args and "limit" in mark.kwargs):
         raise MarkError(f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}")
     need.warmup = max(need.warmup, _warmup("gpu_peak", given.get("warmup", 0)))
-    need.peak = size("gpu_peak", given["limit"]) if given.get("limit") is not None else None
+    need.peak = amount("gpu_peak", given["limit"]) if given.get("limit") is not None else None
     need.baseline = need.peak is None
     if "tolerance" not in given:
         return
@@ -167,6 +175,7 @@ def machine_of(item: pytest.Item) -> str:
 
 def tolerance(name: str, value: Any) -> float:
     """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
+    found = 0.0
     try:
         if isinstance(value, str):
             found = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
@@ -174,10 +183,11 @@ def tolerance(name: str, value: Any) -> float:
             found = float(value)
         else:
             raise ValueError
-        if not 0 <= found < 100:
+        if not 0 <= found <= 1:
             raise ValueError
     except ValueError:
-        raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}") from None
+        hint = f"; did you mean '{found:g}%'?" if 1 < found <= 100 else ""
+        raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}{hint}") from None
     return found
 
 
@@ -251,7 +261,7 @@ def requires_gpu(item: pytest.Item) -> bool:
     has arguments of ours or the run has opted in.
     """
     fixtures = _ours.fixtures(item)
-    if "gpu_sim" in fixtures:
+    if "gpu_simulate" in fixtures:
         return False  # it brings its own
     if not _FIXTURES.isdisjoint(fixtures) and not _ours.simulates(item):
         return True

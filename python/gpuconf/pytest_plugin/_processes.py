@@ -62,7 +62,7 @@ def _options(config: pytest.Config, machine: str) -> dict[str, Any]:
     for name in ("plugins", "file_or_dir", "_raise_print_help"):  # which are words for the process, or of this command line
         options.pop(name, None)
     if machine:
-        options.update(gpuconf_sim=machine, gpuconf_mode="sim")
+        options.update(gpuconf_simulate=machine, gpuconf_mode="simulate")
     return options
 
 

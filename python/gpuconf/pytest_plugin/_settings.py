@@ -7,9 +7,9 @@ import pytest
 
 from .._core import texts
 from .._typing import Any
-from ._options import given
+from ._options import given, mode, warn_of_former_names
 
-MODES = ("auto", "sim", "required", "off")
+MODES = ("auto", "simulate", "required", "off")
 DEFAULT_MACHINE = "H100-80GB"
 
 
@@ -17,8 +17,9 @@ class Settings:
     """The values in force. An option takes precedence over the key of the same name."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.mode: str = given(config, "mode") or "auto"
-        self.machine: str = given(config, "sim") or ""
+        warn_of_former_names(config)
+        self.mode: str = mode(config) or "auto"
+        self.machine: str = given(config, "simulate") or ""
         self.fail_on_cuda_at_collection = bool(given(config, "fail_on_cuda_at_collection"))
         self.report = bool(given(config, "report"))
         self.update = bool(given(config, "update"))
@@ -29,15 +30,14 @@ class Settings:
         self.per_worker: int = 0  # bytes; 0 for none
         self.fraction: float = 0.0  # of a GPU's memory; 0 for none
         if self.mode not in MODES:
-            raise pytest.UsageError(
-                f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}; --gpuconf-sim=2xT4 simulates GPUs"
-            )
+            text = f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}"
+            raise pytest.UsageError(f"{text}; --gpuconf-simulate=2xT4 simulates GPUs")
         if self.machine and self.mode in ("off", "required"):
-            raise pytest.UsageError(f"--gpuconf-sim simulates GPUs and cannot be used with --gpuconf={self.mode}")
+            raise pytest.UsageError(f"--gpuconf-simulate simulates GPUs and cannot be used with --gpuconf={self.mode}")
         if self.machine:
-            self.mode = "sim"
-        if given(config, "per_worker"):
-            self._share(str(given(config, "per_worker")))
+            self.mode = "simulate"
+        if given(config, "memory"):
+            self._share(str(given(config, "memory")))
 
     @staticmethod
     def _peak(text: Any) -> int | None:
@@ -48,8 +48,10 @@ class Settings:
 
         try:
             return sizes.limit_bytes(str(text))
-        except errors.GpuconfError:
-            raise pytest.UsageError(f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'") from None
+        except errors.GpuconfError as error:
+            hint = str(error).partition("; did")
+            text = f"--gpuconf-peak {text!r} must be a size of at least 1 MiB, such as '6GiB'{hint[1]}{hint[2]}"
+            raise pytest.UsageError(text) from None
 
     @staticmethod
     def _leak(text: Any) -> int | None:
@@ -80,15 +82,17 @@ class Settings:
             if not text.endswith("%") and "." not in text:
                 self.fraction = 0.0
             elif not 0 < self.fraction <= 1:
-                raise pytest.UsageError(f"--gpuconf-per-worker {text!r} must be more than 0 and at most all of a GPU's memory")
+                raise pytest.UsageError(f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory")
         except ValueError:
             self.fraction = 0.0
         if self.fraction:
             return
         try:
             self.per_worker = sizes.limit_bytes(int(text) if text.isdecimal() else text)
-        except errors.GpuconfError:
-            text = f"--gpuconf-per-worker {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 or '25%'"
+        except errors.GpuconfError as error:
+            hint = str(error).partition("; did")
+            text = f"--gpuconf-memory {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 or '25%'"
+            text += hint[1] + hint[2]
             raise pytest.UsageError(text) from None
 
 

@@ -55,6 +55,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
             failure.go_on()
         return simulation
 
+    simulate.__qualname__ = "gpu_simulate"  # in the message for a call without a machine
     yield simulate
     simulated_torch.starts_only_on = None
     runtime.other_machines_masks.difference_update(masks)

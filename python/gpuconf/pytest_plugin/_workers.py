@@ -94,7 +94,7 @@ class Cards:
                 from ._marks import sizes_text
 
                 raise pytest.UsageError(
-                    f"--gpuconf-per-worker: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit in the "
+                    f"--gpuconf-memory: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit in the "
                     f"{sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): "
                     f"use at most {self.most_workers()} workers, or a smaller share"
                 )
@@ -141,12 +141,12 @@ _SHARED = pytest.StashKey[Any]()  # OwnedCards, or None
 
 
 def simulate_if_chosen(config: pytest.Config) -> None:
-    """Simulate the GPUs of ``--gpuconf-sim``, in this process and those that it starts, which share the memory of the cards.
+    """Simulate the GPUs of ``--gpuconf-simulate``, in this process and those that it starts, which share the memory of the cards.
 
     Raises pytest.UsageError for a bad machine.
     """
     chosen = settings(config)
-    if chosen.mode != "sim" or _BEFORE in config.stash:
+    if chosen.mode != "simulate" or _BEFORE in config.stash:
         return
     spec = chosen.machine or os.environ.get("GPUCONF_SIMULATE") or DEFAULT_MACHINE
     from .. import errors
@@ -160,15 +160,15 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         if not simulated_torch.runs():
             simulate_buffers(None)
     except (errors.InvalidArgumentError, errors.FailedPreconditionError, errors.UnavailableError) as error:
-        raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
+        raise pytest.UsageError(f"--gpuconf-simulate: {str(error).splitlines()[0]}") from None
     try:
         simulated_torch.choose(None, None)
     except errors.InvalidArgumentError as error:
         raise pytest.UsageError(str(error)) from None
     except errors.FailedPreconditionError:
         raise pytest.UsageError(
-            f"--gpuconf=sim: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin or by what starts "
-            f"pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} -m pytest"
+            "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin or by what "
+            f"starts pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} -m pytest"
         ) from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}
     config.stash[_SHARED] = shared

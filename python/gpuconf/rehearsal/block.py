@@ -9,14 +9,12 @@ import tempfile
 from types import TracebackType
 
 from .. import errors
-from .._core import simulated_torch, texts
+from .._core import simulated_torch, simulated_values, texts
 from .._core.made import Made, make
 from .._typing import Any
 from ..machine.simulate import simulate
 from .answer import Rehearsal
-from .cards import Card, alike, parse
-
-_ROOM = "1TiB"
+from .cards import Card, alike, group_of, parse
 
 
 class RehearsedBlock(metaclass=Made):
@@ -40,6 +38,11 @@ class RehearsedBlock(metaclass=Made):
 
         if not torch.cuda.is_available():
             raise errors.FailedPreconditionError("PyTorch sees no simulated GPU: install the PyTorch that is built for CUDA")
+        if group_of(torch.cuda.get_device_capability()) != group_of(self._cards[0].capability):
+            started = torch.cuda.get_device_name()
+            raise errors.FailedPreconditionError(
+                f"PyTorch has started on {started}, and chooses other kernels on {self._cards[0].name}: restart the process for it"
+            )
         self._recording = Recording({"steps": None, "stacks": True})
         self._recording.watch()
         return self
@@ -82,6 +85,6 @@ def rehearse(gpu: str) -> RehearsedBlock:
         raise errors.InvalidArgumentError(
             f"PyTorch chooses other kernels on some of {gpu}: rehearse each in a process of its own, with gpuconf.plan(command=...)"
         )
-    if not simulated_torch.runs() or os.environ.get(simulated_torch.VARIABLE):
-        simulate(f"{cards[0].count}x{cards[0].name}:{_ROOM}", values="none")
+    if not simulated_torch.runs() or os.environ.get(simulated_values.VARIABLE):
+        simulate(cards[0].simulated(cards[0].count), values="none")
     return make(RehearsedBlock, cards)

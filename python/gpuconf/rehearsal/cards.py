@@ -43,6 +43,12 @@ class Card(namedtuple("Card", ["name", "count", "memory", "capability", "has_vir
         source = "unknown: the cards with public figures report 91.8 to 99.2 % of their memory"
         return Beside("memory that CUDA reports", int(self.memory * 0.918), int(self.memory * 0.992), source)
 
+    def simulated(self, count: int) -> str:
+        """Return the machine on which a program is rehearsed: it sees this card's memory, and can allocate more."""
+        usable = self.usable()
+        seen = usable.low if self.name in _SEEN else usable.high
+        return f"{count}x{self.name.partition(':')[0]}:{seen // 256 * 256}B:no-limit"
+
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
@@ -52,13 +58,16 @@ class Card(namedtuple("Card", ["name", "count", "memory", "capability", "has_vir
 
 # GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's answer.
 _SEEN = {
+    "A10-24GB": (21.98, 22.2, "zai-org/CogVLM#236 (21.99GiB)"),
     "A100-40GB": (39.38, 39.59, "TianheWu/CoSeR#10 (39.50GiB)"),
     "A100-80GB": (79.14, 79.33, "levihsu/OOTDiffusion#235 (79.25GiB)"),
+    "H100-80GB": (79.09, 79.26, "vllm-project/vllm#27508 (79.11GiB)"),
     "L4": (22.03, 22.28, "ArcInstitute/evo2#190 (22.03GiB)"),
     "L40S": (44.39, 44.53, "stepfun-ai/Step-Video-T2V#8 (44.42GiB)"),
     "T4": (14.56, 14.76, "Zheng-Chong/CatVTON#133 (14.56GiB), zai-org/CogVideo#741 (14.74GiB)"),
     "V100-32GB": (31.73, 31.75, "liucongg/ChatGLM-Finetuning#73 (31.74GiB)"),
     "RTX4090": (23.64, 23.69, "3DTopia/Phidias-Diffusion#8 (23.64GiB), zai-org/CogVideo#36 (23.68GiB)"),
+    "RTX5090-32GB": (31.36, 31.38, "Wan-Video/Wan2.1#465 (31.37GiB)"),
     "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
 }
 
@@ -87,6 +96,10 @@ def alike(cards: list[Card]) -> list[list[Card]]:
     """
     groups: dict[tuple[int, int], list[Card]] = {}
     for card in cards:
-        key = (8, 6) if card.capability in ((8, 6), (8, 7), (8, 9)) else card.capability
-        groups.setdefault(key, []).append(card)
+        groups.setdefault(group_of(card.capability), []).append(card)
     return list(groups.values())
+
+
+def group_of(capability: tuple[int, int]) -> tuple[int, int]:
+    """Return the first compute capability for which PyTorch does the same."""
+    return (8, 6) if capability in ((8, 6), (8, 7), (8, 9)) else capability

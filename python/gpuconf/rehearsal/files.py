@@ -27,6 +27,7 @@ class Files:
 
     def __init__(self, folder: str, kept: Callable[[str], None], made: Callable[[str], None]) -> None:
         self._folder = folder
+        self._own = os.path.realpath(os.path.dirname(folder)) + "/"  # the rehearsal's, which need not be among temporary files
         self._temporary = os.path.realpath(tempfile.gettempdir()) + "/"
         self._kept, self._made = kept, made
         self._stat, self._exists = os.stat, os.path.lexists
@@ -69,7 +70,7 @@ class Files:
 
     def _goes_away(self, path: Any) -> bool:
         real = os.path.realpath(os.fsdecode(path))
-        if real.startswith((*_NOT_HERE, self._folder)) or any(cache in real for cache in _CACHES):
+        if real.startswith((*_NOT_HERE, self._own)) or any(cache in real for cache in _CACHES):
             return False
         try:
             there = self._stat(real)

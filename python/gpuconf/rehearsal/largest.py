@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 
 from .. import errors
 from .._core import texts
@@ -16,6 +17,7 @@ from .._typing import Any
 from .answer import SCHEMA, Rehearsal
 from .needs import FITS, SETTINGS
 
+_COMBINATIONS = 32
 _GUESSES = 8  # afterwards each try halves the range
 
 Range = namedtuple("Range", ["name", "low", "high"])
@@ -39,6 +41,32 @@ def parse(text: str) -> Range:
     if found is None or not int(found[2]) <= int(found[3]):
         raise errors.InvalidArgumentError(f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512")
     return Range(found[1], int(found[2]), int(found[3]))
+
+
+def parse_all(texts_of: Iterable[str], words: Sequence[str]) -> list[Range]:
+    """Return several ranges for a command. Raises InvalidArgumentError for invalid ones, and for too many combinations."""
+    asked = [parse(text) for text in texts_of]
+    names = [one.name for one in asked]
+    for one in asked:
+        if names.count(one.name) > 1:
+            raise errors.InvalidArgumentError(f"{one.name} has two ranges")
+        substituted(words, one.name, one.low)
+    count = len(combinations(asked))
+    if count > _COMBINATIONS:
+        others = ", ".join(names[1:])
+        raise errors.InvalidArgumentError(f"{others} have {count} combinations by doubling; at most {_COMBINATIONS} are tried")
+    return asked
+
+
+def combinations(asked: Sequence[Range]) -> list[dict[str, int]]:
+    """Return the numbers of all ranges but the first, each doubled from its lowest to its highest."""
+    values = []
+    for one in asked[1:]:
+        steps = [one.low]
+        while steps[-1] < one.high:
+            steps.append(min(max(2 * steps[-1], 1), one.high))
+        values.append(steps)
+    return [dict(zip([one.name for one in asked[1:]], numbers, strict=True)) for numbers in product(*values)]
 
 
 def substituted(words: Sequence[str], name: str, value: int) -> list[str]:
@@ -148,3 +176,19 @@ def to_dict(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal])
         "largest": [one.to_dict() for one in found],
         "tried": [{"value": value, **one.to_dict()} for value, one in sorted(answers.items())],
     }
+
+
+def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, int], Sequence[Found]]]) -> list[str]:
+    """Return the results of searches with other numbers as lines: a row for each combination and card."""
+    first = asked[0]
+    rows: list[tuple[str, ...]] = [(*(one.name for one in asked[1:]), "card", *SETTINGS)]
+    for values, found in searches:
+        start = tuple(map(str, values.values()))
+        for card in dict.fromkeys(one.card for one in found):
+            of_card = {one.setting: one.largest for one in found if one.card == card}
+            cells = ["-" if setting not in of_card else str(of_card[setting] or "none") for setting in SETTINGS]
+            rows.append((*start, card, *cells))
+        if not found:
+            rows.append((*start, "nothing is known", *("" for _ in SETTINGS)))
+    head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
+    return [head, "", *columns(rows, left=len(asked))]

@@ -15,6 +15,7 @@ def environment(folder: str) -> dict[str, str]:
         "WANDB_MODE": "disabled",
         "WANDB_DIR": folder,
         "MLFLOW_TRACKING_URI": f"file:{folder}/mlflow",
+        "MLFLOW_ALLOW_FILE_STORE": "true",  # newer ones prefer a database
         "HF_HUB_OFFLINE": "1",
         "HF_DATASETS_OFFLINE": "1",
         "COMET_MODE": "disabled",

@@ -127,8 +127,6 @@ class Recording:
         snapshot = torch.cuda.memory._snapshot()
         _forget_own_calls(snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
-        with open(f"{name}.pickle", "wb") as file:
-            pickle.dump(snapshot, file)
         gpus = []
         for gpu, events in enumerate(snapshot["device_traces"]):
             if events:
@@ -136,6 +134,8 @@ class Recording:
                 largest = max((event["size"] for event in events if event["action"] == "alloc"), default=0)
                 uuid = str(torch.cuda.get_device_properties(gpu).uuid)
                 gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
+        with open(f"{name}.pickle", "wb") as file:
+            pickle.dump(snapshot, file)
         report = {
             **_rank(),
             "pid": os.getpid(),

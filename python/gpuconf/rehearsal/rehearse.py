@@ -13,7 +13,7 @@ from .._core.made import make
 from .._typing import Any
 from ..machine.simulate import simulate_buffers
 from ..memory import load_trace
-from ..planning import sites
+from ..planning import report, sites
 from ..planning.plan import find
 from ..sharing._environment import of_simulation, python_path
 from ..sharing._simulated_cards import of_program
@@ -22,7 +22,6 @@ from .answer import Rehearsal
 from .cards import Card, alike
 from .needs import SETTINGS, beside, verdict
 
-_ROOM = "1TiB"  # of a simulated card: no limit
 _HELP = {"pytorch-max-split": "max_split_size_mb", "pytorch-roundup": "roundup_power2_divisions"}
 _LINES = 6
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
@@ -40,6 +39,7 @@ class Asked:
     cpu_values: bool = False
     values: str = "none"
     record: str | None = None
+    html: str | None = None
     progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -49,18 +49,25 @@ def rehearse(asked: Asked) -> Rehearsal:
     Raises OSError if the program cannot be started.
     """
     groups = alike(asked.cards)
+    number = 0
     runs: list[tuple[list[Card], dict[str, Any]]] = []
     folder = start.new_folder()
     keep = False
     try:
-        for number, group in enumerate(groups):
+        while groups:
+            group = groups.pop(0)
             own = os.path.join(folder, str(number))
             os.mkdir(own, 0o700)
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
             run = _run(asked, group[0], own, stacks=number == 0)
             asked.progress("replaying its allocations")
-            runs.append((group, _found(run, group[0], first=number == 0)))
+            found = _found(run, group[0], first=number == 0)
+            if _asks_for_memory(found["reports"]):  # what it does may differ with each card
+                groups[:0] = [[card] for card in group[1:]]
+                group = group[:1]
+            runs.append((group, found))
+            number += 1
             keep |= _has_output(own)
             quiet.remove_empty(path for one in run.processes.values() for path in one.made)
             if run.ended == "interrupted" or not runs[-1][1]["processes"]:
@@ -68,13 +75,20 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
         if asked.record is not None:
             _keep_recording(runs[0][1], asked.record)
+        if asked.html is not None and runs[0][1]["processes"]:
+            asked.progress("writing the report")
+            _write_page(runs[0][1], asked.html)
         return make(Rehearsal, answer)
     finally:
         _clean(folder, keep)
 
 
+def _asks_for_memory(reports: Sequence[dict[str, Any]]) -> bool:
+    return any(report["counts"].get("memory") for report in reports)
+
+
 def _run(asked: Asked, card: Card, folder: str, *, stacks: bool) -> start.Program:
-    spec = f"{asked.gpus}x{card.name.partition('-')[0] if ':' in card.name else card.name}:{_ROOM}"
+    spec = card.simulated(asked.gpus)
     settings = {
         "steps": asked.steps,
         "seconds": asked.seconds,
@@ -177,10 +191,14 @@ def _answer(
     why_not = trouble.why_no_verdict(run, ran, first["processes"])
     cards = [] if why_not else [one.to_dict() for group, found in runs for one in _verdicts(group, found)]
     cards.sort(key=lambda one: order.index(one["card"]))
+    notes = trouble.notes(run, ran, first["processes"], reports)
+    if _asks_for_memory(reports) and len(order) > 1:
+        each = "was run with each card's" if len(runs) > 1 else f"saw that of {order[0]}"
+        notes.append(f"the program asks how much memory the card has, and {each}")
     return {
         "command": list(words),
         "ran": ran,
-        "notes": trouble.notes(run, ran, first["processes"], reports),
+        "notes": notes,
         "processes": [{name: value for name, value in one.items() if name != "others"} for one in first["processes"]],
         "cards": cards,
         "beside": [] if why_not else _beside(runs),
@@ -274,6 +292,13 @@ def _keep_recording(found: Mapping[str, Any], path: str) -> None:
     os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(snapshots, files, strict=True):
         shutil.copyfile(file, os.path.join(path, f"rank{rank}.pickle" if rank is not None else f"{pid}.pickle"))
+
+
+def _write_page(found: Mapping[str, Any], path: str) -> None:
+    """Write the report of the process that needs most."""
+    most = max(found["processes"], key=lambda one: one["allocated"])
+    trace = load_trace(found["run"].processes[most["pid"]].snapshot)
+    report.write(trace, find(trace, None, None, None), path)
 
 
 def _has_output(folder: str) -> bool:

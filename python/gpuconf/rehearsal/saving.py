@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -21,6 +22,7 @@ _MOST = 64 << 20  # bytes of tensors that are written as they are
 def install(files: Files) -> None:
     """Take the place of the functions that save and load, once their modules are imported. PyTorch is imported."""
     _torch(files)
+    import_hook.when_imported("safetensors", lambda: _safe_open(files))
     import_hook.when_imported("safetensors.torch", lambda: _safetensors(files))
     import_hook.when_imported("torch.distributed.checkpoint.filesystem", lambda: _distributed(files))
 
@@ -32,10 +34,11 @@ def _torch(files: Files) -> None:
     save, load = torch.save, torch.load
 
     def saved(obj: Any, f: Any, *args: Any, **named: Any) -> Any:
-        if isinstance(f, (str, os.PathLike)):
-            f = files.to_write(f, fresh=True)
-        with serialization.skip_data() if _size(obj) > _MOST else nullcontext():
-            return save(obj, f, *args, **named)
+        large = _size(obj) > _MOST
+        if not isinstance(f, (str, os.PathLike)):  # a hole needs a file
+            return save(_of_one_value(obj) if large else obj, f, *args, **named)
+        with serialization.skip_data() if large else nullcontext():
+            return save(obj, files.to_write(f, fresh=True), *args, **named)
 
     def loaded(f: Any, *args: Any, **named: Any) -> Any:
         return load(files.to_read(f) if isinstance(f, (str, os.PathLike)) else f, *args, **named)
@@ -44,6 +47,17 @@ def _torch(files: Files) -> None:
         function.__doc__, function.__name__, function.__module__ = original.__doc__, name, original.__module__
         setattr(torch, name, function)
         setattr(serialization, name, function)
+
+
+def _of_one_value(value: Any) -> Any:
+    """Return a checkpoint whose tensors have their sizes and one value, zero. Modules stay as they are."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return torch.zeros(1, dtype=value.dtype, device=value.device).expand(value.shape)
+    if isinstance(value, Mapping):
+        return {key: _of_one_value(one) for key, one in value.items()}
+    return type(value)(map(_of_one_value, value)) if type(value) in (list, tuple) else value
 
 
 def _size(value: Any) -> int:
@@ -57,6 +71,16 @@ def _size(value: Any) -> int:
     if isinstance(value, Mapping):
         return sum(map(_size, value.values()))
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
+
+
+def _safe_open(files: Files) -> None:
+    library: Any = sys.modules["safetensors"]
+    opened = library.safe_open
+
+    def safe_open(filename: Any, *args: Any, **named: Any) -> Any:
+        return opened(files.to_read(filename), *args, **named)
+
+    library.safe_open = safe_open
 
 
 def _safetensors(files: Files) -> None:

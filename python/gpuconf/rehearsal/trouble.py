@@ -19,11 +19,11 @@ def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], proc
         return line(run) + left
     if ran["skipped_steps"] and not ran["optimizer_steps"]:
         return f"the optimizer's steps were skipped ({ran['skipped_steps']} times)"
-    if ran["backward_passes"] and not ran["optimizer_steps"]:
-        return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
     failed = _failure(run)
     if failed:
         return f"{failed}; the peak is that of what ran before"
+    if ran["backward_passes"] and not ran["optimizer_steps"]:
+        return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
     if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
         return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""

@@ -65,6 +65,7 @@ class Watcher:
         ]
         self._watch_backward()
         self._watch_scaler()
+        self._watch_memory()
         self._count(torch, "save", "saved")
         self._count(torch, "compile", "compiled")
 
@@ -106,6 +107,19 @@ class Watcher:
             return found
 
         self._replace(scaler, "_maybe_opt_step", watched)
+
+    def _watch_memory(self) -> None:
+        """Count the program's questions for the memory of a card."""
+        kind: Any = torch._C._CudaDeviceProperties
+        whole = kind.total_memory
+
+        def total_memory(properties: Any) -> Any:
+            self.counts["memory"] += 1
+            return whole.__get__(properties)
+
+        self._replace(kind, "total_memory", property(total_memory))
+        for module in (torch.cuda, torch.cuda.memory):
+            self._count(module, "mem_get_info", "memory")
 
     def _count(self, module: Any, name: str, what: str) -> None:
         original = getattr(module, name)

@@ -28,9 +28,9 @@ def of_program(
     ``growth`` None leaves it to each framework whether its pools grow. ``simulate`` is the simulated machine, if any.
     """
     found = of_frameworks(cards, limit, growth, environ)
-    found["GPUCONF_MEMORY_LIMIT"] = str(limit)
+    found["GPUCONF_LIMIT"] = str(limit)
     if growth is not None:
-        found["GPUCONF_ALLOW_GROWTH"] = "true" if growth else "false"
+        found["GPUCONF_GROWTH"] = "true" if growth else "false"
     if simulate:
         found["GPUCONF_SIMULATE"] = simulate
         found.update(of_simulation(environ))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpuconf.lease``: a part of some GPUs for this process, in turn with other processes."""
+"""``gpuconf.lease``: a share of some GPUs for this process, queued with others."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class Lease(metaclass=Made):
         self._grant: Grant | None = None
         self._environ: dict[str, str | None] = {}  # what the variables were before
         self._kept: KeptConfiguration | None = None
+        self._entered = False
 
     @property
     def gpus(self) -> list[str]:
@@ -69,6 +70,7 @@ class Lease(metaclass=Made):
 
     def __enter__(self) -> Lease:
         refuse_in_child()
+        self._entered = True
         global _current
         with _lock:
             if _current is not None:
@@ -162,6 +164,16 @@ class Lease(metaclass=Made):
         except errors.FailedPreconditionError:
             if kind is None:
                 raise  # otherwise the block's own error takes precedence
+
+    def __del__(self) -> None:
+        """Warn of ``gpuconf.lease(...)`` as a statement, which leases nothing."""
+        if self._ending():
+            return
+        if getattr(self, "_entered", True):
+            return
+        import warnings
+
+        warnings.warn("this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`", stacklevel=2)
 
     def __repr__(self) -> str:
         if self._grant is None:

@@ -17,6 +17,10 @@ _NO_KERNEL = re.compile(r"not implemented for|not support(ed)?.*(Half|BFloat16|h
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
+class ReadInsideError(Exception):
+    """One of PyTorch's kernels for CUDA reads a value on the host that its own launches should have written."""
+
+
 def is_library(error: RuntimeError) -> bool:
     """Whether one of CUDA's libraries refused, rather than PyTorch."""
     return not isinstance(error, (torch.OutOfMemoryError, NotImplementedError)) and bool(_LIBRARY.search(str(error)))

@@ -14,6 +14,7 @@ from .thread import state
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
 _recorded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+_drawing: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs whose operations draw random numbers
 
 
 def capturing() -> bool:
@@ -24,6 +25,12 @@ def capturing() -> bool:
 def record(compute: Callable[[int], None]) -> None:
     """Keep an operation for the replays of the graph, as a function of a seed. The graph's pool keeps the memory of its tensors."""
     _recorded[_open[-1]].append(compute)
+
+
+def draws(random: bool) -> None:
+    """Remember whether an operation of the graph draws numbers. PyTorch refuses to tell a generator's state under capture."""
+    if random:
+        _drawing.add(_open[-1])
 
 
 def _compute(graph: Any, seed: int) -> None:
@@ -39,6 +46,7 @@ def install() -> None:
     def capture_begin(self: Any, *args: Any, **named: Any) -> None:
         begin(self, *args, **named)
         _recorded[self] = []
+        _drawing.discard(self)
         _open.append(self)
 
     def capture_end(self: Any) -> None:
@@ -48,12 +56,15 @@ def install() -> None:
 
     def replay_and_compute(self: Any) -> None:
         source = generators.default_of(torch.device("cuda"))
-        seed = generators.seed_of(source.initial_seed(), source.get_offset())
+        offset = source.get_offset()
+        seed = generators.seed_of(source.initial_seed(), offset)
         state.mark.value += 1
         try:
             replay(self)
         finally:
             state.mark.value -= 1
+        if self in _drawing and source.get_offset() == offset:
+            source.set_offset(offset + 4)  # the next replay draws other numbers
         torch.cuda.current_stream().synchronize()
         _compute(self, seed)
 

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 import warnings
+from collections.abc import Callable
 
 import torch
 
@@ -20,7 +23,6 @@ _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
 _ALONE_NAMES = {
     "aten::histc",
     "aten::histc.out",
-    "aten::equal",
     "aten::segment_reduce",
     "aten::_segment_reduce_backward",
     "aten::linalg_eig",
@@ -30,8 +32,9 @@ _ALONE_NAMES = {
     "aten::nanmedian",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
-    "torchvision::nms",
 }
+# They have sizes that depend on values, or return one, and no tag says so.
+_WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
 _MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
@@ -61,6 +64,8 @@ _PLAIN = {
 # before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
 _AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
+# An argument that a result may lie in and that is not written to, as self in "view(Tensor(a) self, SymInt[] size) -> Tensor(a)"
+_VIEWED = re.compile(r"\([a-z](?: -> [^)!]*)?\)(?:\[\]|\?)? \w+[,)=]")
 _SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
 
 
@@ -75,6 +80,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     graphs.install()
     # TorchScript would compile kernels of its own, which have no value.
     torch._C._jit_override_can_fuse_on_gpu(False)
+    # That of nn.TransformerEncoder has kernels for nested tensors, whose sizes are values.
+    torch.backends.mha.set_fastpath_enabled(False)
     compiled.install()
     if values == "none":
         global _only_small
@@ -85,8 +92,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         _register_all()
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
-                _put(name, sparse.computing(_overload(name)), key)
-    import_hook.when_imported("torchvision", _register_all)
+                _put(name, _at_first_call(functools.partial(_sparse, name)), key)
+    import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
 def leave_unwritten() -> None:
@@ -102,12 +109,30 @@ def leave_unwritten() -> None:
             _put(name, unwritten.kernel_for(name, overload, original), "CPU")
 
 
-def _register_all() -> None:
+def _register_all(spaces: tuple[str, ...] = _SPACES) -> None:
+    """Register what is there now. Operators that PyTorch's own modules register later, such as fsdp's, call those of aten."""
     names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | _MORE
     for name in sorted(names - _registered):
-        if name.partition("::")[0] in _SPACES and name not in _PLAIN:
+        if name.partition("::")[0] in spaces and name not in _PLAIN:
             _registered.add(name)
-            _register(name, _overload(name))
+            _register(name)
+
+
+def _at_first_call(make: Callable[[], kernels.Kernel]) -> kernels.Kernel:
+    """Return a kernel that is made when it is called: programs call few of more than a thousand, and wait for their imports."""
+    made: kernels.Kernel | None = None
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        nonlocal made
+        if made is None:
+            made = make()
+        return made(keys, *args, **named)
+
+    return kernel
+
+
+def _sparse(name: str) -> kernels.Kernel:
+    return sparse.computing(_overload(name))
 
 
 def _overload(name: str) -> Any:
@@ -116,12 +141,16 @@ def _overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
 
 
-def _original(overload: Any) -> Any:
-    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments."""
+def _original(name: str) -> kernels.Kernel:
+    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments. Later it would be our own."""
     if _HAS_GET_KERNEL:
-        return torch.library.get_kernel(overload, "CUDA").call_boxed
-    redispatch = overload._handle.redispatch_boxed
-    return lambda keys, *args, **named: redispatch(keys & _AFTER_SELECTION, *args, **named)
+        original: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "CUDA").call_boxed
+        return original
+
+    def redispatched(keys: Any, *args: Any, **named: Any) -> Any:
+        return _overload(name)._handle.redispatch_boxed(keys & _AFTER_SELECTION, *args, **named)
+
+    return redispatched
 
 
 def _on_gpus_only(kernel: Any, overload: Any) -> Any:
@@ -143,41 +172,46 @@ def _on_gpus_only(kernel: Any, overload: Any) -> Any:
     return select
 
 
-def _is_view(schema: Any) -> bool:
-    return any(one.alias_info is not None and not one.alias_info.is_write for one in schema.arguments)
+def _is_view(name: str) -> bool:
+    operator, _, overload = name.partition(".")
+    return _VIEWED.search(str(torch._C._get_schema(operator, overload))) is not None
 
 
-def _register(name: str, overload: Any) -> None:
-    if _is_view(overload._schema):
+def _register(name: str) -> None:
+    if _is_view(name):
         return
-    original, formula, refusal = _original(overload), formula_of(name), refusal_of(name)
+    original = _original(name)
+
+    def make() -> kernels.Kernel:
+        overload = _overload(name)
+        kernel = seen.counting(name, _kernel(name, overload, original))
+        return kernel if _HAS_GET_KERNEL else _on_gpus_only(kernel, overload)
+
+    _put(name, _at_first_call(make), "CUDA" if _HAS_GET_KERNEL else "BackendSelect")
+
+
+def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kernel:
+    formula, refusal = formula_of(name), refusal_of(name)
     if not refusal and formula is None and not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"):
         refusal = "The CPU has no kernel for it"
     if refusal:
-        _put(name, kernels.refusing(overload, original, refusal), "CUDA")
-        return
+        return kernels.refusing(overload, original, refusal)
     operator = kernels.Operator(overload, original, formula)
     if name == "aten::copy_":
-        kernel = kernels.copying(operator, only_small=_only_small)
-    elif name == "aten::_linalg_check_errors":
-        kernel = kernels.unless_inside(operator)
-    elif (
-        (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor")
-        or name in _ALONE_NAMES
-        or "_to_sparse" in name
-    ):
-        kernel = kernels.alone(operator)
-    else:
-        kernel = kernels.computing(operator, only_small=_only_small)
-        if _only_small and name == "aten::zero_":
-            kernel = kernels.zeroing(kernel)
-    _put(name, seen.counting(name, kernel), "CUDA")
+        return kernels.copying(operator, only_small=_only_small)
+    if name == "aten::_linalg_check_errors":
+        return kernels.unless_inside(operator)
+    if name == "aten::_local_scalar_dense":
+        return kernels.reading(operator)
+    waits = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
+    if waits or name in _ALONE_NAMES or "_to_sparse" in name:
+        return kernels.alone(operator, waits=waits)
+    kernel = kernels.computing(operator, only_small=_only_small)
+    return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
 
 
-def _put(name: str, kernel: Any, key: str) -> None:
+def _put(name: str, kernel: kernels.Kernel, key: str) -> None:
     space, _, rest = name.partition("::")
     if space not in _libraries:
         _libraries[space] = torch.library.Library(space, "IMPL")
-    if key == "CUDA" and not _HAS_GET_KERNEL:
-        kernel, key = _on_gpus_only(kernel, _overload(name)), "BackendSelect"
     _libraries[space].impl(rest, kernel, key, with_keyset=True)

@@ -155,27 +155,32 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
         try:
             if queues.left.value:
                 queues.wait(args, named)
-            source = draw(args, named) if is_random else None
-            if fills and graphs.capturing():
+            captured = graphs.capturing()
+            source = draw(args, named) if is_random and not captured else None
+            if fills and captured:
                 # As a node of the graph it would run before the replay computes what reads the tensor.
                 targets = arguments_on_cpu(args)
                 graphs.record(lambda seed: replay(operator, None, targets, named, seed))
                 return args[0]
+            graphs.draws(captured and is_random)
             try:
                 results = original(keys, *args, **named)
-            except RuntimeError as error:
-                if not errors.is_library(error):
+            except (RuntimeError, errors.ReadInsideError) as error:
+                if isinstance(error, RuntimeError) and not errors.is_library(error):
                     raise
-                return moves.to_gpu(
-                    run_on_cpu(operator, arguments_on_cpu(args), named_on_cpu(named), None if source is None else source.seed), args
-                )
+                seed = None if source is None else source.seed
+                waits = isinstance(error, errors.ReadInsideError)
+                results = by_cpu(operator, args, named, seed, waits=waits)
+                if source is not None and operator.advances:
+                    source.done()
+                return results
             if source is not None and operator.advances:
                 source.done()
             if only_small and not small.computes(operator, results, args, named):
                 small.leave(operator, results, args)
                 return results
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
-            if graphs.capturing():
+            if captured:
                 targets = arguments_on_cpu(results)
                 graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
@@ -188,8 +193,11 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     return kernel
 
 
-def alone(operator: Operator) -> Kernel:
-    """Make the kernel of an operator whose results have sizes that depend on values: the CPU computes it, then they are moved."""
+def alone(operator: Operator, *, waits: bool) -> Kernel:
+    """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
+
+    With ``waits``, it waits on a card for what it reads, as one does whose results have sizes that depend on values.
+    """
 
     def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, operator.tensors)
@@ -199,25 +207,70 @@ def alone(operator: Operator) -> Kernel:
         try:
             if queues.left.value:
                 queues.wait(args, named)
-            source = draw(args, named) if operator.random else None
+            captured = graphs.capturing()
+            source = draw(args, named) if operator.random and not captured else None
+            graphs.draws(captured and operator.random)
             if moves.only_small and any(map(small.has_no_value, args)):
                 seen.sized_by_values[operator.name] += 1
-            outs = [named[name] for name in operator.out_names]
-            cpu_named = named_on_cpu(named)
-            for name, out in zip(operator.out_names, outs, strict=True):
-                cpu_named[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
-            computed = run_on_cpu(operator, arguments_on_cpu(args), cpu_named, None if source is None else source.seed)
+            results = by_cpu(operator, args, named, None if source is None else source.seed, waits=waits)
             if source is not None and operator.advances:
                 source.done()
-            if not outs:
-                return moves.to_gpu(computed, (args, named))
-            for name, out in zip(operator.out_names, outs, strict=True):
-                out.resize_(cpu_named[name].shape)
-                moves.fill(out, cpu_named[name])
-            return outs[0] if len(outs) == 1 else tuple(outs)
+            return results
         finally:
             state.mark.value -= 1
             state.inside = before
+
+    return kernel
+
+
+def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, waits: bool) -> Any:
+    """Let the CPU compute an operator, and move its results to the simulated GPU."""
+    captured = graphs.capturing()
+    if captured and waits:
+        raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
+    cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
+    again = cpu_named
+    outs = [named[name] for name in operator.out_names]
+    if outs:
+        again = {**cpu_named}
+        for name, out in zip(operator.out_names, outs, strict=True):
+            again[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
+    elif operator.written and captured:
+        # Its arguments keep what they hold until a replay.
+        graphs.record(lambda seed: replay(operator, None, cpu_args, cpu_named, seed))
+        return _written(operator, args, named)
+    computed = run_on_cpu(operator, cpu_args, again, seed)
+    if outs:
+        for name, out in zip(operator.out_names, outs, strict=True):
+            out.resize_(again[name].shape)
+            moves.fill(out, again[name])
+        results: Any = outs[0] if len(outs) == 1 else tuple(outs)
+    elif operator.aliased and all(operator.aliased):
+        return _written(operator, args, named)
+    else:
+        results = moves.to_gpu(computed, (args, named))
+    if captured:
+        if outs:
+            cpu_named = named_on_cpu(named)
+        targets = arguments_on_cpu(results)
+        graphs.record(lambda seed: replay(operator, targets, cpu_args, cpu_named, seed))
+    return results
+
+
+def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
+    """Return the arguments that an operator in place returns."""
+    found = [args[at] if at < len(args) else named[name] for at, name in operator.written]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def reading(operator: Operator) -> Kernel:
+    """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
+    outside = alone(operator, waits=True)
+
+    def kernel(keys: Any, *args: Any, **named: Any) -> Any:
+        if state.inside and not moves.only_small:
+            raise errors.ReadInsideError
+        return outside(keys, *args, **named)
 
     return kernel
 
@@ -233,6 +286,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
         if only_small and to.is_cuda and small.is_large(to):
             return to
         if state.inside:
+            if source.is_cuda and to.is_cpu and source.numel() and not only_small:
+                raise errors.ReadInsideError
             return original(keys, to, source, non_blocking)
         state.inside = True
         state.mark.value += 1

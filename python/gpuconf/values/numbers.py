@@ -35,7 +35,9 @@ def as_tensor(value: Any) -> torch.Tensor:
     if found is None:
         if len(_made) >= _MOST:
             _made.clear()
-        with torch.inference_mode(False):
+        # A mode, such as that of torch.export, would make a tensor of its own here.
+        off = torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch._C._DisablePythonDispatcher()
+        with off[0], off[1], off[2], torch.inference_mode(False):
             found = _TEMPLATES[kind].detach()
             found.set_(torch.full((), value, dtype=_KINDS[kind], device="cpu").untyped_storage(), 0, (), ())
         _made[key] = found

@@ -99,7 +99,15 @@ class Message:
     def _no_field(self, name: str) -> str:
         if name in self._oneofs():
             return f"Expected a field name, but got oneof name {name}."
-        return f'Protocol message {type(self).__name__} has no "{name}" field.'
+        return f'Protocol message {type(self).__name__} has no "{name}" field.{self._meant(name)}'
+
+    def _meant(self, name: str) -> str:
+        """Return a question for a name that a message inside has, or that is close to one of this message's; "" for others."""
+        import difflib
+
+        inside = (f"{field.name}.{name}" for field in self.FIELDS.values() if field.message and name in field.message.FIELDS)
+        close = next(inside, None) or next(iter(difflib.get_close_matches(name, self.FIELDS, 1)), None)
+        return f' Did you mean "{close}"?' if close else ""
 
     def _value(self, field: FieldDescriptor) -> _Value:
         """Return a field's value. A missing message, list or map is created, absent or empty."""

@@ -53,7 +53,7 @@ def _command(need: Need, phases: bool) -> str:
     limit = f"{need.limit // _MIB}MiB"
     growth = " --no-growth" if need.policy == "regions" else ""
     if phases:  # the limits of a card's jobs may add up to more than its memory, so they cannot be leases
-        return f"{settings}GPUCONF_MEMORY_LIMIT={limit} gpuconf run --"
+        return f"{settings}GPUCONF_LIMIT={limit} gpuconf run --"
     return f"{settings}gpuconf run --memory {limit}{gpus}{growth} --"
 
 

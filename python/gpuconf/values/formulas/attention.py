@@ -22,7 +22,7 @@ _fast = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _fast_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
 
 
-class _Call:
+class Call:
     """An attention over (batch, heads, sequence, width).
 
     ``causal`` is "", "top" or "bottom", where the last query sees all keys.
@@ -126,12 +126,13 @@ class _Call:
         return grad.to(self.key.dtype)
 
 
-def _forward(call: _Call) -> tuple[Tensor, Part, Any]:
+def _forward(call: Call) -> tuple[Tensor, Part, Any]:
     out, sums = call.forward()
     return out, Part(sums), Seed(call.seed) if call.dropout else None
 
 
-def _new_seed() -> int:
+def new_seed() -> int:
+    """Return the seed of the generator that an operation draws from."""
     return int(torch.default_generator.initial_seed()) & 0x7FFFFFFFFFFFFFFF
 
 
@@ -150,7 +151,7 @@ def flash(
     scale: float | None = None,
 ) -> tuple[Any, ...]:
     """``aten::_scaled_dot_product_flash_attention``."""
-    out, sums, seed = _forward(_Call((query, key, value), None, _top(is_causal), dropout, _new_seed(), scale))
+    out, sums, seed = _forward(Call((query, key, value), None, _top(is_causal), dropout, new_seed(), scale))
     return out, sums, None, None, None, None, seed, None, None
 
 
@@ -187,7 +188,7 @@ def _gradients(
     out: Tensor,
     sums: Tensor,
 ) -> tuple[Tensor, ...]:
-    call = _Call(tensors, bias, _top(is_causal), dropout, read_seed(seed) if dropout else 0, scale)
+    call = Call(tensors, bias, _top(is_causal), dropout, read_seed(seed) if dropout else 0, scale)
     if call.is_fast and sums.numel() >= call.query[..., 0].numel():
         return call.fast_backward(grad, out, sums)
     return call.backward(grad, out)
@@ -205,7 +206,7 @@ def efficient(
     scale: float | None = None,
 ) -> tuple[Any, ...]:
     """``aten::_scaled_dot_product_efficient_attention``."""
-    out, sums, seed = _forward(_Call((query, key, value), bias, _top(is_causal), dropout, _new_seed(), scale))
+    out, sums, seed = _forward(Call((query, key, value), bias, _top(is_causal), dropout, new_seed(), scale))
     return out, sums if compute_sums else None, seed, None
 
 
@@ -244,7 +245,7 @@ def cudnn(
     scale: float | None = None,
 ) -> tuple[Any, ...]:
     """``aten::_scaled_dot_product_cudnn_attention``."""
-    out, sums, seed = _forward(_Call((query, key, value), bias, _top(is_causal), dropout, _new_seed(), scale))
+    out, sums, seed = _forward(Call((query, key, value), bias, _top(is_causal), dropout, new_seed(), scale))
     return out, sums if compute_sums else None, None, None, None, None, seed, None, None
 
 

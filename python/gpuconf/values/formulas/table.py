@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ..._typing import Any
-from . import attention, cells, convolution, normalization, products, recurrent
+from . import attention, cells, convolution, normalization, products, recurrent, sequences
 
 
 def _plain(formula: Any) -> Any:
@@ -69,6 +69,10 @@ _BY_NAME = {
     "_scaled_dot_product_efficient_attention_backward": attention.efficient_backward,
     "_scaled_dot_product_cudnn_attention": attention.cudnn,
     "_scaled_dot_product_cudnn_attention_backward": attention.cudnn_backward,
+    "_flash_attention_forward": sequences.flash,
+    "_flash_attention_backward": sequences.flash_backward,
+    "_efficient_attention_forward": sequences.efficient,
+    "_efficient_attention_backward": sequences.efficient_backward,
 }
 FORMULAS: dict[str, Any] = {
     **{f"aten::{name}": _plain(formula) for name, formula in _BY_NAME.items()},

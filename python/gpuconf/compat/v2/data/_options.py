@@ -142,8 +142,9 @@ _ALL_DEFAULTS = {
 class Options(_Settings):
     """The settings of a dataset: they are stored, and raise the errors of TensorFlow's.
 
-    >>> options = Options()
-    >>> options.experimental_distribute.auto_shard_policy = AutoShardPolicy.OFF
+    >>> from gpuconf.compat import v2 as tf
+    >>> options = tf.data.Options()
+    >>> options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     >>> options.threading.private_threadpool_size = 4
     """
 

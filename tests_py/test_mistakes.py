@@ -1,0 +1,218 @@
+"""Mistakes as beginners make them. Each message says what is wrong and what was meant; each row is one that did not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf.cli.main import main
+from script import environment, run
+
+# A call, on a simulated T4: what its error says.
+CALLS = {
+    "gpuconf.configure(6)": "limit must be at least 1 MiB and less than 2**63 bytes, but got 6; did you mean '6GiB'?",
+    "gpuconf.configure('6')": "but got '6'; did you mean '6GiB'?",
+    "gpuconf.configure(6.0)": "but got float: 6.0; did you mean '6GiB'?",
+    "gpuconf.configure(0.5)": "but got float: 0.5; did you mean '50%'?",
+    "gpuconf.configure(4096)": "but got 4096; did you mean '4096MiB'?",
+    "gpuconf.configure('6G')": "limit '6G' is not a size: write bytes, '500MB', '6GiB' or '50%'; did you mean '6GiB'?",
+    "gpuconf.configure('6 gigs')": "did you mean '6GiB'?",
+    "gpuconf.configure('500 megabytes')": "did you mean '500MiB'?",
+    "gpuconf.configure('120GiB')": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure(120 * 2**30)": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
+    "gpuconf.configure(['6GiB', '6GiB'])": "2 entries, but 1 GPU is visible: pass one size for all, or one for each GPU",
+    "gpuconf.configure('6GiB', groth=True)": "unexpected keyword argument 'groth'. Did you mean 'growth'?",
+    "gpuconf.configure('6GiB', max_memory=1)": "it has limit, growth, libraries and missing_ok",
+    "gpuconf.configure('6GiB', libraries='pytorch')": "unknown library 'pytorch'. Did you mean 'torch'?",
+    "gpuconf.configure('6GiB', libraries=['tf'])": "unknown library 'tf'. Did you mean 'tensorflow'?",
+    "gpuconf.memory.stats(), gpuconf.configure('6GiB')": "limit 6.00GiB is too late: /physical_device:GPU:0 has the limit "
+    "14.97GiB, and the GPUs were initialized by <mistake>:1 (memory.stats). Call gpuconf.configure() before that",
+    "gpuconf.memory.stats(), gpuconf.configure(growth=True)": "growth=True is too late: the GPUs were initialized by <mistake>:1 ",
+    "gpuconf.memory.stats('cuda:0')": "device types are case-sensitive). Did you mean 'GPU:0'?",
+    "gpuconf.memory.stats('gpu:0')": "Did you mean 'GPU:0'?",
+    "gpuconf.memory.stats('/physical_device:GPU:9')": "is not a GPU of this process. The logical GPUs are GPU:0",
+    "gpuconf.device('cuda:0').__enter__()": "while parsing the device spec: 'cuda:0'. Did you mean 'GPU:0'?",
+    "gpuconf.device(0).__enter__()": "Expecting a string device name. Got <class 'int'>(0); write 'GPU:0'",
+    "gpuconf.simulate(2)": "spec must be a string with a model, such as '2xT4', but got int: 2",
+    "gpuconf.simulate('2')": 'unknown GPU model "2"; did you mean 2xT4?',
+    "gpuconf.simulate('2*T4')": 'unknown GPU model "2*T4"; did you mean 2xT4?',
+    "gpuconf.simulate('H100x2')": 'unknown GPU model "H100x2"; did you mean 2xH100-80GB?',
+    "gpuconf.simulate('A100 * 4')": "did you mean 4xA100-40GB?",
+    "gpuconf.rehearse('A1O')": 'invalid list of GPUs "A1O": unknown GPU model "A1O"; did you mean A10-24GB?',
+    "gpuconf.plan(3)": "a trace must be a recording or the path of a file, but got 3",
+    "gpuconf.list_gpus()": "has no attribute 'list_gpus': use gpuconf.visible_devices()",
+    "tf.config.set_logical_device_configuration(gpu(), 4096)": "'int' object is not iterable; use a "
+    "list, [LogicalDeviceConfiguration(memory_limit=4096)]",
+    "tf1.GPUOptions(memory_fraction=0.3)": 'has no "memory_fraction" field. Did you mean "per_process_gpu_memory_fraction"?',
+    "tf1.ConfigProto(allow_growth=True)": 'has no "allow_growth" field. Did you mean "gpu_options.allow_growth"?',
+    "setattr(tf1.GPUOptions(), 'alow_growth', True)": 'has no "alow_growth" field. Did you mean "allow_growth"?',
+}
+
+# A command: its exit code, and what it says.
+COMMANDS = {
+    "run --memory true": (2, "--memory 'true' is not a size: write bytes, '500MB', '6GiB' or '50%'"),
+    "run --memory 10 true": (2, "--memory must be at least 1 MiB, but got '10'; did you mean '10GiB'?"),
+    "run": (2, "no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py"),
+    "run --limit 1GiB true": (2, "unrecognized arguments: --limit. Did you mean --memory?"),
+    "run --mem 1GiB true": (2, "unrecognized arguments: --mem. Did you mean --memory?"),
+    "run --gpus two true": (2, "argument --gpus: 'two' is not a number: pass 1 or more"),
+    "run --simulate 2 true": (2, "did you mean 2xT4?"),
+    "env --memory 6": (2, "--memory must be at least 1 MiB, but got '6'; did you mean '6GiB'?"),
+    "plan": (2, "A program needs --: gpuconf plan --gpu L4 -- python train.py"),
+    "plan --gpu L4 python train.py": (2, "train.py. Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?"),
+    "plan --gpu A11 -- python -c 1": (2, '--gpu: invalid list of GPUs "A11": unknown GPU model "A11"; did you mean A10-24GB?'),
+    "top --once": (2, "unrecognized arguments: --once. Did you mean --iterations 1?"),
+    "help": (2, "there is no command 'help'. Did you mean gpuconf --help?"),
+}
+
+# Variables: what `gpuconf devices` says, with exit code 1, or 3 if there is no GPU.
+VARIABLES = {
+    "GPUCONF_LIMIT=6": (1, "GPUCONF_LIMIT must be at least 1 MiB, such as '6GiB', but got '6'; did you mean '6GiB'?"),
+    "GPUCONF_LIMIT=6G": (1, "GPUCONF_LIMIT '6G' is not a size: write bytes, '500MB', '6GiB'; did you mean '6GiB'?"),
+    "GPUCONF_SIMULATE=1": (1, 'cannot simulate "1": unknown GPU model "1"; did you mean 1xT4?'),
+    "GPUCONF_SIMULATE_VALUES=gpu": (1, "GPUCONF_SIMULATE_VALUES is 'gpu': choose \"cpu\""),
+    "CUDA_VISIBLE_DEVICES=cuda:0": (3, 'no GPUs: CUDA_VISIBLE_DEVICES="cuda:0": entry 1 ("cuda:0") is not an index'),
+    "CUDA_VISIBLE_DEVICES=0,0": (3, "name the same GPU, so CUDA hides all GPUs; list each GPU once"),
+}
+
+# A settings file: what the first call says of it.
+FILES = {
+    "limit = 6": "must be at least 1 MiB, such as '6GiB', but got 6; did you mean '6GiB'?",
+    "limit = 6.5": "but got float: 6.5; did you mean '6.5GiB'?",
+    "mem = '6GiB'": "unknown setting 'mem'. Did you mean limit?",
+    "[gpuconf]\nlimit = '6GiB'": "has the table [gpuconf]: write its settings without a table, at the top",
+}
+
+# A mark or an option of a test: what pytest says.
+MARKS = {
+    "gpu(free='8')": "gpu(free=...) is '8', which is 8 bytes; did you mean '8GiB'?",
+    "gpu(free=8)": "gpu(free=...) is 8, which is 8 bytes; did you mean '8GiB'?",
+    "gpu_peak(1)": "gpu_peak is 1, which is 1 byte; did you mean '1GiB'?",
+    "gpu_peak('1 gig')": "gpu_peak '1 gig' is not a size: write bytes, '500MB', '6GiB'; did you mean '1GiB'?",
+    "gpu_peak(tolerance=5)": "must be a part of the peak such as 0.05 or '5%', but got 5; did you mean '5%'?",
+}
+OPTIONS = {
+    "--gpuconf-peak=6": "--gpuconf-peak '6' must be a size of at least 1 MiB, such as '6GiB'; did you mean '6GiB'?",
+    "--gpuconf-memory=6": "or a fraction: 0.25 or '25%'; did you mean '6GiB'?",
+    "--gpuconf-simulate=2": "did you mean 2xT4?",
+}
+
+
+@pytest.fixture
+def one_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
+    monkeypatch.setenv("GPUCONF_LEDGER", str(tmp_path / "ledger"))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.usefixtures("one_card")
+def test_call(call: str) -> None:
+    names: dict[str, Any] = {
+        "gpuconf": gpuconf,
+        "tf": gpuconf,
+        "tf1": gpuconf.compat.v1,
+        "gpu": lambda: gpuconf.config.list_physical_devices("GPU")[0],
+    }
+    with pytest.raises((ValueError, TypeError, AttributeError, RuntimeError)) as raised:
+        exec(compile(call, "<mistake>", "exec"), names)
+    assert CALLS[call] in str(raised.value)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("one_card")
+def test_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = COMMANDS[command]
+    assert main(command.split()) == code
+    complaint = capsys.readouterr().err
+    assert text in complaint
+    assert "Traceback" not in complaint
+    assert len([line for line in complaint.splitlines() if not line.startswith(("usage:", " "))]) == 1
+
+
+@pytest.mark.usefixtures("one_card")
+def test_a_lease_without_with() -> None:
+    with pytest.warns(UserWarning, match="this lease was never entered, so nothing was leased: write `with gpuconf.lease"):
+        gpuconf.lease(memory="1GiB")
+
+
+def test_options_after_the_program(tmp_path: Path) -> None:
+    command = [Path(sys.executable).with_name("gpuconf"), "run", "python", "--memory", "1GiB", "-c", "1"]
+    done = subprocess.run(
+        command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "gpuconf run: --memory is passed to python: gpuconf's own options come before the program's name" in done.stderr
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_variable(variable: str, tmp_path: Path) -> None:
+    code, text = VARIABLES[variable]
+    name, _, value = variable.partition("=")
+    env = environment({"GPUCONF_SIMULATE": "T4", name: value})
+    command = [Path(sys.executable).with_name("gpuconf"), "devices"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code
+    assert text in (done.stdout if code == 3 else done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("contents", FILES)
+def test_settings_file(contents: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gpuconf.toml").write_text(contents)
+    monkeypatch.setenv("GPUCONF_CONFIG", str(tmp_path / "gpuconf.toml"))
+    monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
+    with pytest.raises(ValueError, match=r"gpuconf\.toml") as raised:
+        gpuconf.memory.stats()
+    assert FILES[contents] in str(raised.value)
+
+
+def in_pytest(folder: Path, source: str, *options: str) -> str:
+    (folder / "test_it.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpuconf-simulate=T4", *options]
+    done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    return done.stdout + done.stderr
+
+
+def test_marks(tmp_path: Path) -> None:
+    tests = [f"@pytest.mark.{mark}\ndef test_{number}(): pass\n" for number, mark in enumerate(MARKS)]
+    told = in_pytest(tmp_path, "\n".join(["import pytest\n", *tests, "def test_machine(gpu_simulate): gpu_simulate()\n"]))
+    for mark, text in MARKS.items():
+        assert text in told, mark
+    assert "gpu_simulate() missing 1 required positional argument: 'spec'" in told
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_option(option: str, tmp_path: Path) -> None:
+    assert OPTIONS[option] in in_pytest(tmp_path, "def test(): pass\n", option)
+
+
+MAGIC = """
+import sys
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+shell = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
+shell.run_line_magic("load_ext", "gpuconf")
+for line in sys.stdin.read().splitlines():
+    try:
+        shell.run_line_magic("gpu", line)
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_magic() -> None:
+    pytest.importorskip("IPython", reason="IPython is not installed")
+    complaints = {
+        "limt 6GiB": "unknown command 'limt'. Did you mean limit?",
+        "limit 6gigs": "did you mean '6GiB'?",
+        "limit 1GiB 2GiB": "limit '1GiB 2GiB' is not a size: write bytes, '500MB', '6GiB' or '50%'",
+        "simulate 2": "did you mean 2xT4?",
+    }
+    done = run(MAGIC, env={"GPUCONF_SIMULATE": "T4"}, stdin="\n".join(complaints))
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(complaints), done.stderr
+    assert [text for line, text in zip(lines, complaints.values(), strict=True) if text not in line] == []
