@@ -75,6 +75,17 @@ LAYERS = (
         ("from gpuconf import set_limit", "ImportError", ': use gpuconf.configure(limit="6GiB")'),
         (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", LAYERS),
         (f"{INSTALL}; from tensorflow.keras import layers", "ImportError", LAYERS),
+        (
+            f"{INSTALL}; import tensorflow as tf; tf.keras.callbacks.ModelCheckpoint",
+            "AttributeError",
+            "gpuconf does not have tf.keras.callbacks.ModelCheckpoint: it needs TensorFlow. Keras 3 runs without it: "
+            "set KERAS_BACKEND=torch or jax, and import keras",
+        ),
+        (
+            f"{INSTALL}; import sys; sys.modules['tf_keras'] = sys; import tensorflow.python.util.tf_export",
+            "ModuleNotFoundError",
+            "tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras",
+        ),
     ],
     ids=lambda text: text.replace("\n", "; ") if "import" in text else "",
 )  # fmt: skip

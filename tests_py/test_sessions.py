@@ -337,7 +337,7 @@ def test_a_run_that_does_not_fit_leaves_nothing(one_gpu: None) -> None:
     x = tf.constant(1.0, shape=[1 << 20])
     y = x + x
     with tf.Session(config=gpu_options(per_process_gpu_memory_fraction=4 * MIB / H100)) as session:
-        with pytest.raises(MemoryError, match=r"(?s)OOM when allocating tensor.* out of memory.*\[\[Node: Add = Add"):
+        with pytest.raises(MemoryError, match=r"(?s)OOM when allocating tensor.* out of memory.*\[\[Node: add = Add"):
             session.run(y)
         assert nothing_held()
         assert session.run(x)[0] == 1

@@ -131,6 +131,9 @@ def test_variables_belong_to_a_session(one_gpu: None) -> None:
             assert session.run(more).tolist() == [1.0, 2.0]
             assert session.run([v * 2.0, v])[0].tolist() == [2.0, 4.0]
             assert session.run(tf1.assign_sub(v, [1.0, 1.0])).tolist() == [0.0, 1.0]
+            two = tf1.assign(v, [2.0, 2.0])
+            assert session.run([two.op, tf1.constant(1.0)]) == [None, 1.0]
+            assert session.run(v).tolist() == [2.0, 2.0]
             assert session.run(tf1.assign(v, [5.0, 6.0], name="set")).tolist() == [5.0, 6.0]
         with tf1.Session() as another, pytest.raises(tf1.errors.FailedPreconditionError):
             another.run(v)

@@ -57,7 +57,8 @@ def reason(module: str, name: str) -> str:
     path = tensorflow_path(module)
     marks = names().get(path, {}).get(name)
     full = f"{path}.{name}" if path else name
-    if marks is None and full not in _HINTS:
+    keras = path == "keras" or path.startswith("keras.")  # the table has none of its modules' names
+    if marks is None and full not in _HINTS and not (keras and path != "keras"):
         return ""
     here = next((root for root in _ROOTS if module == root or module.startswith(f"{root}.")), "")
     if full in _HINTS:
@@ -65,7 +66,7 @@ def reason(module: str, name: str) -> str:
     found = next((root for root, mark in _ROOTS.items() if mark in (marks or "") and root != here), None)
     if found is not None:
         return f"use {found}.{full}{_OF_1 if found == _V1 and here == _V2 and _stands_in() else ''}"
-    if path == "keras" or path.startswith("keras."):
+    if keras:
         remedy = "Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
         return f"gpuconf does not have tf.{full}: it needs TensorFlow. {remedy}"
     return f"gpuconf does not have tf.{full}: it needs TensorFlow"

@@ -47,5 +47,5 @@ def cpp(source: str, *, shared: bool) -> Path:
 def go(package: str) -> Path:
     """Build a Go program of this module."""
     target = _output(package.replace("/", "-").strip(".-"))
-    subprocess.run(["go", "build", "-o", str(target), package], check=True, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "0"})
+    subprocess.run(["go", "build", "-o", str(target), package], check=True, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "1"})
     return target

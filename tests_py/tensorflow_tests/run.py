@@ -35,7 +35,6 @@ MACHINES = ("", "A100-40GB", "2xT4")
 # other missing private name, is out of scope.
 _SERIALIZED = "the attributes of a graph as a message"
 OUT_OF_SCOPE = {
-    "ConfigTest.testResetMlirFlags": "context()._reset_context, which is private",
     "DeviceTest.testConfigureCollectiveOps": "context().configure_collective_ops, which is private",
     "DeviceTest.testV1CompatibilityDummyInvisibleDeviceList": "context()._config, which is private",
     "SessionTest.testErrorBasedOn": "Graph._original_op, which is private",

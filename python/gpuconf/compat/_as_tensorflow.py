@@ -85,7 +85,9 @@ def _module(name: str, version: int = 2) -> ModuleType:
             if error.name != full:
                 raise
     why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
-    if "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
+    if "tf_keras" in sys.modules:  # Keras 2
+        why += ". tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+    elif "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
         why += ". Keras runs with another backend: set KERAS_BACKEND=torch or jax before it is imported"
     raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
 

@@ -146,16 +146,16 @@ class Tensor(metaclass=Made):
         return _session_for(self.graph, session, _CANT_EVAL).run(self, feed_dict)
 
     def __add__(self, other: Any) -> Tensor:
-        return _binary("Add", self, other)
+        return _binary("Add", self, other, "add")
 
     def __radd__(self, other: Any) -> Tensor:
-        return _binary("Add", other, self)
+        return _binary("Add", other, self, "add")
 
     def __matmul__(self, other: Any) -> Tensor:
-        return _binary("MatMul", self, other)
+        return _binary("MatMul", self, other, "matmul")
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return _binary("MatMul", other, self)
+        return _binary("MatMul", other, self, "matmul")
 
     def __bool__(self) -> bool:
         raise errors.OperatorNotAllowedInGraphError(f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}")
@@ -591,8 +591,9 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
     return graph.constant(array, array.shape, "")
 
 
-def _binary(kind: str, left: Any, right: Any) -> Tensor:
-    return node(kind, (left, right), 0, "")
+def _binary(kind: str, left: Any, right: Any, name: str) -> Tensor:
+    """Add an operation of an operator, which TensorFlow names after the operator."""
+    return node(kind, (left, right), 0, name)
 
 
 raise_built_in_class(Graph, everything=True)

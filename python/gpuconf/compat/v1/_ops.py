@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays
@@ -109,7 +111,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Add the quotient of two tensors, elementwise, which sessions compute with NumPy."""
-    return _python_ops.elementwise("RealDiv", x, y, name)
+    return _python_ops.elementwise("RealDiv", x, y, name or "truediv")
 
 
 def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any) -> Tensor:
@@ -201,6 +203,8 @@ class name_scope:  # noqa: N801 - TensorFlow's name
     'layer/'
     """
 
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, name: Any, default_name: Any = None, values: Any = None, skip_on_eager: bool = True) -> None:
         del skip_on_eager
         if not isinstance(default_name, (str, type(None))):
@@ -225,7 +229,8 @@ class name_scope:  # noqa: N801 - TensorFlow's name
         return entered
 
     def __exit__(self, *error: Any) -> None:
-        self._entered.pop().__exit__(*error)
+        if not self._ending():
+            self._entered.pop().__exit__(*error)
 
 
 def name_of(name: Any) -> str:

@@ -106,11 +106,11 @@ def complete(
 def _operators() -> None:
     for method, kind in numpy_ops.OPERATORS.items():
 
-        def forward(self: Tensor, other: Any, kind: str = kind) -> Any:
-            return elementwise(kind, self, other)
+        def forward(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
+            return elementwise(kind, self, other, name)
 
-        def reverse(self: Tensor, other: Any, kind: str = kind) -> Any:
-            return elementwise(kind, other, self)
+        def reverse(self: Tensor, other: Any, kind: str = kind, name: str = method) -> Any:
+            return elementwise(kind, other, self, name)
 
         setattr(Tensor, f"__{method}__", forward)
         setattr(Tensor, f"__r{method}__", reverse)

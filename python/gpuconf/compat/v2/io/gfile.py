@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
 from glob import glob as _glob
@@ -167,6 +168,8 @@ def join(path: Any, *paths: Any) -> str:
 class GFile:
     """A file, opened when it is first read or written. Raises InvalidArgumentError for an unknown mode."""
 
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, name: Any, mode: str = "r") -> None:
         if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
             raise errors.InvalidArgumentError(None, None, "mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
@@ -236,7 +239,8 @@ class GFile:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if not self._ending():
+            self.close()
 
 
 def __dir__() -> list[str]:
