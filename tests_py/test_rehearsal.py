@@ -215,7 +215,7 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
     one, two = (verdict(card, "default", [[process(GIB)] * n]).needs_low for n in (1, 2))
     assert two == 2 * one
     assert verdict(card, "default", [[process(GIB, world=2)]]).needs_high > verdict(card, "default", [[process(GIB)]]).needs_high
-    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(GIB * 1.02) + GIB + (
+    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(GIB * 1.02) + 4 * GIB + (
         card.context().high - card.context().low
     )
 
