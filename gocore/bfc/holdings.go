@@ -14,8 +14,8 @@ import (
 // Holding is memory of one holder. If a recording with stacks is running, it is what one call site has allocated.
 type Holding struct {
 	Holder holder.ID   // who requested the blocks
-	Site   trace.Frame // the zero value: unknown
-	Bytes  uint64      // sizes of live blocks
+	Site   trace.Frame // where the blocks were allocated; the zero value: unknown
+	Bytes  uint64      // the sizes of live blocks
 	Blocks uint64      // the number of live blocks
 }
 

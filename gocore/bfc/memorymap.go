@@ -25,11 +25,11 @@ type RegionMap struct {
 type ChunkMap struct {
 	Addr      uint64    // the address of the first byte
 	Bytes     uint64    // the size of the chunk
-	Requested uint64    // size that the caller requested; 0 if free
-	Free      bool      // whether no block is in it
+	Requested uint64    // the size that the caller requested; 0 if free
+	Free      bool      // whether no live block is in it
 	ID        uint64    // of the allocation; 0 if free
-	Holder    holder.ID // who requested the block; meaningless if free
-	Site      uint32    // of the allocation, while a recording has stacks
+	Holder    holder.ID // who requested the block; the zero ID if free
+	Site      uint32    // the call site of the allocation; 0 if free, or without a recording with stacks
 	Pending   bool      // free, but queued work of some stream may still touch it
 	Captured  bool      // pending, and kept for a captured graph
 }

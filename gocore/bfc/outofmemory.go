@@ -45,19 +45,20 @@ type OutOfMemory struct {
 	Rounded     uint64 // to a multiple of 256, or 2^64-1 if there is none
 	Limit       uint64 // the most that the pool may reserve
 	InUse       uint64 // sizes of live blocks
-	Reserved    uint64 // sizes of regions
+	Reserved    uint64 // sizes of regions and spare memory
 	FreeInPool  uint64 // Reserved - InUse
-	LargestFree uint64 // largest free chunk
+	LargestFree uint64 // the largest free chunk, with spare memory beside it
 	LiveBlocks  uint64 // the number of live blocks
 	Available   uint64 // of the limit, not yet reserved
 	Captured    uint64 // of FreeInPool, kept for captures
-	// whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
+	// Movable is the memory in whole granules, free or not yet reserved, that can be moved together. It is 0 if the
+	// pool has no granules.
 	Movable uint64
-	Cause   Cause // why no memory was found
+	Cause   Cause // why the allocation failed
 	Err     error // the sub-allocator's reason, or nil
 
 	Holdings []Holding // who holds the most memory, the largest first; at most mostHoldings
-	Others   Holding   // the sum of all others; its Blocks are 0 if there are none
+	Others   Holding   // the sum of all others, without a holder; its Blocks are 0 if there are none
 	Holders  int       // the number of others
 }
 

@@ -16,8 +16,8 @@ type Stats struct {
 	BytesLimit            uint64 // the sub-allocator's limit
 	BytesReserved         uint64 // sizes of regions and spare memory: TensorFlow's pool_bytes
 	PeakBytesReserved     uint64 // its maximum, ever
-	LargestFreeBlockBytes uint64 // largest free chunk
-	LiveBlocks            uint64 // allocations that were not freed
+	LargestFreeBlockBytes uint64 // the largest free chunk, with spare memory beside it
+	LiveBlocks            uint64 // the number of live blocks
 	RequestedBytesInUse   uint64 // requested sizes of the live blocks
 	Stitches              uint64 // times that free memory was moved together, ever
 	StitchedBytes         uint64 // bytes moved by them
@@ -98,8 +98,8 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	var runs []part
 	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
 	for _, r := range a.regions {
+		// Only the first and the last chunk of a region can be adjacent to spare memory.
 		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} {
-			// the only chunks that can be adjacent to spare memory
 			if c := &a.chunks.Records[i]; a.idleLocked(i) {
 				runs = append(runs, part{addr: c.Addr(), end: c.Addr() + c.Bytes()})
 			}

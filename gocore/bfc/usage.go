@@ -7,16 +7,16 @@ import "gpuconf/gocore/holder"
 // Usage is the memory in use, by holder. Sizes are chunk sizes, as in Stats. The rows add up to Bytes and Blocks.
 type Usage struct {
 	Bytes     uint64        // the sizes of live blocks
-	PeakBytes uint64        // the maximum of Bytes since the last ClearStats
+	PeakBytes uint64        // the maximum of Bytes since ClearStats; from StopPeak, since StartPeak
 	Blocks    uint64        // the number of live blocks
-	Rows      []HolderUsage // those that had memory since PeakBytes counts, in the order of their first allocation
+	Rows      []HolderUsage // holders that had memory in that time, in the order of their first allocation
 }
 
 // HolderUsage is the memory of one holder.
 type HolderUsage struct {
 	Holder    holder.ID // whose memory it is
 	Bytes     uint64    // the sizes of live blocks
-	PeakBytes uint64    // the maximum of Bytes since the last ClearStats
+	PeakBytes uint64    // the maximum of Bytes, over the same time as Usage.PeakBytes
 	Blocks    uint64    // the number of live blocks
 }
 
