@@ -22,7 +22,8 @@ const (
 	DeviceFull                    // the limit allows it, but the sub-allocator refused
 	Fragmented                    // enough memory is free in total, but no single piece is large enough
 	LimitReached                  // too little is left of the limit
-	// enough is free, but queued work of other streams may touch it, and waiting for that failed
+	// PendingStreams means that enough is free, but queued work of other streams may touch it, and waiting for that work
+	// failed.
 	PendingStreams
 	Injected // a Failure requested it
 )
@@ -47,7 +48,7 @@ type OutOfMemory struct {
 	InUse       uint64 // sizes of live blocks
 	Reserved    uint64 // sizes of regions and spare memory
 	FreeInPool  uint64 // Reserved - InUse
-	LargestFree uint64 // the largest free chunk, with spare memory beside it
+	LargestFree uint64 // the largest free chunk, including spare memory beside it
 	LiveBlocks  uint64 // the number of live blocks
 	Available   uint64 // of the limit, not yet reserved
 	Captured    uint64 // of FreeInPool, kept for captures

@@ -16,7 +16,7 @@ type Stats struct {
 	BytesLimit            uint64 // the sub-allocator's limit
 	BytesReserved         uint64 // sizes of regions and spare memory: TensorFlow's pool_bytes
 	PeakBytesReserved     uint64 // its maximum, ever
-	LargestFreeBlockBytes uint64 // the largest free chunk, with spare memory beside it
+	LargestFreeBlockBytes uint64 // the largest free chunk, including spare memory beside it
 	LiveBlocks            uint64 // the number of live blocks
 	RequestedBytesInUse   uint64 // requested sizes of the live blocks
 	Stitches              uint64 // times that free memory was moved together, ever
