@@ -25,8 +25,9 @@ type Device interface {
 
 // Options configure an Allocator.
 type Options struct {
-	Settings Settings // those of PYTORCH_CUDA_ALLOC_CONF
-	// of free blocks of one size, take one in the oldest segment, as PyTorch does since 2.15; else the lowest
+	Settings Settings // of PYTORCH_CUDA_ALLOC_CONF
+	// TiesByAge prefers, among free blocks of one size, one in the oldest segment, as PyTorch does since 2.15. Without
+	// it, the block at the lowest address is taken.
 	TiesByAge  bool
 	LimitBytes uint64 // as torch.cuda.set_per_process_memory_fraction sets it; 0: none
 }
@@ -34,8 +35,8 @@ type Options struct {
 // Request describes an allocation.
 type Request struct {
 	Bytes  uint64 // the size, before it is rounded
-	Stream uint64 // on which the block is used first
-	Pool   PoolID // the private pool; the zero value is the default one
+	Stream uint64 // the stream that the block is allocated on
+	Pool   PoolID // a private pool; the zero value is the default pool
 }
 
 // Allocator is the caching allocator of one device.

@@ -14,7 +14,7 @@ const (
 
 // Block is a part of a segment.
 type Block struct {
-	Addr, Bytes uint64 // the first address, and the size
+	Addr, Bytes uint64 // the address of the first byte, and the size
 
 	state      state
 	shelf      *shelf

@@ -9,20 +9,20 @@ import (
 
 // Segment describes memory that an allocator holds.
 type Segment struct {
-	Addr, Bytes uint64  // the first address, and the size
-	Stream      uint64  // whose blocks it has
+	Addr, Bytes uint64  // the address of the first byte, and the size; of an expandable one, also of what is unmapped
+	Stream      uint64  // the stream that its blocks are for
 	Pool        PoolID  // the zero value is the default pool
-	Small       bool    // whether it is for small blocks
-	Expandable  bool    // then the pieces without memory are Unmapped
+	Small       bool    // whether it is for blocks of at most 1 MiB
+	Expandable  bool    // whether memory is mapped into it as needed; pieces without memory are Unmapped
 	Pieces      []Piece // in the order of addresses, without gaps; no two neighbors are both free, nor both unmapped
 }
 
 // Piece describes a block of a Segment.
 type Piece struct {
-	Addr, Bytes uint64 // the first address, and the size
-	Allocated   bool   // whether a block is in it
-	Waiting     bool   // freed, but not yet free; only if Allocated
-	Unmapped    bool   // whether it has no memory; only in an expandable segment
+	Addr, Bytes uint64 // the address of the first byte, and the size
+	Allocated   bool   // whether it is a block that is allocated or Waiting; if false and not Unmapped, it is free
+	Waiting     bool   // freed, but another stream may still use it; only if Allocated
+	Unmapped    bool   // without memory; only in an expandable segment
 }
 
 // Restore adds a segment as another allocator left it. It returns the allocated blocks in the order of addresses.
@@ -137,7 +137,7 @@ func (b *Block) FreeAfter() uint64 {
 
 // Range is a range of addresses.
 type Range struct {
-	Addr, Bytes uint64 // the first address, and the size
+	Addr, Bytes uint64 // the address of the first byte, and the size
 }
 
 // Releasable returns what ReleaseCached would release, in the order of addresses.

@@ -19,12 +19,14 @@ const (
 // Sizes are bytes.
 type Settings struct {
 	MaxSplitBytes uint64 // max_split_size_mb: larger blocks are not split; 0: all are
-	// max_non_split_rounding_mb: how much larger than the request an unsplit block may be; 0: 20 MiB
+	// MaxRoundingBytes is max_non_split_rounding_mb: how much larger than the request an unsplit block may be. 0 means
+	// 20 MiB.
 	MaxRoundingBytes   uint64
 	LargeSegmentBytes  uint64  // large_segment_size_mb; 0: 20 MiB
 	GarbageThreshold   float64 // garbage_collection_threshold: a fraction of the limit; 0: none
 	ExpandableSegments bool    // expandable_segments
-	// roundup_power2_divisions: of the powers of two from 1 MiB to 32 GiB and up; 0 and 1: none
+	// RoundupDivisions is roundup_power2_divisions, for the powers of two from 1 MiB to 32 GiB and up. 0 and 1 mean
+	// none.
 	RoundupDivisions [16]uint64
 }
 
