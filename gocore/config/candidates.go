@@ -11,7 +11,7 @@ type Candidate struct {
 	PCIBusID        string // such as "0000:17:00.0"
 	ComputeMajor    int    // 9 of compute capability 9.0
 	ComputeMinor    int    // 0 of compute capability 9.0
-	Multiprocessors int    // GPUs with few of them are ignored
+	Multiprocessors int    // the number of streaming multiprocessors
 }
 
 // The minimum compute capability, and the number of multiprocessors that is enough whatever other GPUs the machine has.

@@ -13,7 +13,7 @@ import (
 // Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration
 // requests. The process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
 type Ceiling struct {
-	Bytes uint64 // the most, for all pools of the GPU
+	Bytes uint64 // the maximum for all pools together; 0 if the GPU belongs to another rank; ignored unless Set
 	Set   bool   // whether there is a ceiling
 	why   string // who has the rest, for the notice; "" if the process has all
 }

@@ -24,11 +24,10 @@ type LogicalDevice struct {
 	Type string // "CPU" or "GPU"
 }
 
-// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches
-// no physical device. Repr is its Python repr(), for messages; if empty, Device's own is used.
+// Arg is a device argument as the caller passed it.
 type Arg struct {
-	Device PhysicalDevice // the value of the argument
-	Repr   string         // for messages
+	Device PhysicalDevice // its value; if the argument was not a device, it matches no physical device
+	Repr   string         // its Python repr(), for messages; "" for that of Device
 }
 
 func (a Arg) repr() string {
@@ -40,15 +39,15 @@ func (a Arg) repr() string {
 
 // LogicalConfig configures one logical device. A nil field was not given.
 type LogicalConfig struct {
-	MemoryLimitMiB *float64 // the limit, as TensorFlow has it
-	Priority       *int64   // of the device's stream
-	Ordinal        *int64   // the order of the logical device among all
+	MemoryLimitMiB *float64 // the limit of the device's pool
+	Priority       *int64   // the priority of the device's stream
+	Ordinal        *int64   // the key by which the logical devices of all GPUs are sorted
 }
 
 // LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are
 // not equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
 type LogicalConfigs struct {
-	Tuple bool            // whether it is a tuple, not a list
+	Tuple bool            // whether it was a tuple, not a list
 	Items []LogicalConfig // one for each logical device
 }
 

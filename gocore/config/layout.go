@@ -15,14 +15,14 @@ import (
 // GPUFacts is the information about a physical GPU that device creation needs.
 type GPUFacts struct {
 	Ordinal          int // the number in the device's name
-	LeastPriority    int // the range of stream priorities; numerically low is urgent
-	GreatestPriority int // the most urgent one
+	LeastPriority    int // the least urgent stream priority; numerically the highest
+	GreatestPriority int // the most urgent stream priority; numerically the lowest
 	ComputeMajor     int // 9 of compute capability 9.0
 }
 
 // Layout lists the logical devices that initialization builds: CPUs first, each type numbered from 0.
 type Layout struct {
-	Devices []LayoutDevice // in the order of their names
+	Devices []LayoutDevice // the CPUs, then the GPUs, each in the order of their numbers
 
 	// The part that one session sees, if it requested other numbers of devices: the number of CPUs, and of the first
 	// GPUs, math.MaxInt for all.
@@ -38,7 +38,7 @@ type LayoutDevice struct {
 	Physical int           // index in State.Physical
 
 	Limited    bool   // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
-	LimitBytes uint64 // the limit of its pool, if Limited
+	LimitBytes uint64 // the limit of the pool; 0 unless Limited
 
 	Sizing Sizing // input of DefaultLimit
 

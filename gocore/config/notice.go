@@ -7,7 +7,7 @@ import "fmt"
 // Notice is a message for the user that is not an error. The caller logs it.
 type Notice struct {
 	Level string // "info", "warning" or "error"
-	Text  string // one line, without a period where a sentence is not complete
+	Text  string // the message
 }
 
 func info(format string, args ...any) Notice { return Notice{"info", fmt.Sprintf(format, args...)} }

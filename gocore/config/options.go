@@ -18,22 +18,22 @@ type Options struct {
 	Given bool // whether there is a ConfigProto at all: a session without one uses the configuration
 
 	VisibleDeviceList string           // GPUs by their position in the physical list: "1,0"
-	AllowGrowth       bool             // whether pools grow
-	AllocatorType     string           // "" or "BFC" for the only one there is
-	VirtualDevices    []VirtualDevices // by GPU
-	UnifiedMemory     bool             // whether pools may exceed their GPU
-	Sizing            Sizing           // what sets the size of pools without a limit
+	AllowGrowth       bool             // whether pools grow as needed, instead of reserving their limit at once
+	AllocatorType     string           // "" or "BFC"; devices cannot be created with any other
+	VirtualDevices    []VirtualDevices // by visible GPU
+	UnifiedMemory     bool             // whether pools use unified memory, which may exceed the memory of the GPU
+	Sizing            Sizing           // sizes the pools that have no limit of their own
 
 	// For Import only; a session has its own.
 	LogPlacement                   bool
-	IntraOpThreads, InterOpThreads int64 // threads within an operation, and of operations that run at the same time
+	IntraOpThreads, InterOpThreads int64 // the threads of one operation, and how many operations run at once
 }
 
 // VirtualDevices is a ConfigProto's configuration of one GPU: a logical device for each limit, in MiB.
 type VirtualDevices struct {
 	MemoryLimitMiB []float64 // the limit of each logical device
-	Priority       []int64   // of each one's stream; empty for none
-	Ordinal        []int64   // the order of each one among all; empty for none
+	Priority       []int64   // the priority of each one's stream; empty: not set
+	Ordinal        []int64   // the key by which the logical devices of all GPUs are sorted; empty: not set
 }
 
 // AboutGPUs reports whether any option affects the GPUs' pools. The number of devices does not: each session has its

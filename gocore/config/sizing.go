@@ -15,10 +15,10 @@ const mib = 1 << 20
 
 // Memory is the input for the size of a GPU's pool, read when the pool is created.
 type Memory struct {
-	AvailableBytes uint64 // free memory of the GPU
-	TotalBytes     uint64 // the memory of the GPU
+	AvailableBytes uint64 // the free memory of the GPU; if Shared, what the host can still provide
+	TotalBytes     uint64 // all memory of the GPU
 	ComputeMajor   int    // 9 of compute capability 9.0
-	Shared         bool   // with the host, which must keep some of it
+	Shared         bool   // the GPU shares the memory of the host, which must keep some of it
 	Sizing
 }
 
