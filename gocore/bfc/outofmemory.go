@@ -22,8 +22,8 @@ const (
 	DeviceFull                    // the limit allows it, but the sub-allocator refused
 	Fragmented                    // enough memory is free in total, but no single piece is large enough
 	LimitReached                  // too little is left of the limit
-	// PendingStreams means that enough is free, but queued work of other streams may touch it, and waiting for that work
-	// failed.
+	// PendingStreams means that enough is free, but queued work of other streams may touch it, and waiting for that
+	// work failed.
 	PendingStreams
 	Injected // a Failure requested it
 )
