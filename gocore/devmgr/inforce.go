@@ -6,8 +6,8 @@ import "gpuconf/gocore/config"
 
 // InForce is the limit of all pools of a GPU together.
 type InForce struct {
-	Bytes uint64 // the sum of the limits that are known
-	Known bool   // a limit holds that does not depend on what memory is free when the pools are built
+	Bytes uint64 // the sum of the limits of the pools; before they are built, of the limits that are set; 0: none
+	Known bool   // whether Bytes does not depend on what memory is free when the pools are built
 	Why   string // why it is a part of GPUCONF_LIMIT, as the end of a sentence, or ""
 }
 

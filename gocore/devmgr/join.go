@@ -11,9 +11,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// View is the number of CPUs, and of the first GPUs, that one session sees of the logical devices.
+// View is the part of the logical devices that one session sees.
 type View struct {
-	CPUs, GPUs int // the number of CPUs, and of the first GPUs; math.MaxInt for all
+	CPUs, GPUs int // how many of each; the first ones
 }
 
 // Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does.

@@ -52,12 +52,13 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats holds a pool's statistics, the number of bytes in use on its GPU beyond that GPU's memory, and the job's
-// budget there, which is zero if the job has none.
+// MemoryStats holds a pool's statistics, and figures of its GPU.
 type MemoryStats struct {
 	bfc.Stats
-	OversubscribedBytes uint64     // of all pools on the GPU, what exceeds the GPU's memory
-	Budget              gpu.Budget // the job's, on the GPU
+	// OversubscribedBytes is by how much the blocks in use in all of this process's pools on the GPU exceed the GPU's
+	// memory. It is 0 for a pool without unified memory.
+	OversubscribedBytes uint64
+	Budget              gpu.Budget // the job's budget on the GPU; zero if it has none
 }
 
 // MemoryStats returns the statistics of a device's pool.

@@ -71,7 +71,7 @@ func (u upstream) MemFree(addr uint64) error {
 // newPool retains the GPU's context (invariant 3) and creates an empty pool on it. The first allocation takes pool
 // memory.
 //
-// taken is the sum of the limits of the pools that the physical GPU already has.
+// allotted is the sum of the limits of the pools that the physical GPU already has.
 func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, allotted uint64) (
 	*pool, error) {
 	device, _ := m.Details(wanted.Physical)
