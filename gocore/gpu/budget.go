@@ -6,7 +6,7 @@ package gpu
 // Others allocate and free meanwhile, so the figures are a snapshot; LimitBytes is the sum of the other three unless
 // more than the limit is in use.
 type Budget struct {
-	LimitBytes   uint64 // the most that the job may have of the device
+	LimitBytes   uint64 // the most that the job may have of the device's memory
 	PoolBytes    uint64 // what gpuconf's pools have reserved
 	OutsideBytes uint64 // what else was allocated: by other libraries, and by processes without gpuconf
 	FreeBytes    uint64 // what is left of the limit

@@ -40,15 +40,15 @@ func (d DType) String() string {
 // row-major. With TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
 type Gemm struct {
 	DType          DType  // of all elements
-	M, N, K        uint64 // the sizes of the product and of the sum in each element
-	TransA, TransB bool   // whether A and B are stored transposed
-	A, B, C        uint64 // device addresses
+	M, N, K        uint64 // op(A) is M × K, op(B) is K × N, and C is M × N
+	TransA, TransB bool   // whether op transposes A, and B
+	A, B, C        uint64 // the device addresses of the first elements
 }
 
-// Vector is Count elements at a device address, Step elements apart. Step 0 repeats one element Count times.
+// Vector is an operand of an Add, or its result.
 type Vector struct {
 	Addr uint64 // the device address of the first element
-	Step uint64 // the distance of the elements, in elements
+	Step uint64 // the distance from one element to the next, in elements; 0 repeats one element
 }
 
 // Add describes an elementwise sum: Out[i] = A[i] + B[i] for each of Count elements.
@@ -75,8 +75,7 @@ type Add struct {
 //  7. An invalid DType, a size in bytes beyond 63 bits, an Out.Step of 0 and an address that is not a multiple of the
 //     element size are InvalidArgument. On error, nothing is written.
 //  8. A call returns when its result is visible to every later copy or call.
-//
-// 9. Every method may be called from any goroutine at any time.
+//  9. Every method may be called from any goroutine at any time.
 type Compute interface {
 	Gemm(Gemm) error
 	Add(Add) error

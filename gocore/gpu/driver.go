@@ -11,8 +11,8 @@ type Device struct {
 	ComputeMajor    int        // compute capability 9.0 is 9, 0
 	ComputeMinor    int        // 0 of compute capability 9.0
 	Multiprocessors int        // the number of streaming multiprocessors
-	TotalBytes      uint64     // the memory that CUDA reports
-	MemoryKind      MemoryKind // the device's own memory, or the host's
+	TotalBytes      uint64     // the size of its memory, as MemGetInfo returns it
+	MemoryKind      MemoryKind // where its memory is
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
 	// LeastPriority. Both are 0 if the device does not support priorities.

@@ -5,8 +5,8 @@ package gpu
 // HostMemory is page-locked host memory that devices can access. Bytes and Words are the same memory, valid until
 // MemFreeHost. Use sync/atomic to read a word that a stream writes.
 type HostMemory struct {
-	Addr  uint64   // as devices and the driver know it
-	Bytes []byte   // the memory as the host sees it
+	Addr  uint64   // the address for devices and the driver
+	Bytes []byte   // the memory, for the host
 	Words []uint64 // the whole words of Bytes
 }
 

@@ -52,7 +52,7 @@ type Card struct {
 	// error.
 	MemoryKind MemoryKind
 
-	MIG MIGMode // whether the card is divided
+	MIG MIGMode // whether the card is divided into instances
 	// Instances are the card's MIG devices, which CUDA then uses instead of the card. Empty unless MIG is MIGOn.
 	Instances []Instance
 
@@ -81,15 +81,15 @@ type Instance struct {
 // MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the
 // driver.
 type MemoryUse struct {
-	TotalBytes, UsedBytes, FreeBytes uint64 // free memory may be less than total minus used
+	TotalBytes, UsedBytes, FreeBytes uint64 // FreeBytes may be less than TotalBytes - UsedBytes
 }
 
 // Process is one process that uses a GPU.
 type Process struct {
 	PID int // see System.HostPIDs
 
-	// UsedBytes is the device memory that the process uses on this GPU, in all its contexts. BytesKnown is false
-	// if the driver does not report it.
+	// UsedBytes is the device memory that the process uses on this GPU, in all its contexts. It is 0 if the driver does
+	// not report it.
 	UsedBytes  uint64
 	BytesKnown bool // whether UsedBytes is known
 
