@@ -37,7 +37,7 @@ type Device interface {
 // Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same
 // address.
 type Buffer struct {
-	Addr, ID uint64 // the address, and the number of the allocation
+	Addr, ID uint64 // the device address, and the number of the allocation
 }
 
 // Devices holds the devices of one runtime, which tensors and sessions belong to. Only its cache of placements changes.

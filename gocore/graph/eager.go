@@ -15,15 +15,15 @@ import (
 // Call is an operation to run eagerly.
 type Call struct {
 	Op     Op        // the operation
-	Name   string    // of the operation, for errors; mostly ""
+	Name   string    // the name of the operation, for errors; may be ""
 	Inputs []*Tensor // in the order of its arguments
 
-	TransposeA, TransposeB bool  // of MatMul
-	Value                  Value // of Const
+	TransposeA, TransposeB bool  // arguments of MatMul
+	Value                  Value // the argument of Const
 
 	Device        string // the scope in effect, as returned by devname.EnterScope; "" for none
-	SoftPlacement bool   // whether another device may do what the named one cannot
-	Policy        Policy // what to do with inputs in another memory
+	SoftPlacement bool   // whether the operation may run on another device if the named one cannot run it
+	Policy        Policy // what to do with inputs that are in the memory of another device
 }
 
 // Outcome is the result of a call. The caller releases the tensor.

@@ -26,8 +26,8 @@ type RunRequest struct {
 
 // Feed is a value that replaces a node's tensor in one run.
 type Feed struct {
-	Node *Node // whose tensor is replaced
-	// of the node's type and a shape that fits the node's, with all its elements; it is read until the run ends
+	Node *Node // the node whose tensor is replaced
+	// Value has the node's type, a shape that fits the node's, and all its elements. It is read until the run ends.
 	Value Value
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Value holds the contents of a tensor on the host: of a constant, or of a result.
 type Value struct {
-	DType gpu.DType // of the elements
+	DType gpu.DType // the type of the elements
 	Shape Shape     // the length of each dimension
 	// Bytes holds the elements in row-major order and native byte order. If there are fewer than in the shape, the last
 	// one is repeated, as in TensorFlow's constants: one element fills a tensor.
