@@ -29,7 +29,7 @@ type Model struct {
 	Name             string   // as Spec.String writes it
 	Aliases          []string // other names in a spec
 	Product          string   // the name that the driver reports; a spec may use it too
-	MemoryBytes      uint64   // by its name: 80 GiB of an H100-80GB
+	MemoryBytes      uint64   // the nominal size: 80 GiB for an H100-80GB
 	ComputeMajor     int      // 9 of compute capability 9.0
 	ComputeMinor     int      // 0 of compute capability 9.0
 	Multiprocessors  int      // the number of streaming multiprocessors
@@ -118,7 +118,7 @@ func (p Profile) Names() (names []string) {
 type Card struct {
 	Model       Model   // of the catalogue
 	MemoryBytes uint64  // Model.MemoryBytes unless the spec sets another size
-	Profile     Profile // how the card and its driver differ from a usual one
+	Profile     Profile // how the machine around the card behaves
 }
 
 func (c Card) toC() C.struct_gpuconf_card {
@@ -289,7 +289,7 @@ func pciBusID(slot int) string {
 
 // Batch is a number of equal GPUs of a fleet.
 type Batch struct {
-	Count int  // how many there are
+	Count int  // the number of GPUs
 	Card  Card // what each of them is
 }
 
