@@ -19,12 +19,11 @@ type Memory interface {
 
 // Machine combines the resources that operations run on.
 type Machine struct {
-	Manager *devmgr.Manager                                   // the devices and their pools
-	Memory  Memory                                            // copies to, from and between the devices
-	CPU     gpu.Compute                                       // the arithmetic of the CPU
-	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
-	// who holds what an operation on the calling thread allocates
-	Holder func() holder.ID
+	Manager *devmgr.Manager                                   // the logical GPUs and their pools
+	Memory  Memory                                            // the memory of the CPUs
+	CPU     gpu.Compute                                       // the arithmetic of the CPUs
+	GPU     func(number int, physical gpu.Device) gpu.Compute // returns the arithmetic of a logical GPU
+	Holder  func() holder.ID                                  // returns who holds what the calling thread allocates
 }
 
 // Devices returns the first cpus CPUs and the first gpus GPUs of the Manager, for operations to run on.
