@@ -13,8 +13,8 @@ const Libraries = 8
 // peak.
 type Pool struct {
 	Limit     uint64 // the most that the pool may reserve
-	Reserved  uint64 // what the pool has taken from the device
-	Peak      uint64 // the most in use, since the statistics were cleared
+	Reserved  uint64 // what the pool has taken from the device, in use or not
+	Peak      uint64 // the most that was in use since the statistics were cleared
 	_         [5]uint64
 	Libraries [Libraries]uint64 // in use, by holder.Library
 }

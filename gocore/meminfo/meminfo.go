@@ -16,7 +16,7 @@ const Source = "/proc/meminfo"
 
 // Host is the memory of the host.
 type Host struct {
-	TotalBytes     uint64 // the memory of the machine
+	TotalBytes     uint64 // physical memory, less what the kernel reserves for itself at boot
 	AvailableBytes uint64 // what programs can get without swapping: free memory, and what the kernel can reclaim
 }
 

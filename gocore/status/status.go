@@ -46,8 +46,8 @@ func (c Code) String() string {
 // Error is a failure of a known kind. Its text is for the user who made the call: what happened, the
 // numbers, and the next step.
 type Error struct {
-	Code Code  // the kind
-	Err  error // the text, and what it wraps
+	Code Code  // the kind of failure
+	Err  error // the message; it wraps the cause, if there is one
 }
 
 // Error returns the message without the kind.
