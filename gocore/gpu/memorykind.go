@@ -8,9 +8,10 @@ type MemoryKind int
 // The kinds.
 const (
 	Dedicated MemoryKind = iota // the GPU's own memory
-	// the host's memory, which the GPU shares with programs on the CPU, as on GB10 and Jetson
+	// Unified is the host's memory, which the GPU shares with programs on the CPU, as on GB10 and Jetson.
 	Unified
-	// the GPU's own memory, which the CPU can also access, as on GH200: its size is the GPU's, without the CPU's
+	// Coherent is the GPU's own memory, which the CPU can also access, as on GH200. Its size does not include the CPU's
+	// memory.
 	Coherent
 )
 
