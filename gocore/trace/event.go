@@ -35,14 +35,14 @@ type Event struct {
 	Micros int64  // since 1970, or since midnight in a file without dates
 	Thread uint64 // 0: unknown
 	Action Action // what was done
-	Before bool   // it stands for a block that was live, or a segment that there was, when the trace began
+	Before bool   // whether it stands for a block or a segment that existed when the trace began
 	GPU    int    // the logical GPU's number
-	Addr   uint64 // the first address of the block or segment
-	Bytes  uint64 // requested size; for a segment, its size
-	Block  uint64 // of an allocation or a free: the size of the block that PyTorch's allocator used for it; 0: unknown
+	Addr   uint64 // the address of the first byte of the block or segment; 0 if an allocation failed
+	Bytes  uint64 // the requested size; for a segment, its size
+	Block  uint64 // the size of the block that PyTorch's allocator allocated or freed; 0: unknown
 	Stream uint64 // CUDA's stream handle; 0 is the default stream
-	Holder uint32 // the number of who holds the block, in the recording's Names
-	Stack  uint32 // the number of the calls that led to an allocation, in the recording's Names
+	Holder uint32 // who holds the block: an index in Names.Holders
+	Stack  uint32 // the calls that led to an allocation: an index in Names.Stacks
 }
 
 // BlockUnit is what pools round sizes up to.
@@ -62,7 +62,7 @@ func (e Event) Size() uint64 {
 
 // Block is a live block of memory.
 type Block struct {
-	Addr, Bytes uint64    // the first address, and the size
+	Addr, Bytes uint64    // the address of the first byte, and the requested size
 	Holder      holder.ID // who requested it
 	Site        uint32    // the number of its call site; 0: unknown
 }

@@ -10,9 +10,9 @@ import (
 
 // Frame is one call of a stack.
 type Frame struct {
-	File     string // as the compiler has it
-	Line     int    // from 1
-	Function string // the function's name
+	File     string // the source file, as the compiler or the snapshot names it; "" or "??": unknown
+	Line     int    // from 1; 0: unknown
+	Function string // the name of the function
 }
 
 // String returns "file:line (function)".

@@ -13,7 +13,7 @@ import (
 
 // History is what PyTorch's allocator recorded about itself: what it did, and what it held at the end.
 type History struct {
-	Settings HistorySettings // as far as the snapshot names them
+	Settings HistorySettings // as far as the snapshot has them
 	GPUs     []GPUHistory    // by number
 
 	OfGpuconf bool // not PyTorch's: gpuconf recorded its own allocator
@@ -21,17 +21,19 @@ type History struct {
 
 // HistorySettings are the settings of PYTORCH_CUDA_ALLOC_CONF that a snapshot names. Sizes are bytes; 0 is the default.
 type HistorySettings struct {
-	MaxSplitBytes uint64 `json:"max_split_size"` // blocks above this are not split
-	// A larger block may be used for a request if it is at most this much larger.
+	MaxSplitBytes uint64 `json:"max_split_size"` // larger blocks are not split; 0: all are
+	// MaxRoundingBytes is how much larger than a request an unsplit block may be.
 	MaxRoundingBytes uint64 `json:"max_non_split_rounding_size"`
-	// The size of a segment for blocks above 1 MiB.
+	// LargeSegmentBytes is the size of segments for blocks above 1 MiB and below 10 MiB.
 	LargeSegmentBytes uint64 `json:"large_segment_size"`
-	// The part of the limit above which unused segments are released; 0: never.
+	// GarbageThreshold is the fraction of the limit above which cached segments are released. 0: never.
 	GarbageThreshold   float64 `json:"garbage_collection_threshold"`
-	ExpandableSegments bool    `json:"expandable_segments"` // whether segments grow
-	// How many sizes there are between two powers of two, by interval.
+	ExpandableSegments bool    `json:"expandable_segments"` // whether memory is mapped into segments piece by piece
+	// RoundupDivisions is the number of block sizes from one power of two to the next, from 1 MiB to 32 GiB and up.
+	// With 0 and 1, sizes are rounded to multiples of 512 bytes.
 	RoundupDivisions [numIntervals]uint64 `json:"roundup_power2_divisions"`
-	// not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
+	// TiesByAge is not a setting, but whether PyTorch is 2.15 or later: of free blocks of one size, it takes one in the
+	// oldest segment. Its snapshots are recognized by a setting of pinned memory.
 	TiesByAge bool `json:"ties_by_age"`
 }
 
@@ -46,20 +48,20 @@ type GPUHistory struct {
 
 // Segment is memory that the allocator holds. Its blocks are in the order of addresses.
 type Segment struct {
-	Addr, Bytes uint64      // the first address, and the size
-	Stream      uint64      // whose blocks it has
+	Addr, Bytes uint64      // the address of the first byte, and the size
+	Stream      uint64      // the stream that its blocks are for
 	Pool        [2]uint64   // 0, 0: the default pool
-	Small       bool        // for blocks up to 1 MiB
+	Small       bool        // whether it is for blocks of at most 1 MiB
 	Expandable  bool        // whether memory is mapped into it piece by piece
-	Blocks      []HeldBlock // without gaps, but for unmapped pieces of an expandable segment
+	Blocks      []HeldBlock // without gaps, except for unmapped pieces of an expandable segment
 }
 
 // HeldBlock is a block of a Segment.
 type HeldBlock struct {
-	Addr, Bytes uint64 // the first address, and the size
-	Requested   uint64 // what the program requested; 0 if free
-	Held        bool   // allocated, or freed and not yet free
-	Waiting     bool   // freed, but not yet free
+	Addr, Bytes uint64 // the address of the first byte, and the size
+	Requested   uint64 // the size that the program requested; meaningless unless Held
+	Held        bool   // whether it is allocated, or Waiting
+	Waiting     bool   // freed, but another stream may still use it
 }
 
 // ReadHistory reads a snapshot, like ReadBoth, as a History.

@@ -10,13 +10,13 @@ import (
 
 // Holder names who holds a block: a library and a tag, as in package holder. Both are "" if unknown.
 type Holder struct {
-	Library, Tag string // such as "torch", and the tag of the program
+	Library, Tag string // such as "torch" and "optimizer"
 }
 
 // Names are what events refer to by number. Number 0 of each is unknown.
 type Names struct {
-	Holders []Holder // by the number in events
-	Stacks  []Stack  // by the number in events
+	Holders []Holder // by number, as Event.Holder has it
+	Stacks  []Stack  // by number, as Event.Stack has it
 }
 
 // naming collects Names, each once.

@@ -32,8 +32,8 @@ type Recorder struct {
 
 // Recording is what a Recorder has recorded.
 type Recording struct {
-	Events []Event // in the order in which they happened
-	Lost   uint64  // older entries that were overwritten
+	Events []Event // those of one GPU in the order in which they happened
+	Lost   uint64  // the number of older events that were overwritten
 	Names  Names   // what the events' numbers mean
 
 	Settings *HistorySettings // of PyTorch's allocator; nil unless a snapshot was read
