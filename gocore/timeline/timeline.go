@@ -22,40 +22,41 @@ const (
 // microseconds since the first of them.
 type Timeline struct {
 	GPU     int      `json:"gpu"`     // the logical GPU's number
-	Holders []uint32 `json:"holders"` // the trace's numbers
-	Moments []Moment `json:"moments"` // in order
+	Holders []uint32 `json:"holders"` // the trace's numbers of who holds memory
+	Moments []Moment `json:"moments"` // in the order of time
 	Peak    Moment   `json:"peak"`    // the moment with the most memory in use
-	Blocks  []Event  `json:"blocks"`  // live at the peak, by address
-	// address and bytes of the pool's memory at the peak, by address; empty if the trace has none
+	Blocks  []Event  `json:"blocks"`  // the blocks that are live at the peak, by address
+	// Segments are the addresses and sizes of the pool's memory at the peak, by address. It is empty if the trace has
+	// none.
 	Segments [][2]uint64 `json:"segments"`
 	Sites    []Site      `json:"sites"`        // in order of the first allocation
-	Failures []Event     `json:"failures"`     // evenly chosen, with the last one
-	Failed   int         `json:"num_failures"` // how many there are
+	Failures []Event     `json:"failures"`     // at most MostFailures, evenly chosen, with the last one
+	Failed   int         `json:"num_failures"` // the number of all failed allocations
 }
 
 // Moment is the state after an event.
 type Moment struct {
 	Micros int64    `json:"micros"` // its time
-	Event  int      `json:"event"`  // the number of the event
+	Event  int      `json:"event"`  // the number of the event; -1: before the first one
 	InUse  []uint64 `json:"in_use"` // bytes, for each of Holders
 }
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"`   // -1: the block was live when the trace began
+	Event  int    `json:"event"`   // its number; -1: the block was live when the trace began, and the trace only frees it
 	Micros int64  `json:"micros"`  // its time
-	Addr   uint64 `json:"address"` // the first address; 0 if it failed
-	Bytes  uint64 `json:"nbytes"`  // requested
-	Size   uint64 `json:"size"`    // of the block, as trace.Event.Size has it
-	Holder int    `json:"holder"`  // in Holders
-	Stack  uint32 `json:"stack"`   // the trace's number
+	Addr   uint64 `json:"address"` // the address of the first byte; 0 if the allocation failed
+	Bytes  uint64 `json:"nbytes"`  // the requested size
+	Size   uint64 `json:"size"`    // the size of the block, as trace.Event.Size returns it
+	Holder int    `json:"holder"`  // an index in Timeline.Holders
+	Stack  uint32 `json:"stack"`   // the trace's number of the call stack
 }
 
 // Site is a call stack that allocates.
 type Site struct {
-	Stack uint32 `json:"stack"`           // the trace's number
-	Count uint64 `json:"num_allocs"`      // how often it allocates
-	Total uint64 `json:"allocated_bytes"` // the sum of what it allocates
+	Stack uint32 `json:"stack"`           // the trace's number of the call stack
+	Count uint64 `json:"num_allocs"`      // the number of its allocations
+	Total uint64 `json:"allocated_bytes"` // the sum of their requested sizes
 }
 
 // Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's
