@@ -13,35 +13,35 @@ import (
 // OutOfMemory is the state of a GPU when an allocation failed, after which nothing was allocated. Sizes are bytes.
 type OutOfMemory struct {
 	GPU        int              `json:"gpu"`         // the GPU's number
-	Event      int              `json:"event"`       // its number in the recording, from 1
+	Event      int              `json:"event"`       // the number of the failed allocation in the recording, from 1
 	Requested  uint64           `json:"requested"`   // the size of the request
-	Segment    uint64           `json:"segment"`     // what PyTorch asked the GPU for
-	Stack      uint32           `json:"stack"`       // the recording's number of the calls that requested it
-	DeviceFree uint64           `json:"device_free"` // free memory of the GPU, as the driver said
-	Segments   []RewoundSegment `json:"segments"`    // in the order of their addresses
-	Unknown    string           `json:"unknown"`     // why there are no segments; "": there are
+	Segment    uint64           `json:"segment"`     // the size of the segment that PyTorch requested from the GPU
+	Stack      uint32           `json:"stack"`       // the recording's number of the calls that led to the request
+	DeviceFree uint64           `json:"device_free"` // the free memory of the GPU, as the driver reported it
+	Segments   []RewoundSegment `json:"segments"`    // in the order of their addresses; nil if they are not known
+	Unknown    string           `json:"unknown"`     // why Segments are not known; "": they are
 }
 
 // RewoundSegment is memory that the allocator held.
 type RewoundSegment struct {
-	Addr       uint64         `json:"address"`    // the first address
-	Bytes      uint64         `json:"nbytes"`     // what is mapped, of an expandable one
-	Stream     uint64         `json:"stream"`     // whose blocks it has
-	Small      bool           `json:"small"`      // whether it is for small blocks
+	Addr       uint64         `json:"address"`    // the address of the first byte
+	Bytes      uint64         `json:"nbytes"`     // the size; of an expandable segment, that of its mapped memory
+	Stream     uint64         `json:"stream"`     // the stream that its blocks are for
+	Small      bool           `json:"small"`      // whether it is for blocks of at most 1 MiB
 	Expandable bool           `json:"expandable"` // whether memory is mapped into it piece by piece
 	Pool       [2]uint64      `json:"pool"`       // 0, 0: the default pool
-	Blocks     []RewoundBlock `json:"blocks"`     // without unmapped addresses
+	Blocks     []RewoundBlock `json:"blocks"`     // in the order of their addresses, without unmapped ones
 }
 
 // RewoundBlock is a block, or free memory.
 type RewoundBlock struct {
-	Addr      uint64 `json:"address"`   // the first address
+	Addr      uint64 `json:"address"`   // the address of the first byte
 	Bytes     uint64 `json:"nbytes"`    // the size
-	Requested uint64 `json:"requested"` // 0 if free
+	Requested uint64 `json:"requested"` // the size that the program requested; 0 if free
 	Waiting   bool   `json:"waiting"`   // freed, but another stream may still use it
-	Holder    uint32 `json:"holder"`    // in the recording's Names, as Stack
+	Holder    uint32 `json:"holder"`    // the recording's number of who holds it
 	Stack     uint32 `json:"stack"`     // the recording's number of the calls that allocated it
-	Before    bool   `json:"before"`    // allocated before the record began, and nothing else is known
+	Before    bool   `json:"before"`    // whether it was allocated before the record began, and nothing else is known of it
 }
 
 // OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same

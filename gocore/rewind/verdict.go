@@ -6,12 +6,12 @@ import "fmt"
 
 // Verdict compares a replay with the record. The counts are of all GPUs.
 type Verdict struct {
-	Allocations  int    `json:"allocations"`   // how many there are in the record
-	SameAddress  int    `json:"same_address"`  // those that the replay placed where the record has them
-	Undetermined int    `json:"undetermined"`  // not in SameAddress: they depend on what the record does not determine
-	Segments     int    `json:"segments"`      // taken and released, and mapped and unmapped
-	SameSegments int    `json:"same_segments"` // those of Segments that the replay has at the same place in the record
-	Difference   string `json:"-"`             // the first one; "": there is none
+	Allocations  int    `json:"allocations"`   // allocations in the record
+	SameAddress  int    `json:"same_address"`  // those that the replay placed at the address in the record
+	Undetermined int    `json:"undetermined"`  // those that depend on what the record does not determine; not in SameAddress
+	Segments     int    `json:"segments"`      // events in the record that take, release, map or unmap segments
+	SameSegments int    `json:"same_segments"` // those that the model did, too
+	Difference   string `json:"-"`             // what differs first; "": nothing
 }
 
 // Same reports whether everything that the record determines is the same.
