@@ -41,7 +41,7 @@ type RewoundBlock struct {
 	Waiting   bool   `json:"waiting"`   // freed, but another stream may still use it
 	Holder    uint32 `json:"holder"`    // the recording's number of who holds it
 	Stack     uint32 `json:"stack"`     // the recording's number of the calls that allocated it
-	Before    bool   `json:"before"`    // whether it was allocated before the record began, and nothing else is known of it
+	Before    bool   `json:"before"`    // allocated before the record began, and nothing else is known
 }
 
 // OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same

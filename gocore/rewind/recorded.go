@@ -10,12 +10,13 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Recorded is what a record says of one GPU's memory, without any model: PyTorch's own segments.
+// Recorded is what a record says of one GPU's memory, without any model: PyTorch's own segments. If the record
+// contradicts itself, nothing but GPU and Unknown is set.
 type Recorded struct {
 	GPU          int               `json:"gpu"`                 // the GPU's number
 	PeakReserved uint64            `json:"peak_bytes_reserved"` // the most that all segments had at one time
-	Start        []caching.Segment `json:"start"`               // the segments before the first event; nil if they are not known
-	Unknown      string            `json:"unknown"`             // why nothing is known: how the record contradicts itself; "": it does not
+	Start        []caching.Segment `json:"start"`               // the segments before the first event; nil: unknown
+	Unknown      string            `json:"unknown"`             // how the record contradicts itself; "": it does not
 	// Differs is the first event in which the model of PyTorch's allocator does something else than the record has, as
 	// a sentence. It is "" if there is none.
 	Differs string `json:"differs"`

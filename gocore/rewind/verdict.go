@@ -8,7 +8,7 @@ import "fmt"
 type Verdict struct {
 	Allocations  int    `json:"allocations"`   // allocations in the record
 	SameAddress  int    `json:"same_address"`  // those that the replay placed at the address in the record
-	Undetermined int    `json:"undetermined"`  // those that depend on what the record does not determine; not in SameAddress
+	Undetermined int    `json:"undetermined"`  // those that depend on what is not in the record; not in SameAddress
 	Segments     int    `json:"segments"`      // events in the record that take, release, map or unmap segments
 	SameSegments int    `json:"same_segments"` // those that the model did, too
 	Difference   string `json:"-"`             // what differs first; "": nothing

@@ -43,7 +43,7 @@ type Moment struct {
 
 // Event is an allocation, or one that failed.
 type Event struct {
-	Event  int    `json:"event"`   // its number; -1: the block was live when the trace began, and the trace only frees it
+	Event  int    `json:"event"`   // its number; -1: the trace only frees the block, which was live before
 	Micros int64  `json:"micros"`  // its time
 	Addr   uint64 `json:"address"` // the address of the first byte; 0 if the allocation failed
 	Bytes  uint64 `json:"nbytes"`  // the requested size
