@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// Holding is what one holder has allocated with one stack, of the blocks that are live at a peak. Holder and Stack are
-// the trace's numbers.
+// Holding is what one holder has allocated with one stack, of the blocks that are live at a peak.
 type Holding struct {
 	Holder uint32 `json:"holder"`       // the trace's number of who holds the blocks
 	Stack  uint32 `json:"stack"`        // the trace's number of the calls that allocated them
-	Before bool   `json:"before"`       // nothing else is known of them but that they were live when the trace began
-	Bytes  uint64 `json:"bytes_in_use"` // as trace.Event.Size counts them
-	Blocks int    `json:"live_blocks"`  // how many there are
+	Before bool   `json:"before"`       // whether nothing else is known of them but that they were live when the trace began
+	Bytes  uint64 `json:"bytes_in_use"` // their sizes, as trace.Event.Size returns them
+	Blocks int    `json:"live_blocks"`  // the number of blocks
 }
 
 // atPeak returns who holds the memory at the peak, the largest first.

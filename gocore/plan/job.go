@@ -15,13 +15,13 @@ import (
 // Request configures a Job.
 type Request struct {
 	LimitBytes uint64           // 0: find only the least limits
-	Card       Card             // the GPU below the pools
+	Card       Card             // the GPU that the pools take memory from
 	Policies   []Policy         // the allocators to try
-	Recorded   caching.Settings // of PyTorch, when the trace was recorded
-	TiesByAge  bool             // as caching.Options has it, of that PyTorch
-	// by GPU: what PyTorch's allocator had before the first event, if that is known
+	Recorded   caching.Settings // the settings of PyTorch when the trace was recorded
+	TiesByAge  bool             // as in caching.Options, for that PyTorch
+	// Starts are the segments that PyTorch's allocator had before the first event, by GPU, where they are known.
 	Starts map[int][]caching.Segment
-	Wanted bool // a failed allocation that ends the trace is replayed, too
+	Wanted bool // whether a failed allocation that ends the trace is replayed, too
 }
 
 // Job answers a Request. Its results do not depend on each other.
@@ -33,14 +33,16 @@ type Job struct {
 
 // Result is the outcome for one logical GPU under one policy. Sizes are bytes.
 type Result struct {
-	GPU      int    `json:"gpu"`      // the logical GPU's number
-	Policy   Policy `json:"policy"`   // the allocator that was tried
-	Settings string `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
-	Fits     *bool  `json:"fits"`     // nil: no limit was requested
-	// The least limit under which the job fits, in whole MiB; 0 if there is none.
+	GPU    int    `json:"gpu"`    // the logical GPU's number
+	Policy Policy `json:"policy"` // the allocator that was tried
+	// Settings is what PYTORCH_CUDA_ALLOC_CONF needs for LeastLimit. "": nothing.
+	Settings string `json:"settings"`
+	Fits     *bool  `json:"fits"` // nil: no limit was requested
+	// LeastLimit is the least limit under which the job fits, a multiple of 1 MiB. It is 0 until one is found.
 	LeastLimit uint64   `json:"least_limit"`
-	Failure    *Failure `json:"failure"` // under the requested limit
-	// under the requested limit or, if the job does not fit it, under the least one
+	Failure    *Failure `json:"failure"` // under the requested limit; nil: the job fits, or no limit was requested
+	// Measure is of the replay under the requested limit or, if the job does not fit it or none was requested, under
+	// the least one.
 	Measure *Measure `json:"measure"`
 
 	workload *workload
@@ -55,19 +57,20 @@ type Result struct {
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
-	GPU         int    `json:"gpu"`                  // the logical GPU's number
-	Allocs      int    `json:"num_allocs"`           // allocations in the trace
-	PeakLive    uint64 `json:"peak_bytes_in_use"`    // as trace.Event.Size counts blocks
-	PeakAsk     uint64 `json:"peak_bytes_requested"` // as the program requested them
-	Needed      uint64 `json:"needed_bytes"`         // with the allocation that failed at the end; 0: there is none
-	BytesBefore uint64 `json:"bytes_before"`         // live when the trace began
-	Before      int    `json:"live_blocks_before"`   // how many these are
-	Live        int    `json:"live_blocks_after"`    // blocks that are live at the end
-	Failures    int    `json:"failures"`             // allocations that failed in the recorded run
-	Unfreed     int    `json:"unfreed"`              // blocks that the trace does not free
-	Streams     int    `json:"streams"`              // streams that are used
+	GPU      int    `json:"gpu"`                  // the logical GPU's number
+	Allocs   int    `json:"num_allocs"`           // allocations in the trace, without those of 0 bytes
+	PeakLive uint64 `json:"peak_bytes_in_use"`    // the most that is live, with sizes of trace.Event.Size
+	PeakAsk  uint64 `json:"peak_bytes_requested"` // the requested sizes of the blocks that are live then
+	// Needed is PeakLive with the allocation that failed at the end. It is 0 if there is none, or it is not replayed.
+	Needed      uint64 `json:"needed_bytes"`
+	BytesBefore uint64 `json:"bytes_before"`       // the sizes of blocks that were live when the trace began
+	Before      int    `json:"live_blocks_before"` // the number of these blocks
+	Live        int    `json:"live_blocks_after"`  // the number of blocks that are live at the end
+	Failures    int    `json:"failures"`           // the number of allocations that failed when the trace was recorded
+	Unfreed     int    `json:"unfreed"`            // blocks whose address was allocated again without a free
+	Streams     int    `json:"streams"`            // the number of streams on which memory was allocated
 
-	Holdings []Holding `json:"holders_at_peak"` // who holds the memory at the peak, the most first
+	Holdings []Holding `json:"holders_at_peak"` // who holds the memory at the peak, the largest first
 }
 
 // New returns a Job that replays events.

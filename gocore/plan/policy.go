@@ -16,13 +16,13 @@ type Policy string
 
 // The policies, and the settings with which TensorFlow, gpuconf or PyTorch uses them.
 const (
-	// TensorFlow's allocator with memory growth: its splitting, regions that double
+	// TensorFlow is TensorFlow's allocator with memory growth: its splitting, and regions that double.
 	TensorFlow Policy = "tensorflow"
-	// gpuconf without memory growth: exact splitting, the whole limit in one region
+	// Regions is gpuconf without memory growth: exact splitting, and the whole limit in one region.
 	Regions Policy = "regions"
-	// gpuconf with memory growth: exact splitting, memory mapped granule by granule
+	// Virtual is gpuconf with memory growth: exact splitting, and memory mapped granule by granule.
 	Virtual Policy = "virtual"
-	// PyTorch's allocator as the trace was recorded, or with its defaults
+	// PyTorch is PyTorch's allocator with the settings of the recorded run, if they are known, or with its defaults.
 	PyTorch           Policy = "pytorch"
 	PyTorchExpandable Policy = "pytorch-expandable" // with expandable segments
 	PyTorchMaxSplit   Policy = "pytorch-max-split"  // with the max_split_size_mb that needs the least memory

@@ -9,11 +9,11 @@ import (
 
 // Failure is the first allocation that found no memory. Sizes are bytes.
 type Failure struct {
-	// Its number in the trace, from 1; 0: it was live before the trace began.
+	// Event is its number in the trace, from 1. 0: the block was live before the trace began.
 	Event       int    `json:"event"`
-	Micros      int64  `json:"-"`                        // its time, since the first event of the GPU
+	Micros      int64  `json:"-"`                        // its time, as trace.Event.Micros has it
 	Requested   uint64 `json:"requested"`                // the size of the request
-	Cause       string `json:"cause"`                    // why no memory was found, in words
+	Cause       string `json:"cause"`                    // why no memory was found, as bfc.Cause names it
 	InUse       uint64 `json:"bytes_in_use"`             // the sizes of live blocks
 	Reserved    uint64 `json:"bytes_reserved"`           // what the pool has taken from the device
 	LargestFree uint64 `json:"largest_free_block_bytes"` // the largest free block
@@ -22,12 +22,13 @@ type Failure struct {
 // Measure describes a replay that ran to its end. Sizes are bytes.
 type Measure struct {
 	Limit        uint64 `json:"bytes_limit"`         // the limit of the replay
-	PeakInUse    uint64 `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
-	PeakReserved uint64 `json:"peak_bytes_reserved"` // taken from the device
-	// at the peak in use: the fraction of the pool's free memory outside its largest free block
+	PeakInUse    uint64 `json:"peak_bytes_in_use"`   // the most in use, with the sizes of the pool's blocks
+	PeakReserved uint64 `json:"peak_bytes_reserved"` // the most that was taken from the device
+	// Fragmentation is the fraction of the pool's free memory outside its largest free block when PeakInUse was
+	// reached. It is 0 if nothing was free.
 	Fragmentation float64 `json:"fragmentation"`
 
-	Timeline []Point `json:"timeline"` // stretches that cover the replay
+	Timeline []Point `json:"timeline"` // consecutive stretches that cover the replay
 }
 
 // Point is a stretch of a replay. Sizes are the maximum in it.
