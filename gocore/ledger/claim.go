@@ -16,9 +16,9 @@ import (
 // Request is for bytes on a number of cards, all or nothing.
 type Request struct {
 	Cards  []Card // the candidates, of which the policy picks; Leased is ignored
-	Count  int    // how many cards are needed
-	Policy Policy // which of the candidates to prefer
-	Text   Text   // what others see of it
+	Count  int    // the number of cards that are needed
+	Policy Policy // which of the candidates with room to prefer
+	Text   Text   // what others read about it
 
 	Contexts int // how many CUDA contexts Charge has room for on each card; 0 if that is not known
 }

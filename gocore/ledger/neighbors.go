@@ -9,11 +9,11 @@ import (
 
 // Neighbor is another process, or another claim with its processes, on a card.
 type Neighbor struct {
-	PID    int    // of the process that made the claim, or of a process without one
-	Name   string // the lease's name, or the program's
-	Local  bool   // the PID is one of this process's PID namespace
-	Leased uint64 // 0: without a claim
-	InUse  uint64 // in its pools
+	PID    int    // of the process that made the claim; without a claim, of the process
+	Name   string // the name of the lease or, if it has none, the command line
+	Local  bool   // whether PID is in this process's PID namespace
+	Leased uint64 // bytes of the card that the claim leases; 0: without a claim
+	InUse  uint64 // bytes of the card in use in its pools
 }
 
 // Neighbors returns who else leases or uses memory of a card, the largest first. The claim that this process runs

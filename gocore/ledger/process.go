@@ -14,8 +14,9 @@ import (
 
 // Process identifies a process. A later process with the same PID has another start time.
 type Process struct {
-	PID int // in the namespace Namespace
-	// clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if unknown
+	PID int // in the PID namespace Namespace
+	// Start is when the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a
+	// time namespace. It is 0 if unknown.
 	Start     uint64
 	Namespace uint64 // the inode number of its PID namespace; 0 if unknown
 }

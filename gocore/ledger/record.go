@@ -91,12 +91,12 @@ type Card struct {
 	Charge uint64 // that it takes of the card, of which all sums are made: Bytes and more; in a request, 0 for Bytes
 	Budget uint64 // what all leases together may take now: Total less what processes outside the ledger use
 	Total  uint64 // the card's memory less its reserve
-	Leased bool   // whether the claim has it
+	Leased bool   // whether the claim leases the card
 }
 
 // Text is what the owner of a slot says of itself. Other users may have written it.
 type Text struct {
-	Name, Job, Command string // the lease's name, the job's, and the command line
+	Name, Job, Command string // the names of the lease and of its job, and the command line; "" if unknown
 }
 
 type record struct {

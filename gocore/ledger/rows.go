@@ -12,35 +12,35 @@ import (
 // ClaimRow is a live claim, as others see it.
 type ClaimRow struct {
 	ID       ID      // of the claim
-	Process  Process // which made the claim
+	Process  Process // the process that made the claim
 	UID      uint32  // of the slot file's owner
 	Text     Text    // what it says of itself
-	Granted  bool    // whether the cards are leased; else it waits
+	Granted  bool    // whether it has its cards; else it waits
 	Stopped  bool    // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
-	Count    int     // how many cards it needs
+	Count    int     // the number of cards that it needs
 	Contexts int     // CUDA contexts that the charge has room for on each card; 0 if the claim does not say
 	Cards    []Card  // granted: the leased ones; waiting: all candidates
 	Ticket   uint64  // its place in the queue: the order of requests
-	Seconds  float64 // since the grant, or since the request
+	Seconds  float64 // the time since the grant; while it waits, since the request
 	Gone     bool    // the process has ended, and a child keeps the claim
-	Local    bool    // the PID is one of this process's PID namespace
+	Local    bool    // whether the PID is in this process's PID namespace
 }
 
 // ProcessRow is a live process and its pools.
 type ProcessRow struct {
-	Process Process   // which published itself
+	Process Process   // the process itself
 	UID     uint32    // of the slot file's owner
-	Claim   ID        // or zero
+	Claim   ID        // the claim that it runs under; zero: none
 	Text    Text      // what it says of itself
 	Pools   []PoolRow // one for each logical GPU
 	Gone    bool      // the process has ended, and a child keeps its slot
-	Local   bool      // the PID is one of this process's PID namespace
+	Local   bool      // whether the PID is in this process's PID namespace
 }
 
 // PoolRow is a pool with its live figures.
 type PoolRow struct {
 	figures.Place
-	Figures figures.Pool // as they were when the ledger was read
+	Figures figures.Pool // a copy, made when the ledger was read
 }
 
 // Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.

@@ -32,9 +32,9 @@ const (
 // Nap says how long to sleep before looking again: until a word of the wake file is no longer what it was, and at most
 // for a time.
 type Nap struct {
-	Word, Was uint32        // the number of the word, and its value before
-	Most      time.Duration // the longest time
-	Deaf      bool          // no word is heard: sleep for the time
+	Word, Was uint32        // the number of the word, and what it was; not set if Deaf
+	Most      time.Duration // the longest time to sleep
+	Deaf      bool          // whether the wake file is unusable: sleep for Most
 }
 
 func openBell(dir int) bell {
