@@ -16,7 +16,7 @@ type Name struct {
 	Replica int32  // the number after "replica:"
 	Task    int32  // the number after "task:"
 	Type    string // such as "GPU"
-	ID      int32  // the number of the device among those of its type
+	ID      int32  // the number among the devices of the type
 }
 
 // LocalDevice is the full name of a device of this process.

@@ -15,7 +15,7 @@ type Spec struct {
 	Replica *Int    `json:"replica"`      // the number after "replica:"
 	Task    *Int    `json:"task"`         // the number after "task:"
 	Type    *string `json:"device_type"`  // such as "GPU"
-	Index   *Int    `json:"device_index"` // the number of the device among those of its type
+	Index   *Int    `json:"device_index"` // the number among the devices of the type
 }
 
 // specTypes are the device types that P accepts as bare names, in any case.
