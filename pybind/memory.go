@@ -116,7 +116,7 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 
 // hostMemory returns host memory that Python keeps alive for the duration of a call.
 func hostMemory(host, nbytes int64) ([]byte, error) {
-	// outside the lower half of the address space, which is the process's
+	// A process has the lower half of the address space.
 	outside := host <= 0 || nbytes > math.MaxInt64-host
 	if nbytes < 0 || (nbytes > 0 && outside) {
 		return nil, status.Errorf(status.InvalidArgument, "invalid host memory: %d bytes at address 0x%x", nbytes, host)

@@ -25,9 +25,9 @@ type planRequest struct {
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 
 	Settings trace.HistorySettings `json:"settings"` // of PyTorch, when the trace was recorded
-	// by GPU: what PyTorch's allocator had then, as rewind.Recorded has it
+	// Starts are the segments that PyTorch's allocator had then, by GPU, as rewind.Recorded has them.
 	Starts map[int][]caching.Segment `json:"starts"`
-	Wanted bool                      `json:"wanted"` // a failed allocation that ends the trace is replayed, too
+	Wanted bool                      `json:"wanted"` // whether a failed allocation that ends the trace is replayed, too
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
