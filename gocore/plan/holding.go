@@ -11,7 +11,7 @@ import (
 type Holding struct {
 	Holder uint32 `json:"holder"`       // the trace's number of who holds the blocks
 	Stack  uint32 `json:"stack"`        // the trace's number of the calls that allocated them
-	Before bool   `json:"before"`       // whether nothing else is known of them but that they were live when the trace began
+	Before bool   `json:"before"`       // all that is known is that they were live when the trace began
 	Bytes  uint64 `json:"bytes_in_use"` // their sizes, as trace.Event.Size returns them
 	Blocks int    `json:"live_blocks"`  // the number of blocks
 }

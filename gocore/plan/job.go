@@ -58,7 +58,7 @@ type Result struct {
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
 	GPU      int    `json:"gpu"`                  // the logical GPU's number
-	Allocs   int    `json:"num_allocs"`           // allocations in the trace, without those of 0 bytes
+	Allocs   int    `json:"num_allocs"`           // allocations that a replay makes, except of what was live before
 	PeakLive uint64 `json:"peak_bytes_in_use"`    // the most that is live, with sizes of trace.Event.Size
 	PeakAsk  uint64 `json:"peak_bytes_requested"` // the requested sizes of the blocks that are live then
 	// Needed is PeakLive with the allocation that failed at the end. It is 0 if there is none, or it is not replayed.
