@@ -12,8 +12,8 @@ type Neighbor struct {
 	PID    int    // of the process that made the claim; without a claim, of the process
 	Name   string // the name of the lease or, if it has none, the command line
 	Local  bool   // whether PID is in this process's PID namespace
-	Leased uint64 // bytes of the card that the claim leases; 0: without a claim
-	InUse  uint64 // bytes of the card in use in its pools
+	Leased uint64 // bytes of the card that the claim has leased; 0: without a claim
+	InUse  uint64 // bytes in use in its pools on the card
 }
 
 // Neighbors returns who else leases or uses memory of a card, the largest first. The claim that this process runs

@@ -96,7 +96,7 @@ type Card struct {
 
 // Text is what the owner of a slot says of itself. Other users may have written it.
 type Text struct {
-	Name, Job, Command string // the names of the lease and of its job, and the command line; "" if unknown
+	Name, Job, Command string // the names of the lease and of its job, and the command line; each may be ""
 }
 
 type record struct {
