@@ -11,7 +11,8 @@ import (
 // timing is the speed of one contender on one trace, in ns for each operation.
 type timing struct {
 	Best float64 `json:"best"` // of all rounds
-	// of the times of single operations, including the clock's own; the minimum of the rounds; 0: not measured
+	// P999 is of the times of single operations, including the clock's own, and the minimum of the rounds. 0: not
+	// measured.
 	P999   float64 `json:"p999"`
 	Rounds int     `json:"rounds"`
 }

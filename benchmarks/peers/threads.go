@@ -14,7 +14,7 @@ import (
 // threadsTiming is the speed of one contender with several threads.
 type threadsTiming struct {
 	MopsPerSecond float64 `json:"mops"` // operations of all threads, in millions; of the best round
-	// ns, of the operations of all threads, including the clock's own; the lowest of the rounds
+	// P999 is in ns, of the operations of all threads, including the clock's own, and the minimum of the rounds.
 	P999 float64 `json:"p999"`
 }
 

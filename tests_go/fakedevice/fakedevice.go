@@ -36,7 +36,7 @@ func (c Call) String() string {
 type Device struct {
 	CapacityBytes uint64
 	GapBytes      uint64 // between regions
-	// called with the number of the call, from 0, before the call has any effect; nil: never fails
+	// Fail is called with the number of the call, from 0, before the call has any effect. nil: no call fails.
 	Fail func(int) error
 
 	Calls     []Call

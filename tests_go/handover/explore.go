@@ -20,7 +20,8 @@ type Stepped interface {
 // How selects how a program is run.
 type How struct {
 	Plain bool // also run interleavings that differ only in irrelevant ways
-	// each run on its own pool, on which one stream has worked; else on one pool that all streams have used before
+	// Fresh runs each interleaving on its own pool, on which one stream has worked, instead of on one pool that all
+	// streams have used before.
 	Fresh bool
 }
 
