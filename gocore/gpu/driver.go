@@ -11,7 +11,7 @@ type Device struct {
 	ComputeMajor    int        // compute capability 9.0 is 9, 0
 	ComputeMinor    int        // 0 of compute capability 9.0
 	Multiprocessors int        // the number of streaming multiprocessors
-	TotalBytes      uint64     // the size of its memory, as MemGetInfo returns it
+	TotalBytes      uint64     // the size of its memory, as cuDeviceTotalMem reports it
 	MemoryKind      MemoryKind // where its memory is
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
