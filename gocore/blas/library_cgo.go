@@ -76,9 +76,8 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 }
 
 func errChoice(choice, complaint string) error {
-	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path "+
-		"of a library with the functions "+
-		"of CBLAS, to auto, or to gonum", choice, complaint)
+	return status.Errorf(status.InvalidArgument, "GPUCONF_BLAS is %q, which cannot be used: %s. Set it to the path of "+
+		"a library with the functions of CBLAS, to auto, or to gonum", choice, complaint)
 }
 
 // load returns a library, or why it cannot be used. Both are empty if it is not loaded and must be.

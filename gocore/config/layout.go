@@ -133,14 +133,14 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	for i, asked := range e.virtual {
 		if ordinals != (asked.ordinals > 0) { // N7
 			return status.Errorf(status.InvalidArgument, "Device ordinals must be set for all virtual devices or "+
-				"none. But the "+
-				"device_ordinal is specified for %d while previous devices didn't have any set. %s and %s differ; a "+
-				"visible GPU without logical devices has no ordinals", i, s.visibleName(e, 0), s.visibleName(e, i))
+				"none. But the device_ordinal is specified for %d while previous devices didn't have any set. %s and "+
+				"%s differ; a visible GPU without logical devices has no ordinals",
+				i, s.visibleName(e, 0), s.visibleName(e, i))
 		}
 		if ordinals && asked.ordinals != len(asked.items) { // N8
 			return status.Errorf(status.InvalidArgument, "Number of virtual device ordinals specified doesn't match "+
-				"with number of "+
-				"memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and device_ordinal size: %d",
+				"with number of memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and device_ordinal "+
+				"size: %d",
 				i, len(asked.items), asked.ordinals)
 		}
 	}
@@ -156,8 +156,7 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 func (s *State) checkNumbers(e evaluation, use int) error {
 	if e.sizing.Fraction > 0 { // N4
 		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when "+
-			"virtual_devices is set. "+
-			"Do not set the fraction: each logical device has its own memory_limit")
+			"virtual_devices is set. Do not set the fraction: each logical device has its own memory_limit")
 	}
 	if use < len(e.virtual) { // N3
 		why := "There are more entries than GPUs to use"
@@ -171,14 +170,13 @@ func (s *State) checkNumbers(e evaluation, use int) error {
 	}
 	if e.ownList != "" && len(e.visibleGPUs) != len(e.virtual) { // N5
 		return status.Errorf(status.InvalidArgument, "The number of GPUs in visible_device_list doesn't match the "+
-			"number of elements in "+
-			"the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): %d", len(e.visibleGPUs),
+			"number of elements in the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): "+
+			"%d", len(e.visibleGPUs),
 			len(e.virtual))
 	}
 	if len(e.visibleGPUs) != len(e.virtual) { // N6
 		return status.Errorf(status.Unknown, "The number of valid GPUs doesn't match the number of elements in the "+
-			"virtual_devices "+
-			"list. #valid GPUs: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
+			"virtual_devices list. #valid GPUs: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
 	}
 	return nil
 }
@@ -189,14 +187,12 @@ func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu G
 	switch first := e.virtual[0].priorities; {
 	case first == 0 && n > 0: // N9
 		return status.Errorf(status.InvalidArgument, "Priority must be set for all virtual devices or none. But the "+
-			"priority "+
-			"is specified for %d while previous devices didn't have any set. %s has no priority",
+			"priority is specified for %d while previous devices didn't have any set. %s has no priority",
 			i, s.visibleName(e, 0))
 	case first > 0 && n != len(asked.items): // N10
 		return status.Errorf(status.InvalidArgument, "Number of virtual device priorities specified doesn't match "+
-			"with number "+
-			"of memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and priority size: %d. "+
-			"%s has priorities, so %s needs them too", i, len(asked.items), n, s.visibleName(e, 0), s.visibleName(e, i))
+			"with number of memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and priority size: %d. %s "+
+			"has priorities, so %s needs them too", i, len(asked.items), n, s.visibleName(e, 0), s.visibleName(e, i))
 	}
 	for _, item := range asked.items { // N11
 		if p := item.Priority; p != nil && (*p > int64(gpu.LeastPriority) || *p < int64(gpu.GreatestPriority)) {

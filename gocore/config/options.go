@@ -138,9 +138,8 @@ func parseVisibleList(list string, gpus []int) (order []int, err error) {
 				"visible_device_list = %s", entry, list)
 		}
 		if n < 0 || n >= int64(len(gpus)) { // N14
-			return nil, status.Errorf(status.InvalidArgument, "'visible_device_list' listed an invalid Device id "+
-				"'%d' but visible device "+
-				"count is %d", n, len(gpus))
+			return nil, status.Errorf(status.InvalidArgument, "'visible_device_list' listed an invalid Device id '%d' "+
+				"but visible device count is %d", n, len(gpus))
 		}
 		order = append(order, gpus[n])
 	}
@@ -192,8 +191,7 @@ func (e evaluation) checkSizing(facts []GPUFacts) error {
 	}
 	if e.sizing.SystemMiB < 0 || e.sizing.Shares < 0 {
 		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu "+
-			"must not be "+
-			"negative: they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
+			"must not be negative: they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
 	}
 	if e.sizing.Shares > enough {
 		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: the maximum is %d",

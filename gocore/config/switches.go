@@ -129,8 +129,7 @@ func (s *State) SetDevicePolicy(policy *string, repr string) error {
 	}
 	return status.Errorf(status.Value, "Invalid argument `device_policy`: %s. Please refer to "+
 		"https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_device_policy for valid "+
-		"`device_policy` "+
-		"arguments. They are 'silent', 'silent_for_int32', 'warn' and 'explicit'.", repr)
+		"`device_policy` arguments. They are 'silent', 'silent_for_int32', 'warn' and 'explicit'.", repr)
 }
 
 // SynchronousExecution reports whether operations run synchronously, which is the default.

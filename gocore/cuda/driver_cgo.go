@@ -70,9 +70,8 @@ func Open() (gpu.Driver, error) {
 		return nil, err
 	}
 	if path := simulatorLoaded(); path != "" && len(d.devices) == 0 {
-		return nil, status.Errorf(status.Unavailable, "this process has simulated GPUs with %s, and a process has "+
-			"one driver. "+
-			"Use the real GPUs in another process", path)
+		return nil, status.Errorf(status.Unavailable, "this process has simulated GPUs with %s, and a process has one "+
+			"driver. Use the real GPUs in another process", path)
 	}
 	return d, nil
 }

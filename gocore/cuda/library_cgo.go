@@ -58,8 +58,7 @@ func load() (version C.int, err error) {
 		}
 	}
 	return 0, status.Errorf(status.Unavailable, "CUDA is not available (%s). The library comes with the NVIDIA "+
-		"driver. In a container "+
-		"it comes from the host: start the container with GPU access, and include `compute` in "+
+		"driver. In a container it comes from the host: start the container with GPU access, and include `compute` in "+
 		"NVIDIA_DRIVER_CAPABILITIES",
 		strings.Join(complaints, "; "))
 }
@@ -75,12 +74,12 @@ func unusable(path string, answer *C.struct_cuda_load_answer) error {
 	switch answer.state {
 	case C.CUDA_TOO_OLD:
 		return status.Errorf(status.Unavailable, "the NVIDIA driver is too old: %s supports CUDA %s, and gpuconf "+
-			"needs %s or newer (driver "+
-			"450 or newer). Update the driver", path, version(answer.version), version(C.OLDEST_CUDA))
+			"needs %s or newer (driver 450 or newer). Update the driver",
+			path, version(answer.version), version(C.OLDEST_CUDA))
 	case C.CUDA_INCOMPLETE:
 		return status.Errorf(status.Unavailable, "%s reports CUDA %s, but it lacks %s, which every NVIDIA driver "+
-			"since CUDA %s has. "+
-			"Check that it belongs to the NVIDIA driver", path, version(answer.version), C.GoString(&answer.text[0]),
+			"since CUDA %s has. Check that it belongs to the NVIDIA driver",
+			path, version(answer.version), C.GoString(&answer.text[0]),
 			version(C.OLDEST_CUDA))
 	}
 	if answer.result != 0 {

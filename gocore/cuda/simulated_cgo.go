@@ -156,8 +156,7 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 			why = " (to list the GPUs of this machine)"
 		}
 		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one "+
-			"driver: simulate GPUs "+
-			"before anything loads it, or in another process", other, why)
+			"driver: simulate GPUs before anything loads it, or in another process", other, why)
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -187,8 +186,7 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 
 func anotherVersion(started, wanted C.int) error {
 	return status.Errorf(status.FailedPrecondition, "this process has started a simulated driver for CUDA %s, and a "+
-		"process has one driver: "+
-		"simulate one for CUDA %s in another process", version(started), version(wanted))
+		"process has one driver: simulate one for CUDA %s in another process", version(started), version(wanted))
 }
 
 // simulatorLoaded returns the path of the simulator if it is the process's driver, else "".

@@ -49,8 +49,7 @@ func (m *Manager) copy(base, id, offset, bytes uint64, move func(gpu.Driver, int
 	}
 	if _, live := p.holds(base, id); !live {
 		return status.Errorf(status.InvalidArgument, "the block at 0x%x was freed while %d bytes of it were being "+
-			"copied: the copied data and the contents "+
-			"of that memory are undefined", base, bytes)
+			"copied: the copied data and the contents of that memory are undefined", base, bytes)
 	}
 	return nil
 }

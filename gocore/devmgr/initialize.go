@@ -65,8 +65,8 @@ func (m *Manager) InitializeAfterSessions(env config.Env, origin string, unused 
 // too.
 func (m *Manager) errSetUp(inUse string) error {
 	return status.Errorf(status.AlreadyExists, "the devices were set up by %s, and settings made after it would set "+
-		"them up differently, which is not possible now: %s. "+
-		"Make these settings before, or call gpuconf.reset() first", m.builtBy, inUse)
+		"them up differently, which is not possible now: %s. Make these settings before, or call gpuconf.reset() first",
+		m.builtBy, inUse)
 }
 
 // buildLocked builds and installs the devices of a layout, or changes nothing.

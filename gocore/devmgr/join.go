@@ -71,8 +71,8 @@ func namesOf(p config.Layout) (names []string) {
 
 func (m *Manager) errDiffers(inUse string) error {
 	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which "+
-		"were set by %s, and they cannot change now: %s. "+
-		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
+		"were set by %s, and they cannot change now: %s. Use the same GPU options in both places, or call "+
+		"gpuconf.reset() first", m.builtBy, inUse)
 }
 
 // rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout.

@@ -23,10 +23,9 @@ func (m *Manager) noticePeers(pools []*pool) {
 		m.notice(
 			config.Notice{Level: "warning",
 				Text: fmt.Sprintf("%s grows, and %d GPUs are visible: memory of a pool that grows can be copied "+
-					"between GPUs with peer access, but NCCL, CUDA IPC (Dask-CUDA, UCX) and RDMA (NCCL, UCX and "+
-					"NIXL across "+
-					"nodes) do not work with it; if the "+
-					"program uses them, configure growth=False", shortName(p.number), len(m.listed))})
+					"between GPUs with peer access, but NCCL, CUDA IPC (Dask-CUDA, UCX) and RDMA (NCCL, UCX and NIXL "+
+					"across nodes) do not work with it; if the program uses them, configure growth=False",
+					shortName(p.number), len(m.listed))})
 		return
 	}
 }

@@ -107,9 +107,8 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	}
 	if wanted.Allocator != "" {
 		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
-		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of "+
-			"memory. allocator_type is '%s': the "+
-			"only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
+		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. "+
+			"allocator_type is '%s': the only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
 	growth, notices := env.AllowGrowth(wanted.Growth)
 	m.notice(notices...)

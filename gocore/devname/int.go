@@ -33,8 +33,8 @@ func ParseInt(text string) (Int, error) {
 	}
 	if len(digits) > maxIntDigits {
 		return "", status.Errorf(status.InvalidArgument, "Exceeds the limit (%d digits) for integer string "+
-			"conversion: "+
-			"value has %d digits; use sys.set_int_max_str_digits() to increase the limit", maxIntDigits, len(digits))
+			"conversion: value has %d digits; use sys.set_int_max_str_digits() to increase the limit",
+			maxIntDigits, len(digits))
 	}
 	digits = strings.TrimLeft(digits, "0")
 	switch {

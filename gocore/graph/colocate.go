@@ -20,8 +20,7 @@ func (p *placer) colocate() error {
 		}
 		if err := p.tie(n, &p.groups[i]); err != nil && !p.soft {
 			return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: Cannot colocate "+
-				"nodes "+
-				"{{colocation_node %s}} and {{colocation_node %s}}: %w", n.name, n.name, n.colocated.name, err)
+				"nodes {{colocation_node %s}} and {{colocation_node %s}}: %w", n.name, n.name, n.colocated.name, err)
 		}
 	}
 	return nil

@@ -210,8 +210,8 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 			"enable_soft_placement=%d. Supported devices types [%s].", d.preferredNames(), soft, supported)
 	}
 	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. "+
-		"enable_soft_placement=%d. "+
-		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.preferredNames())
+		"enable_soft_placement=%d. Supported device types [%s]. All available devices [%s].",
+		pattern, soft, supported, d.preferredNames())
 }
 
 // typesPresent lists the types of a set that have a device.
@@ -233,11 +233,10 @@ func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, ou
 		index, d.texts[memory], d.texts[input.memory], d.texts[device])
 	switch c.Policy.verdict(input.dtype) {
 	case refuse:
-		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s "+
-			"Tensors can be copied explicitly using: "+
-			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using "+
-			"tf.config.experimental.set_device_policy('silent'). "+
-			"Copying tensors between devices may slow down your model", c.Op.v2Name(), where)
+		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s Tensors "+
+			"can be copied explicitly using: `with tf.device(device_name): x = tf.identity(x)` or transparently "+
+			"copied by using tf.config.experimental.set_device_policy('silent'). Copying tensors between devices may "+
+			"slow down your model", c.Op.v2Name(), where)
 	case warn:
 		outcome.Warnings = append(outcome.Warnings,
 			fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+

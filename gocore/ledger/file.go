@@ -239,9 +239,8 @@ func (l *Ledger) checkFile(f *slotFile) error {
 		return status.Errorf(status.FailedPrecondition, "%s can be written by users other than its owner %d (mode "+
 			"%03o). Set mode 644", path, f.stat.Uid, f.stat.Mode&0o777)
 	case !l.Shared && f.stat.Uid != l.owner:
-		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d, but the ledger is private to user "+
-			"%d. Make one for several users with: "+
-			"gpuconf ledger init --shared FOLDER", path, f.stat.Uid, l.owner)
+		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d, but the ledger is private to user %d. "+
+			"Make one for several users with: gpuconf ledger init --shared FOLDER", path, f.stat.Uid, l.owner)
 	}
 	return nil
 }

@@ -37,8 +37,8 @@ func (l *Ledger) openFolder() error {
 	}
 	if stat.Mode&0o022 != 0 && stat.Mode&unix.S_ISVTX == 0 {
 		return status.Errorf(status.FailedPrecondition, "other users can change the files of %s (mode %04o). For a "+
-			"ledger of your own set mode 0700; for one "+
-			"that several users share run: gpuconf ledger init --shared %s", l.folder, stat.Mode&0o7777, l.folder)
+			"ledger of your own set mode 0700; for one that several users share run: gpuconf ledger init --shared %s",
+			l.folder, stat.Mode&0o7777, l.folder)
 	}
 	return l.checkAbove()
 }
@@ -81,9 +81,8 @@ func (l *Ledger) mkdirProblem(err error) error {
 				"created in %s. Set GPUCONF_LEDGER to another folder",
 				l.folder, above)
 		}
-		return status.Errorf(status.NotFound, "cannot create the ledger's folder %s: %s does not exist. Create it, "+
-			"or set GPUCONF_LEDGER to "+
-			"another folder", l.folder, above)
+		return status.Errorf(status.NotFound, "cannot create the ledger's folder %s: %s does not exist. Create it, or "+
+			"set GPUCONF_LEDGER to another folder", l.folder, above)
 	}
 	return l.problem(err, "", "cannot create")
 }
@@ -119,8 +118,7 @@ func (l *Ledger) checkPlace() error {
 	if name := RemoteName(int64(stat.Type)); name != "" {
 		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is on a network file system or "+
 			"another one on which locks may not hold for all programs (%s). A ledger is for one machine: set "+
-			"GPUCONF_LEDGER to "+
-			"a local folder", l.folder, name)
+			"GPUCONF_LEDGER to a local folder", l.folder, name)
 	}
 	return nil
 }
@@ -137,8 +135,8 @@ func (l *Ledger) checkAbove() error {
 		if !l.isSafeAbove(&stat) {
 			closeFile(fd)
 			return status.Errorf(status.FailedPrecondition, "other users can replace the ledger's folder %s: %s "+
-				"belongs to user %d and has mode %04o. "+
-				"Set GPUCONF_LEDGER to another folder", l.folder, path, stat.Uid, stat.Mode&0o7777)
+				"belongs to user %d and has mode %04o. Set GPUCONF_LEDGER to another folder",
+				l.folder, path, stat.Uid, stat.Mode&0o7777)
 		}
 		var up int
 		up, err = openAt(fd, "..", unix.O_PATH|unix.O_DIRECTORY, 0)

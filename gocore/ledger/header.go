@@ -77,14 +77,13 @@ func (l *Ledger) parseHeader(text string) error {
 	written, least, words, ok := parseFormat(text, headerMagic)
 	switch {
 	case ok && written < leastReader:
-		return status.Errorf(status.FailedPrecondition, "%s has format version %d, of an older gpuconf; this "+
-			"gpuconf uses version %d. Update gpuconf in all programs that "+
-			"share the ledger. When none of them runs, remove the folder; until then, choose another one with "+
-			"GPUCONF_LEDGER", path, written, version)
+		return status.Errorf(status.FailedPrecondition, "%s has format version %d, of an older gpuconf; this gpuconf "+
+			"uses version %d. Update gpuconf in all programs that share the ledger. When none of them runs, remove "+
+			"the folder; until then, choose another one with GPUCONF_LEDGER", path, written, version)
 	case ok && least > version:
 		return status.Errorf(status.FailedPrecondition, "%s has format version %d, which needs a gpuconf that reads "+
-			"version %d; this gpuconf reads version %d. Update gpuconf, "+
-			"or choose another folder with GPUCONF_LEDGER", path, written, least, version)
+			"version %d; this gpuconf reads version %d. Update gpuconf, or choose another folder with GPUCONF_LEDGER",
+			path, written, least, version)
 	case ok && least > 0 && len(words) > 0 && (words[0] == "private" || words[0] == "shared"):
 		l.Shared = words[0] == "shared"
 		return nil

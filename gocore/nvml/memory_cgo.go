@@ -26,8 +26,8 @@ func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 	memory, ret := device.GetMemoryInfo()
 	if Result(ret) == ErrorNotSupported {
 		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has "+
-			"no dedicated memory, "+
-			"for example because it shares the host's; use CUDA to query what it may use", uuid, ErrorNotSupported)
+			"no dedicated memory, for example because it shares the host's; use CUDA to query what it may use",
+			uuid, ErrorNotSupported)
 	}
 	if err := failure(ret, "nvmlDeviceGetMemoryInfo of "+uuid); err != nil {
 		return gpu.MemoryUse{}, err

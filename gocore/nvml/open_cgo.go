@@ -87,9 +87,8 @@ func enter() (nvml.Interface, error) {
 		complaints = append(complaints, complaint)
 	}
 	return nil, status.Errorf(status.Unavailable, "NVML is not available (%s). The library comes with the NVIDIA "+
-		"driver. "+
-		"In a container it comes from the host: start the container with GPU access, and include `utility` "+
-		"in NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
+		"driver. In a container it comes from the host: start the container with GPU access, and include `utility` in "+
+		"NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
 }
 
 // fillTable returns the loader's message, or "" on success.
