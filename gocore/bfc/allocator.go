@@ -40,8 +40,8 @@ type Allocator struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu, as are all fields below
 	sealed bool // Allocate refuses
-	// the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not
-	// exactly one stream
+	// served is the only stream, whose allocations take the fast path. It is noOne if the allocator is closed or sealed,
+	// if a Failure counts, and unless there is exactly one stream.
 	served  uint64
 	uncut   uint64       // free chunks of so many bytes may contain handles of several granules; neverSplit: none does
 	regions []region     // sorted by address
@@ -49,9 +49,10 @@ type Allocator struct {
 	bins    chunks.Bins  // the free chunks, by size
 	index   chunks.Index // the live chunks, by address
 	lastID  uint64       // of the last allocation; 0 before the first one
-	// except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
+	// stats lacks what Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, CapturedBytes, LargestFreeBlockBytes and
+	// the spare memory in BytesReserved.
 	stats   Stats
-	totals  Totals        // except the fields that Totals computes: Allocs, Regions
+	totals  Totals        // without what Totals computes: Allocs, Regions
 	cleared uint64        // lastID at the last ClearStats
 	peaks   peaks         // of stats.BytesInUse
 	live    *figures.Pool // where the figures are published; never nil
@@ -242,7 +243,7 @@ func (a *Allocator) roomLocked() error {
 func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
 	if invariants.Enabled && !(c.Free() && c.Bytes() >= rounded) {
-		// checked here, because the arguments of Check are heap-allocated
+		// The condition is outside of the call because the arguments of Check are allocated on the heap.
 		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes(), c.Free(), rounded)
 	}
 	switch have := c.Bytes(); {
