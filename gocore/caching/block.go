@@ -20,7 +20,7 @@ type Block struct {
 	shelf      *shelf
 	segment    *segment
 	prev, next *Block // neighbors in the segment
-	// what the pool's count of searches was when the block came onto its shelf: garbage collection goes by age
+	// shelved is the pool's count of searches when the block came onto its shelf. Garbage collection goes by that age.
 	shelved uint64
 }
 
