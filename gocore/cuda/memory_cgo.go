@@ -29,7 +29,7 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	answer := C.cudacall_mem_info(d.machine, C.uint64_t(g.context))
 	freeBytes, totalBytes = uint64(answer.value), uint64(answer.second)
 	if freeBytes > totalBytes {
-		// more is in use than there is, as under WSL2: the driver's difference has wrapped around
+		// More is in use than there is, as may happen under WSL2: the driver's subtraction has wrapped around.
 		freeBytes = 0
 	}
 	if g.info.MemoryKind == gpu.Unified && d.machine == nil {
