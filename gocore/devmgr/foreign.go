@@ -95,8 +95,7 @@ func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 	if total := first.device.TotalBytes; float64(limit) > fraction*float64(total) {
 		return status.Errorf(status.FailedPrecondition, "a fraction of %g of CUDA device %d is less than its limit of "+
 			"%s: limits cannot change once the devices are initialized. Set the limit before that with "+
-			"gpuconf.configure(limit=\"%g%%\")", fraction,
-			ordinal, human.Bytes(limit), fraction*100)
+			"gpuconf.configure(limit=\"%g%%\")", fraction, ordinal, human.Bytes(limit), fraction*100)
 	}
 	return nil
 }

@@ -18,8 +18,7 @@ func (p *pool) checkUnified() error {
 	if p.unified && !p.device.Managed {
 		return status.Errorf(status.Unimplemented, "%s cannot use unified memory: %s (GPU %d) does not support "+
 			"managed memory. Do not set use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below",
-			shortName(p.number),
-			p.device.Name, p.device.Ordinal)
+			shortName(p.number), p.device.Name, p.device.Ordinal)
 	}
 	return nil
 }

@@ -125,7 +125,7 @@ func (s *streamNumbers) numberOf(handles streamHandles, allocator *bfc.Allocator
 		return number, nil
 	}
 	s.endGone(allocator)
-	// without the lock: the allocator may be asking for handles
+	// NewStream is called without s.mu, because the allocator may be asking for handles meanwhile.
 	number, err := allocator.NewStream(uint64(handles.work))
 	if err != nil {
 		return 0, err
