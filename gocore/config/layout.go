@@ -171,8 +171,7 @@ func (s *State) checkNumbers(e evaluation, use int) error {
 	if e.ownList != "" && len(e.visibleGPUs) != len(e.virtual) { // N5
 		return status.Errorf(status.InvalidArgument, "The number of GPUs in visible_device_list doesn't match the "+
 			"number of elements in the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): "+
-			"%d", len(e.visibleGPUs),
-			len(e.virtual))
+			"%d", len(e.visibleGPUs), len(e.virtual))
 	}
 	if len(e.visibleGPUs) != len(e.virtual) { // N6
 		return status.Errorf(status.Unknown, "The number of valid GPUs doesn't match the number of elements in the "+
