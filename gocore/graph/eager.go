@@ -136,7 +136,7 @@ func (c Call) infer() (operation, error) {
 		o.attrs.value.Shape = o.shape
 		return o, c.Value.check()
 	}
-	// on the stack, for as many inputs
+	// With this capacity, which is constant, the slices of most calls are on the stack.
 	types, shapes := make([]gpu.DType, 0, usualInputs), make([]Shape, 0, usualInputs)
 	for _, input := range c.Inputs {
 		types, shapes = append(types, input.dtype), append(shapes, input.shape)
