@@ -250,7 +250,7 @@ func (l *Ledger) checkFile(f *slotFile) error {
 // The caller holds the grant lock.
 func (l *Ledger) createFile() (holding, error) {
 	if err := refuseLost(lostLeases(l.folder, true, nil)); err != nil {
-		// this user's files, or the whole ledger, may have been removed
+		// This user's files, or the whole ledger, may have been removed.
 		return holding{}, err
 	}
 	if err := l.removeUnfinished(); err != nil {

@@ -144,7 +144,7 @@ func (l *Ledger) checkAbove() error {
 		fd = up
 		if err == nil {
 			if err = unix.Fstat(up, &parent); err == nil && parent.Ino == stat.Ino && parent.Dev == stat.Dev {
-				// the root
+				// fd was the root.
 				closeFile(up)
 				return nil
 			}

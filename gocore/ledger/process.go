@@ -65,6 +65,7 @@ func (p Process) IsGone() bool {
 		return true
 	}
 	start, ok := startOf(fmt.Sprint(p.PID))
-	// another process with its PID; unreadable: it belongs to another user
+	// With another start time, it is another process with the same PID. If the start time cannot be read, the process
+	// belongs to another user.
 	return ok && p.Start != 0 && start != p.Start
 }
