@@ -48,14 +48,15 @@ type workload struct {
 	peakLive uint64  // most bytes live at one time, each request rounded up to 256: what any pool needs
 	peak     peak    // when most was live, as trace.Event.Size counts blocks
 	needed   uint64  // the same, with the allocation that ended the trace by failing; 0: there is none
-	// allocations that failed when the trace was recorded; how the job would have continued is unknown
+	// failures counts the allocations that failed when the trace was recorded. How the job would have continued without
+	// them is unknown.
 	failures int
 	unfreed  int      // blocks whose address was allocated again without a free in the trace
 	before   int      // blocks that were live when the trace began
 	streams  []uint64 // on which memory was allocated
 	live     int      // blocks that are live at the end
 
-	// what PyTorch's allocator had before the first event; nil: a replay starts without segments
+	// start is what PyTorch's allocator had before the first event. If it is nil, a replay starts without segments.
 	start []caching.Segment
 	addrs []uint64 // of the first ops, which allocate what is in start
 }
