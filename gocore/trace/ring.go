@@ -32,7 +32,8 @@ type Ring struct {
 	sites    *Sites      // immutable; nil: without stacks
 	segments *Ring       // immutable; nil in a segment ring itself
 	guard    sync.Locker // guarded by the recorder's mutex; segments has the same guard
-	// guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
+	// entries, at and count are guarded by guard. The entries are outside the Go heap, and nil once the recorder has
+	// stopped.
 	entries []entry
 	at      int    // where the next one goes
 	count   uint64 // of all entries so far
