@@ -139,7 +139,7 @@ func (p *State) DropRecording(id int64) error {
 	if one == p.running {
 		p.endRecordingLocked()
 	}
-	// waits for a Recorded in progress; a table that cannot be unmapped is leaked
+	// Close waits for a Recorded in progress. A table that cannot be unmapped is leaked.
 	go func() { _ = one.recorder.Close() }()
 	return nil
 }
