@@ -40,8 +40,8 @@ type Allocator struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu, as are all fields below
 	sealed bool // Allocate refuses
-	// served is the only stream, whose allocations take the fast path. It is noOne if the allocator is closed or sealed,
-	// if a Failure counts, and unless there is exactly one stream.
+	// served is the only stream, whose allocations take the fast path. It is noOne if the allocator is closed or
+	// sealed, if a Failure counts, and unless there is exactly one stream.
 	served  uint64
 	uncut   uint64       // free chunks of so many bytes may contain handles of several granules; neverSplit: none does
 	regions []region     // sorted by address

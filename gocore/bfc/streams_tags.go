@@ -14,8 +14,8 @@ const markEveryBytes = 64 << 20
 // indexes. It exists in shared mode only, so a single stream does not pay for it.
 type tag struct {
 	mark uint64 // free or held: any stream may use the memory once stream has passed it
-	// stream of a live or held chunk is that of the allocation; of a free one, the owner, which may take it at once. With
-	// clean, any stream may.
+	// stream of a live or held chunk is that of the allocation. That of a free one is the owner, which may take it at
+	// once, or clean: any stream may.
 	stream Stream
 	links         // free and not clean: in the stream's queue
 	uses   uint32 // live or held: other streams that use it; head of a list in Allocator.uses, or None
