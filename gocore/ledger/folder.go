@@ -144,7 +144,7 @@ func (l *Ledger) checkAbove() error {
 		fd = up
 		if err == nil {
 			if err = unix.Fstat(up, &parent); err == nil && parent.Ino == stat.Ino && parent.Dev == stat.Dev {
-				// fd was the root.
+				// It was the root, which is its own parent.
 				closeFile(up)
 				return nil
 			}
