@@ -11,8 +11,8 @@ type pool interface {
 	peakReserved() uint64
 	failure(err error, o op) *Failure // nil if err is not that memory is used up
 	alike() (low, high uint64)        // limits under which the pool would have done the same so far, from low to high
-	// guess returns a limit that might be the least one, given the size of the request that failed, or 0 if none did. It
-	// returns 0 if nothing is known.
+	// guess returns a limit that might be the least one, or 0 if nothing is known. short is the size of the request
+	// that failed, or 0 if none did.
 	guess(short uint64) uint64
 	close() error
 }

@@ -92,8 +92,8 @@ func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, 
 
 // change is one event's change of the memory in use. An event that reuses an address has two.
 type change struct {
-	// event is an index in builder.events. All blocks that were live before the trace share the last of their events, so
-	// that they are one moment.
+	// event is an index in builder.events. All blocks that were live before the trace share the last of their events,
+	// so that they are one moment.
 	event  int32
 	begun  int32 // in builder.events: the allocation
 	holder int32

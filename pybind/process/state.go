@@ -29,7 +29,7 @@ type State struct {
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
 	publication *ledger.Publication                // guarded by mu; nil: the figures of the pools are not published
-	automatic   bool                               // guarded by mu; publication is that of publishFrom, and ends with the devices
+	automatic   bool                               // guarded by mu; publication is publishFrom's, and ends with the devices
 	published   atomic.Pointer[ledger.Publication] // written with mu held; publication, for reports
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
