@@ -28,9 +28,10 @@ type State struct {
 	sites   atomic.Pointer[trace.Sites] // written with mu held; of running, or nil
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
-	publication *ledger.Publication                // guarded by mu; nil: the figures of the pools are not published
-	automatic   bool                               // guarded by mu; publication is publishFrom's, and ends with the devices
-	published   atomic.Pointer[ledger.Publication] // written with mu held; publication, for reports
+	publication *ledger.Publication // guarded by mu; nil: the figures of the pools are not published
+	// automatic is whether publication is that of publishFrom, which ends with the devices. It is guarded by mu.
+	automatic bool
+	published atomic.Pointer[ledger.Publication] // written with mu held; publication, for reports
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
