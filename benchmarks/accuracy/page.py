@@ -51,7 +51,7 @@ it does not fit. The card is the allocator's memory alone, without a CUDA contex
 *MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`) under FakeTensorMode: it counts allocated bytes, and knows
 nothing of what the allocator reserves. New tensors are made on the GPU at once, because a module of fake tensors that is
 tracked cannot be moved, and the tracker is reset with each step; the programs are run as they are otherwise, for
-at most 300 s on the loaded machine. *estimate-memory*
+at most 300 s on the loaded machine, one for 480 s. *estimate-memory*
 is accelerate's: it knows a model's weights, and for training four times these. Its command takes names of models on the Hugging
 Face Hub; here its functions were called with the program's model. Neither is of use for the programs of Liger-Kernel: they have no
 model, and MemTracker did not start beside the Triton that their imports need.
