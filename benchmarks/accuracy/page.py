@@ -64,8 +64,7 @@ Published errors of tools that predict from a run on the CPU, which were not run
 ([arXiv:2510.21048](https://arxiv.org/abs/2510.21048), 5209 runs of 25 models) report a median relative error that is 91 %
 smaller than that of the tools they compare with (DNNMem, SchedTune, LLMem), and a probability of a too small estimate that is
 75 % smaller; those of VeritasEst ([arXiv:2504.03887](https://arxiv.org/abs/2504.03887), convolutional networks) 84 % and 73 %.
-Both compare with peaks that are read from the device, not with PyTorch's counters, so that these figures cannot be put beside
-the table above.
+They state errors relative to other tools, and on other programs, so that they cannot be put beside the table above.
 """
 
 
