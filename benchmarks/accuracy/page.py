@@ -51,7 +51,7 @@ it does not fit. The card is the allocator's memory alone, without a CUDA contex
 *MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`) under FakeTensorMode: it counts allocated bytes, and knows
 nothing of what the allocator reserves. New tensors are made on the GPU at once, because a module of fake tensors that is
 tracked cannot be moved, and the tracker is reset with each step; the programs are run as they are otherwise, for
-at most 300 s on the loaded machine. *estimate-memory*
+at most 300 s on the loaded machine, one for 480 s. *estimate-memory*
 is accelerate's: it knows a model's weights, and for training four times these. Its command takes names of models on the Hugging
 Face Hub; here its functions were called with the program's model. Neither is of use for the programs of Liger-Kernel: they have no
 model, and MemTracker did not start beside the Triton that their imports need.
@@ -64,8 +64,7 @@ Published errors of tools that predict from a run on the CPU, which were not run
 ([arXiv:2510.21048](https://arxiv.org/abs/2510.21048), 5209 runs of 25 models) report a median relative error that is 91 %
 smaller than that of the tools they compare with (DNNMem, SchedTune, LLMem), and a probability of a too small estimate that is
 75 % smaller; those of VeritasEst ([arXiv:2504.03887](https://arxiv.org/abs/2504.03887), convolutional networks) 84 % and 73 %.
-Both compare with peaks that are read from the device, not with PyTorch's counters, so that these figures cannot be put beside
-the table above.
+They state errors relative to other tools, and on other programs, so that they cannot be put beside the table above.
 """
 
 

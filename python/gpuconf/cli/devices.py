@@ -44,9 +44,9 @@ def _devices(options: argparse.Namespace) -> int:
     if machine:
         print(f"simulated: {machine}")
     if not devices:
-        found = survey()
-        why = "" if found.why_none else why_no_gpu()
-        print(f"no GPUs: {why}; gpuconf doctor says more" if why else no_gpus(found))
+        surveyed = survey()
+        why = "" if surveyed.why_none else why_no_gpu()
+        print(f"no GPUs: {why}; gpuconf doctor says more" if why else no_gpus(surveyed))
         return code
     rows = [
         (

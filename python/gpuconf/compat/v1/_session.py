@@ -162,7 +162,7 @@ class Session:
         here = {tensor: np.asarray(known[tensor]) for tensor in wanted if tensor in known}
         left = [tensor for tensor in wanted if tensor not in here]
         # What is computed already is no target of the core, which sees a placeholder there.
-        targets = [each for each in targets if not each.outputs or each.outputs[0] not in known]
+        targets = [each for each in targets if not each.outputs or each not in self._graph.computed]
         there = self._core_step(left, targets, known) if left or targets else {}
         return {**{tensor: array if array.ndim else array[()] for tensor, array in here.items()}, **there}
 
