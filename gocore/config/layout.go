@@ -43,9 +43,9 @@ type LayoutDevice struct {
 	Sizing Sizing // input of DefaultLimit
 
 	Priority  int    // of the device's stream; 0 unless set
-	Growth    bool   // before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
+	Growth    bool   // whether the pool grows, before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
 	Unified   bool   // the pool's memory is unified memory, which may exceed the GPU's
-	Allocator string // the requested allocator; "" or "BFC" for the only one there is
+	Allocator string // the requested allocator; "" for BFC, the only one there is
 }
 
 // Layout returns the logical devices to build. If they cannot be built, it returns Evaluate's errors first, then those
