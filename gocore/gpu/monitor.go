@@ -81,7 +81,7 @@ type Instance struct {
 // MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the
 // driver.
 type MemoryUse struct {
-	TotalBytes, UsedBytes, FreeBytes uint64 // FreeBytes may be less than TotalBytes - UsedBytes
+	TotalBytes, UsedBytes, FreeBytes uint64 // of all processes together
 }
 
 // Process is one process that uses a GPU.
