@@ -11,9 +11,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// View is the part of the logical devices that one session sees.
+// View is the part of the logical devices that one session sees: the first CPUs and the first GPUs.
 type View struct {
-	CPUs, GPUs int // how many of each; the first ones
+	CPUs, GPUs int // how many of each
 }
 
 // Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does.
