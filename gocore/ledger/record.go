@@ -87,9 +87,9 @@ const (
 // Card is a card that a claim may use, or uses.
 type Card struct {
 	UUID   string // "GPU-..." or "MIG-..."
-	Bytes  uint64 // that the program may use on this card
-	Charge uint64 // that it takes of the card, of which all sums are made: Bytes and more; in a request, 0 for Bytes
-	Budget uint64 // what all leases together may take now: Total less what processes outside the ledger use
+	Bytes  uint64 // the memory that the program may use on the card
+	Charge uint64 // what counts in all sums: Bytes or more; in a request, 0 means Bytes
+	Budget uint64 // the most that all leases together may take now: Total less what processes outside the ledger use
 	Total  uint64 // the card's memory less its reserve
 	Leased bool   // whether the claim leases the card
 }
