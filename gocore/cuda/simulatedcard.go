@@ -19,8 +19,7 @@ type SimulatedCard struct {
 
 // SimulatedOptions changes a simulated machine.
 type SimulatedOptions struct {
-	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions are about it in every
-	// thread.
+	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions use it in every thread.
 	OfProcess bool
 
 	// Version is the CUDA version of the driver, such as 12040; 0 is the simulator's own. It is the same for all
