@@ -35,6 +35,7 @@ for step in range(1000):
 def gpuconf(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
     command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", *(arguments or ("train.py",))]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
 
