@@ -97,6 +97,17 @@ def test_go_mod_names_the_go_of_the_wheel() -> None:
     assert f"\ntoolchain go{hatch_build.GO_WHEEL.partition('==')[2]}\n" in (ROOT / "go.mod").read_text(encoding="utf-8")
 
 
+def test_one_sentence_says_what_it_is() -> None:
+    said = re.findall('^description = "(.*)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
+    assert README.splitlines()[2] == f"gpuconf {said[0][0].lower()}{said[0][1:]}."
+
+
+def test_pre_commit_has_the_tools_of_make_lint() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    pinned = re.findall(r'"(ruff==[\d.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert re.findall(r'\["(ruff==[\d.]+)"\]', hooks) == pinned * 2
+
+
 def test_the_version_is_one_everywhere() -> None:
     """README and the front page name the minor version; the changelog has a dated section for each version, this one first."""
     version = gpuconf.__version__
