@@ -15,6 +15,7 @@ import (
 type Ceiling struct {
 	Bytes uint64 // the maximum for all pools together; 0 if the GPU belongs to another rank; ignored unless Set
 	Set   bool   // whether there is a ceiling
+	lease bool   // whether a lease sets it: `gpuconf run`, not the user's own setting
 	why   string // who has the rest, for the notice; "" if the process has all
 }
 
@@ -35,7 +36,7 @@ func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
 	if bytes == 0 {
 		return Ceiling{}, status.Errorf(status.InvalidArgument, "GPUCONF_LIMIT=%q must be more than 0 bytes", text)
 	}
-	c := Ceiling{Bytes: bytes, Set: true}
+	c := Ceiling{Bytes: bytes, Set: true, lease: e["GPUCONF_LEASE"] != ""}
 	rank, errRank := strconv.Atoi(e["LOCAL_RANK"])
 	ranks, errRanks := strconv.Atoi(e["LOCAL_WORLD_SIZE"])
 	if errRank != nil || errRanks != nil || rank < 0 || rank >= ranks || ranks == 1 || ordinal >= gpus {
@@ -66,6 +67,9 @@ func (c Ceiling) Raise() string {
 		return "use the GPU of this process: " + c.why
 	}
 	text := "raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
+	if c.lease {
+		text = "raise the lease's memory, which sets this limit (--memory of gpuconf run)"
+	}
 	if c.why != "" {
 		text += "; " + c.why
 	}

@@ -110,6 +110,7 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 	case bfc.TooLarge:
 		return "Request less memory, or " + p.raise + "."
 	default:
-		return "Free memory, pass wait= to wait until another thread frees memory, or " + p.raise + "."
+		return "Free memory, pass wait= to gpuconf.memory.allocate to wait until another thread frees memory, or " +
+			p.raise + "."
 	}
 }

@@ -39,8 +39,8 @@ func TestOutOfMemory(t *testing.T) {
 				"out of memory, the limit is reached.\n" +
 				"  limit 10.00MiB (10485760 bytes), in use 7.00MiB (7340032 bytes) in 2 blocks, reserved 10.00MiB " +
 				"(10485760 bytes), largest free block 3.00MiB (3145728 bytes)\n  in use by c, untagged: 7.00MiB " +
-				"(7340032 bytes) in 2 blocks\n  on Tesla T4. Free memory, pass wait= to wait until another thread " +
-				"frees memory, or raise its limit.",
+				"(7340032 bytes) in 2 blocks\n  on Tesla T4. Free memory, pass wait= to gpuconf.memory.allocate to " +
+				"wait until another thread frees memory, or raise its limit.",
 		},
 		{
 			name: "too large", spec: "T4", limits: []float64{10},
@@ -129,6 +129,16 @@ func TestOutOfMemory(t *testing.T) {
 				"  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block " +
 				"0 bytes\n  on Tesla T4. Request less memory, or raise GPUCONF_LIMIT, which sets this limit " +
 				"(gpuconf config --explain shows from where).",
+		},
+		{
+			name: "lowered by a lease", spec: "T4", limits: []float64{10},
+			env: config.Env{"GPUCONF_LIMIT": "4194304", "GPUCONF_LEASE": "0123456789abcdef0123456789abcdef"},
+			ask: 5 * mib, cause: bfc.TooLarge,
+			want: "OOM when allocating 5.00MiB (5242880 bytes) on GPU:0: " +
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block " +
+				"0 bytes\n  on Tesla T4. Request less memory, or raise the lease's memory, which sets this limit " +
+				"(--memory of gpuconf run).",
 		},
 		{
 			name: "not lowered by the environment", spec: "T4", limits: []float64{4},
