@@ -294,7 +294,7 @@ def test_another_programs_table_is_not_ours(here: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("GPUCONF_GROWTH", "1", "GPUCONF_GROWTH must be true or false, but got '1'"),
+        ("GPUCONF_GROWTH", "1", "GPUCONF_GROWTH must be true or false, but got '1'; did you mean true?"),
         ("GPUCONF_LIMIT", "0", "GPUCONF_LIMIT must be at least 1 MiB, such as '6GiB', but got '0'"),
         (
             "GPUCONF_LIMIT",

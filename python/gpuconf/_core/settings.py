@@ -63,6 +63,9 @@ _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_LIMIT"
 _GROWTH = "GPUCONF_GROWTH"
 
+# What other programs take for a switch, in lower case.
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
 ADMINISTRATOR = "/etc/gpuconf.toml"
 
 
@@ -154,7 +157,15 @@ def ceiling() -> int | None:
 
 def _check_switch(text: str) -> None:
     if text not in ("", "true", "false"):
-        raise errors.InvalidArgumentError(f"{_GROWTH} must be true or false, but got {texts.shown(text)}")
+        raise errors.InvalidArgumentError(f"{_GROWTH} must be true or false, but got {texts.shown(text)}{_meant_switch(text)}")
+
+
+def _meant_switch(given: Any) -> str:
+    """Return a question for another spelling of true or false, or an empty text."""
+    for meant, spellings in (("true", _TRUE), ("false", _FALSE)):
+        if str(given).lower() in spellings:
+            return f"; did you mean {meant}?"
+    return ""
 
 
 def _below_ceiling(origin: Origin) -> Origin:
@@ -247,7 +258,7 @@ def _text(path: str, key: str, given: Any) -> str:
     what = f"{key} in {path}"
     if kind == "switch":
         if not isinstance(given, bool):
-            raise errors.InvalidArgumentError(f"{what} must be true or false, but got {texts.shown(given)}")
+            raise errors.InvalidArgumentError(f"{what} must be true or false, but got {texts.shown(given)}{_meant_switch(given)}")
         return "true" if given else "false"
     if kind == "size":
         return str(_limit(what, given))

@@ -101,7 +101,7 @@ class _Parser(argparse.ArgumentParser):
     """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of Python."""
 
     def error(self, message: str) -> NoReturn:
-        console.complain(f"{self.format_usage()}{self.prog}: error: {message}")
+        console.complain(f"{self.format_usage()}{self.prog}: error: {message}{_meant_choice(message)}")
         raise SystemExit(USAGE)
 
     def refuse(self, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
@@ -184,6 +184,14 @@ def _meant(command: str, option: str) -> str:
     """Return a question for an option of other tools, or an empty text."""
     meant = _MEANT.get(option, {}).get(command)
     return f" Did you mean {meant}?" if meant else ""
+
+
+def _meant_choice(message: str) -> str:
+    """Return a question for argparse's message about a word that is none of the choices which it lists, or an empty text."""
+    _, _, refused = message.partition(": invalid choice: ")
+    word, _, choices = refused.partition(" (choose from ")
+    guess = did_you_mean(word.strip("'"), [choice.strip("'") for choice in choices.rstrip(")").split(", ")])
+    return guess and f".{guess}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
