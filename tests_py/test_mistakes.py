@@ -52,8 +52,8 @@ CALLS = {
     "setattr(tf1.GPUOptions(), 'alow_growth', True)": 'has no "alow_growth" field. Did you mean "allow_growth"?',
 }
 
-# A command: its exit code, and what it says.
-COMMANDS = {
+# A command: its exit code, and texts that it says.
+COMMANDS: dict[str, tuple[Any, ...]] = {
     "run --memory true": (2, "--memory 'true' is not a size: write bytes, '500MB', '6GiB' or '50%'"),
     "run --memory 10 true": (2, "--memory must be at least 1 MiB, but got '10'; did you mean '10GiB'?"),
     "run": (2, "no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py"),

@@ -187,7 +187,7 @@ def _meant(command: str, option: str) -> str:
 
 
 def _meant_choice(message: str) -> str:
-    """Return a question for argparse's message about a word that is none of the choices which it lists, or an empty text."""
+    """Return a question for the closest choice, for argparse's message about an invalid one, or an empty text."""
     _, _, refused = message.partition(": invalid choice: ")
     word, _, choices = refused.partition(" (choose from ")
     guess = did_you_mean(word.strip("'"), [choice.strip("'") for choice in choices.rstrip(")").split(", ")])
