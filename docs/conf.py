@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
+from docutils import nodes
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -45,6 +46,15 @@ def without_constructor(
     return signature and signature.replace(", **unknown: object", ""), returned
 
 
+def without_last_line(_app: Sphinx, page: nodes.document) -> None:
+    """Leave out the empty line by which doctest finds the end of an example's output in Markdown."""
+    for block in page.findall(nodes.literal_block):
+        block.rawsource = text = block.astext().rstrip("\n")
+        block.children = []
+        block += nodes.Text(text)
+
+
 def setup(app: Sphinx) -> None:
-    """Connect the hook."""
+    """Connect the hooks."""
     app.connect("autodoc-process-signature", without_constructor)
+    app.connect("doctree-read", without_last_line)

@@ -133,6 +133,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run([*command, "-d", tmp_path / "trees"], capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     site = tmp_path / "site"
+    pages = [page for page in site.rglob("*.html") if "_modules" not in page.parts]  # those have the sources
+    assert [page.name for page in pages if "\n\n</pre>" in page.read_text()] == [], "examples end without an empty line"
     inside = re.compile(r'href="(?!https?:)([^"#?]+)[^"]*"')
     links = [(page, link) for page in site.rglob("*.html") for link in inside.findall(page.read_text())]
     assert len(links) > 1000

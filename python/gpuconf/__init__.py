@@ -2,7 +2,8 @@
 """Limit, share, measure and simulate the GPU memory of Python programs.
 
 >>> import gpuconf
->>> configuration = gpuconf.configure(limit="6GiB", growth=True)  # PyTorch, CuPy and Numba together, before they use the GPU
+>>> # PyTorch, CuPy and Numba together, before they use the GPU
+>>> configuration = gpuconf.configure(limit="6GiB", growth=True)
 >>> gpuconf.memory.stats("GPU:0").bytes_limit
 6442450944
 
