@@ -145,6 +145,11 @@ def test_a_lease_without_with() -> None:
         gpuconf.lease(memory="1GiB")
 
 
+def test_a_tag_without_with() -> None:
+    with pytest.warns(UserWarning, match="this tag was never entered: write `with gpuconf.memory.tag"):
+        gpuconf.memory.tag("weights")
+
+
 def test_options_after_the_program(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("gpuconf"), "run", "python", "--memory", "1GiB", "-c", "1"]
     done = subprocess.run(

@@ -44,9 +44,11 @@ class Tag:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self._used = False
         self._number = 0  # the core's number for the name, which stays the same in this process; 0 before the first use
 
     def __enter__(self) -> Tag:
+        self._used = True
         self._number = self._number or core.pybind_InternTag(self.name)
         before = core.pybind_CurrentTag()
         entered = _blocks.entered
@@ -82,6 +84,7 @@ class Tag:
 
         def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
             """Return the function with its calls inside this tag."""
+            self._used = True
             if not callable(function):
                 text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
                 raise errors.InvalidTypeError(text)
@@ -98,6 +101,16 @@ class Tag:
                     return function(*args, **kwargs)
 
             return tagged
+
+    def __del__(self) -> None:
+        """Warn of ``gpuconf.memory.tag(...)`` as a statement, under which nothing counts."""
+        if self._ending():
+            return
+        if getattr(self, "_used", True):
+            return
+        import warnings
+
+        warnings.warn("this tag was never entered: write `with gpuconf.memory.tag(...):` around what counts", stacklevel=2)
 
     def __repr__(self) -> str:
         return f"gpuconf.memory.tag({self.name!r})"
