@@ -44,6 +44,11 @@ CALLS = {
     "gpuconf.simulate('A100 * 4')": "did you mean 4xA100-40GB?",
     "gpuconf.rehearse('A1O')": 'invalid list of GPUs "A1O": unknown GPU model "A1O"; did you mean A10-24GB?',
     "gpuconf.plan(3)": "a trace must be a recording or the path of a file, but got 3",
+    "gpuconf.device_count()": "has no attribute 'device_count': use len(gpuconf.visible_devices())",
+    "gpuconf.memory.memory_allocated()": "has no attribute 'memory_allocated': use gpuconf.memory.stats().bytes_in_use",
+    "gpuconf.memory.max_memory_allocated()": "use gpuconf.memory.stats().peak_bytes_in_use",
+    "gpuconf.memory.empty_cache()": "has no attribute 'empty_cache': use gpuconf.memory.release()",
+    "gpuconf.memory.set_limit('6GiB')": "has no attribute 'set_limit': use gpuconf.configure(limit=\"6GiB\")",
     "gpuconf.list_gpus()": "has no attribute 'list_gpus': use gpuconf.visible_devices()",
     "tf.config.set_logical_device_configuration(gpu(), 4096)": "'int' object is not iterable; use a "
     "list, [LogicalDeviceConfiguration(memory_limit=4096)]",

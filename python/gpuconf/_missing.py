@@ -76,12 +76,20 @@ def reason(module: str, name: str) -> str:
 _LIMIT = 'gpuconf.configure(limit="6GiB")'
 _MEANT = {
     "allocate": "gpuconf.memory.allocate",
+    "device_count": "len(gpuconf.visible_devices())",
     "devices": "gpuconf.visible_devices()",
+    "empty_cache": "gpuconf.memory.release()",
     "gpus": "gpuconf.visible_devices()",
     "limit": _LIMIT,
     "list_devices": "gpuconf.visible_devices()",
     "list_gpus": "gpuconf.visible_devices()",
+    "max_memory_allocated": "gpuconf.memory.stats().peak_bytes_in_use",
+    "max_memory_reserved": "gpuconf.memory.stats().peak_bytes_reserved",
+    "mem_get_info": "gpuconf.memory.stats()",
+    "memory_allocated": "gpuconf.memory.stats().bytes_in_use",
     "memory_limit": _LIMIT,
+    "memory_reserved": "gpuconf.memory.stats().bytes_reserved",
+    "memory_snapshot": "gpuconf.memory.memory_map()",
     "memory_stats": "gpuconf.memory.stats()",
     "memory_summary": "gpuconf.memory.usage()",
     "set_limit": _LIMIT,
@@ -90,8 +98,8 @@ _MEANT = {
 
 
 def elsewhere(module: str, name: str) -> str:
-    """Return where gpuconf has what is missed in ``gpuconf`` or ``gpuconf.config``. Return "" if nothing has that name."""
-    if module == "gpuconf" and name in _MEANT:
+    """Return where gpuconf has what is missed in ``gpuconf``, its ``memory`` or ``config``. Return "" if nothing has that name."""
+    if module in ("gpuconf", "gpuconf.memory") and name in _MEANT:
         return f"use {_MEANT[name]}"
     if module not in ("gpuconf", "gpuconf.config") or name.startswith("_"):
         return ""
