@@ -167,3 +167,15 @@ print(any(sys.argv[1] in line for line in open("/proc/self/maps")), exported("cu
 def test_tables_of_functions_are_refused(newest: Path) -> None:
     program = "print(cuda.cuGetExportTable(byref(c_void_p()), bytes(16)), cuda.cuGetExportTable(None, None))"
     assert run(newest, program)[0] == "1 1\n"
+
+
+def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(tmp_path: Path) -> None:
+    """What is listed may be gone when it is looked at, like a link to nothing."""
+    compile_all = runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["objects"]
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    source = tmp_path / "one.c"
+    source.write_text("int one(void) { return 1; }\n")
+    compile_all.__globals__["OBJECTS"] = tmp_path
+    (target,) = compile_all([source], [], {})
+    assert target.parent == tmp_path
+    assert target.exists()

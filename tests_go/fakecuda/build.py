@@ -6,6 +6,7 @@ fakecuda_fail ...) and the environment that it reads are described in pybind/sim
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -47,8 +48,9 @@ def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> l
 
     OBJECTS.mkdir(parents=True, exist_ok=True)
     for old in OBJECTS.iterdir():
-        if time.time() - old.stat().st_mtime > 7 * 86400:
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+        with contextlib.suppress(FileNotFoundError):  # another process has ended with its folder
+            if time.time() - old.stat().st_mtime > 7 * 86400:
+                shutil.rmtree(old) if old.is_dir() else old.unlink()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compiled, sources))
 
