@@ -86,10 +86,11 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     for name, origin in of_file.items():
         found.setdefault(name, origin.value)
     _check_switch(found.get(_GROWTH, ""))
-    if found.get("GPUCONF_SIMULATE_VALUES"):
+    values = found.get("GPUCONF_SIMULATE_VALUES")
+    if values:
         from . import simulated_values
 
-        simulated_values.requested()
+        simulated_values.check(values, simulated_values.VARIABLE)
     limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
     if limit.value:
         found[_LIMIT] = limit.value

@@ -9,11 +9,8 @@
 
 from __future__ import annotations
 
-import sys as _sys
-
 from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
 from .._core.public import name_after
-from .._missing import error_for as _error_for
 from . import _dask
 from ._buffer import Buffer, allocate, live_buffers
 from ._fit_batch import BatchFit, BatchTry, fit_batch
@@ -71,7 +68,11 @@ else:
             import importlib
 
             return importlib.import_module("gpuconf.planning.report").report
-        raise _error_for(__name__, name, _sys._getframe(1))
+        import sys
+
+        from .._missing import error_for
+
+        raise error_for(__name__, name, sys._getframe(1))
 
 
 _dask.register()
