@@ -66,9 +66,11 @@ def main() -> None:
     rows = program.rows()
     if asked.rows:
         rows = [rows[int(number)] for number in asked.rows.split(",")]
-    started = [one for one in rows if one["allocator"]]
+    anew = [one for one in rows if one["allocator"]]
     contexts = [] if asked.no_contexts else [{"context": name} for name in CONTEXTS]
-    everything = started + contexts + [one for one in rows if not one["allocator"]]
+    # This process imports the libraries while the first rows run that are started anew.
+    first = asked.at_once - 1
+    everything = anew[:first] + contexts + anew[first:] + [one for one in rows if not one["allocator"]]
     failed = run_all(everything, asked.out, asked.at_once, deadline)
     run_all([one | {"alone": True} for one in failed], asked.out, 1, deadline)
 
@@ -161,7 +163,7 @@ def forks() -> bool:
         except BaseException as error:
             print(f"a fork cannot use the GPU: {error}", file=sys.stderr, flush=True)
         os._exit(1)
-    until = time.monotonic() + 15
+    until = time.monotonic() + 30
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
