@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.accuracy.drawn import program  # noqa: E402
 
 KEPT = ROOT / "build" / "accuracy" / "drawn"
-CARD = "H100-80GB"
+CARD = "H200-141GB"  # that of the recording
 LONGEST = 300  # seconds of a row
 AT_ONCE = 2
 
