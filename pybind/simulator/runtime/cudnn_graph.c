@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: one engine
- * for each graph of operations, which has no notes and no knobs, and needs no workspace (engines and their workspaces are not documented).
+ * for each graph of operations, which has no notes and no knobs. A convolution's workspace is that of cudnn_workspace.c.
  */
 #include "cudnn.h"
 
@@ -20,7 +20,20 @@ enum name {
 	PLAN_CONFIG = 401,
 	PLAN_WORKSPACE = 402,
 	PLAN_JSON = 405,
+	FORWARD_W = 703,
+	FORWARD_X = 704,
+	FORWARD_Y = 705,
+	DATA_W = 709,
+	DATA_DX = 710,
+	DATA_DY = 711,
+	FILTER_DW = 715,
+	FILTER_X = 716,
+	FILTER_DY = 717,
+	GRAPH_OPERATIONS = 801,
 	GRAPH_ENGINES = 802,
+	TENSOR_TYPE = 901,
+	TENSOR_SIZES = 902,
+	TENSOR_STRIDES = 903,
 	ENGINE_GRAPH = 1300,
 	ENGINE_INDEX = 1301,
 };
@@ -199,10 +212,41 @@ static struct descriptor *make(int kind) {
 	return made;
 }
 
+/* The descriptor that an attribute of another one is, or NULL. */
+static const struct descriptor *held(const struct descriptor *descriptor, int name) {
+	const struct attribute *one = descriptor == NULL ? NULL : find(descriptor, name);
+	return one == NULL || one->type != TYPE_DESCRIPTOR || one->count != 1 ? NULL : *(struct descriptor *const *)one->values;
+}
+
+static int shape_of(const struct descriptor *operation, int name, struct cudnn_shape *out) {
+	const struct descriptor *tensor = held(operation, name);
+	const struct attribute *type, *sizes, *strides;
+	if (tensor == NULL || (type = find(tensor, TENSOR_TYPE)) == NULL || (sizes = find(tensor, TENSOR_SIZES)) == NULL ||
+	    (strides = find(tensor, TENSOR_STRIDES)) == NULL || sizes->count != strides->count || sizes->count < 3 || sizes->count > CUDNN_MOST_DIMENSIONS)
+		return 0;
+	out->dimensions = (int)sizes->count;
+	memcpy(&out->type, type->values, sizeof out->type);
+	memcpy(out->sizes, sizes->values, 8 * (size_t)sizes->count);
+	memcpy(out->strides, strides->values, 8 * (size_t)sizes->count);
+	return 1;
+}
+
+/* The workspace of a graph of one convolution; 0 for other graphs. */
+static int64_t workspace_of(const struct descriptor *graph) {
+	static const int names[][3] = {{FORWARD_X, FORWARD_W, FORWARD_Y}, {FILTER_X, FILTER_DW, FILTER_DY}, {DATA_DX, DATA_W, DATA_DY}};
+	const struct descriptor *operation = held(graph, GRAPH_OPERATIONS);
+	if (operation == NULL || operation->kind < CUDNN_FORWARD || operation->kind > CUDNN_BACKWARD_DATA)
+		return 0;
+	const int *name = names[operation->kind - CUDNN_FORWARD];
+	struct cudnn_convolution one = {.kind = operation->kind};
+	int is_whole = shape_of(operation, name[0], &one.x) && shape_of(operation, name[1], &one.w) && shape_of(operation, name[2], &one.y);
+	return is_whole ? cudnn_convolution_workspace(&one) : 0;
+}
+
 static int complete_config(struct descriptor *config) {
-	static const int64_t no_bytes = 0;
 	static const int32_t no_shared = 0;
-	int result = find(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
+	const int64_t bytes = workspace_of(held(held(config, CONFIG_ENGINE), ENGINE_GRAPH));
+	int result = find(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &bytes);
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
@@ -228,8 +272,9 @@ static int recommend(struct descriptor *heuristic) {
 }
 
 static int complete(struct descriptor *descriptor) {
-	static const int64_t zero = 0, one = 1;
+	static const int64_t one = 1;
 	static const char json[] = "{}";
+	int64_t bytes;
 	int result;
 	switch (descriptor->kind) {
 	case OPERATION_GRAPH:
@@ -241,7 +286,8 @@ static int complete(struct descriptor *descriptor) {
 	case ENGINE_CONFIG:
 		return complete_config(descriptor);
 	case EXECUTION_PLAN:
-		result = find(descriptor, PLAN_CONFIG) == NULL ? CUDNN_BAD_PARAM : set(descriptor, PLAN_WORKSPACE, TYPE_INT64, 1, &zero);
+		bytes = workspace_of(held(held(held(descriptor, PLAN_CONFIG), CONFIG_ENGINE), ENGINE_GRAPH));
+		result = find(descriptor, PLAN_CONFIG) == NULL ? CUDNN_BAD_PARAM : set(descriptor, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
 		return result != SUCCESS ? result : set(descriptor, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
 	default:
 		return SUCCESS;

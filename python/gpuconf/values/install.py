@@ -12,7 +12,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
+from . import accumulation, compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -207,6 +207,8 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
     if waits or name in _ALONE_NAMES or "_to_sparse" in name:
         return kernels.alone(operator, waits=waits)
     kernel = kernels.computing(operator, only_small=_only_small)
+    if name == "aten::add.Tensor":
+        return accumulation.in_place(kernel)
     return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
 
 
