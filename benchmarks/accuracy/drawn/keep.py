@@ -69,7 +69,7 @@ def context(found: dict[str, Any]) -> dict[str, Any]:
 
 def shortened(answer: dict[str, Any]) -> dict[str, Any]:
     """Return what is kept of a prediction."""
-    if not answer.get("processes"):
+    if not answer.get("processes") or answer["ran"]["status"]:
         return {"error": (answer.get("why_no_verdict") or answer.get("failed", ""))[-200:]}
     most = max(answer["processes"], key=lambda one: one["allocated"])
     kept = {name: most[name] for name in (*PEAKS, "least", "largest", "convolutions")}

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OF_ATTENTION = 256 }; /* bytes */
+
 enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
 enum kind { ENGINE = 2, ENGINE_CONFIG = 3, ENGINE_HEURISTIC = 4, EXECUTION_PLAN = 5, OPERATION_GRAPH = 15 };
 enum name {
@@ -231,10 +233,13 @@ static int shape_of(const struct descriptor *operation, int name, struct cudnn_s
 	return 1;
 }
 
-/* The workspace of a graph of one convolution; 0 for other graphs. */
+/* The workspace of a graph of one convolution, or of several operations: attention, as on an H200. 0 for other graphs. */
 static int64_t workspace_of(const struct descriptor *graph) {
 	static const int names[][3] = {{FORWARD_X, FORWARD_W, FORWARD_Y}, {FILTER_X, FILTER_DW, FILTER_DY}, {DATA_DX, DATA_W, DATA_DY}};
+	const struct attribute *operations = graph == NULL ? NULL : find(graph, GRAPH_OPERATIONS);
 	const struct descriptor *operation = held(graph, GRAPH_OPERATIONS);
+	if (operations != NULL && operations->count > 1)
+		return OF_ATTENTION;
 	if (operation == NULL || operation->kind < CUDNN_FORWARD || operation->kind > CUDNN_BACKWARD_DATA)
 		return 0;
 	const int *name = names[operation->kind - CUDNN_FORWARD];

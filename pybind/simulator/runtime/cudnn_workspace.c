@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspace of a convolution, which NVIDIA does not document. These rules are read from what PyTorch 2.11 requested for cuDNN 9 on an H200
- * (benchmarks/accuracy/drawn): they hold where they come from how the kernels work, and say nothing where cuDNN's choice of a kernel decides.
+ * The workspace of a convolution, which NVIDIA does not document. The rules are those of how the kernels for tensor cores work, and hold for most of
+ * 227 shapes for which PyTorch 2.11 asked cuDNN 9.19 on an H200 (benchmarks/accuracy/drawn/workspaces.jsonl.gz). What cuDNN's choice among kernels
+ * adds, such as partial sums of a gradient, is left out, and so is what torch.backends.cudnn.benchmark tries.
  */
 #include "cudnn.h"
 
-static int64_t elements(const struct cudnn_shape *shape) {
+enum { ALIGNMENT = 16 };
+
+/* The elements of a tensor whose dimension of channels is padded. */
+static int64_t padded(const struct cudnn_shape *shape, int channels, int64_t multiple) {
 	int64_t all = 1;
 	for (int i = 0; i < shape->dimensions; i++)
-		all *= shape->sizes[i];
+		all *= i == channels ? (shape->sizes[i] + multiple - 1) / multiple * multiple : shape->sizes[i];
 	return all;
 }
 
@@ -19,14 +23,16 @@ static int64_t window(const struct cudnn_shape *weight) {
 	return all;
 }
 
+/* Float32 is taken as TensorFloat-32, which PyTorch allows cuDNN by default. */
 int64_t cudnn_convolution_workspace(const struct cudnn_convolution *one) {
-	int64_t element = (int64_t)cudnn_element(one->x.type);
-	int grouped = one->x.sizes[1] != one->w.sizes[1], channels_last = one->x.strides[1] == 1 && one->x.sizes[1] > 1;
-	if (element != 2 || grouped || channels_last)
+	const int64_t element = (int64_t)cudnn_element(one->x.type), channels = one->x.sizes[1], vector = ALIGNMENT / element;
+	const int is_depthwise = one->w.sizes[1] == 1 && channels > 1, is_channels_last = one->x.strides[1] == 1 && channels > 1;
+	if (element < 2 || element > 4 || is_depthwise || is_channels_last)
 		return 0;
-	/* Tensor cores take channels last. All three tensors are converted, and 16 bytes are added. */
-	if (window(&one->w) > 1)
-		return element * (elements(&one->x) + elements(&one->w) + elements(&one->y)) + 16;
-	/* The gradient of a pointwise convolution's weight: a sum in float32 for each item of the batch. */
-	return one->kind == CUDNN_BACKWARD_FILTER ? 4 * one->x.sizes[0] * elements(&one->w) : 0;
+	if (window(&one->w) == 1) /* The gradient of a pointwise convolution's weight: a sum in float32 for each item of the batch. */
+		return one->kind == CUDNN_BACKWARD_FILTER ? 4 * one->x.sizes[0] * padded(&one->w, 1, 1) : 0;
+	if (one->kind == CUDNN_FORWARD && channels < vector)
+		return 0;
+	/* Tensor cores take channels last, in vectors. All three tensors are converted. */
+	return element * (padded(&one->x, 1, vector) + padded(&one->w, 1, vector) + padded(&one->y, 1, vector)) + ALIGNMENT;
 }
