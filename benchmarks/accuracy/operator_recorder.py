@@ -13,13 +13,17 @@ from __future__ import annotations
 import argparse
 import gc
 import gzip
+import importlib.util
 import itertools
 import json
 import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
+import types
+import unittest
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,16 +130,26 @@ def both(phase: Phases, call: Callable[..., Any], *inputs: Any, **named: Any) ->
         torch.autograd.backward(outs, grads)
 
 
+def without_expecttest() -> None:
+    """Let PyTorch's table be imported without the module expecttest, which only its tests use."""
+    if importlib.util.find_spec("expecttest") is None:
+        own = types.ModuleType("expecttest")
+        own.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+        own.ACCEPT = False  # type: ignore[attr-defined]
+        sys.modules["expecttest"] = own
+
+
 def table_units(samples: int) -> Iterator[tuple[str, Unit]]:
     """Yield a name and a unit for each operator of op_db, type and sample; a unit whose sample is missing does nothing."""
+    without_expecttest()
     on_card_from_cpu()
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
     wanted = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
     for op in op_db:
-        types = [one for one in wanted if one in op.dtypesIfCUDA]
-        for dtype in types or [one for one in (torch.int64, torch.bool) if one in op.dtypesIfCUDA]:
+        kinds = [one for one in wanted if one in op.dtypesIfCUDA]
+        for dtype in kinds or [one for one in (torch.int64, torch.bool) if one in op.dtypesIfCUDA]:
             backward = op.supports_autograd and dtype in op.backward_dtypesIfCUDA
 
             def unit(phase: Phases, rule: random.Random, op: Any = op, dtype: Any = dtype, backward: bool = backward) -> None:
@@ -181,11 +195,16 @@ def recorded(name: str, unit: Unit) -> dict[str, Any]:
 
 
 def all_units(samples: int) -> list[tuple[str, Unit]]:
-    """Return all units in an order that is the same everywhere: the larger ones first, those of a table mixed."""
+    """Return all units in an order that is the same everywhere: the larger ones, then those of the table."""
     import operator_units
 
-    table = list(table_units(samples))
+    try:
+        table = list(table_units(samples))
+    except Exception as error:
+        print(json.dumps({"errors": f"no table: {error!r}"}), flush=True)
+        table = []
     random.Random(31).shuffle(table)
+    table.sort(key=lambda one: one[0][-1])  # the first sample of all, then the second
     large = list(operator_units.units())
     random.Random(31).shuffle(large)
     return large + table
@@ -257,7 +276,7 @@ def about() -> dict[str, Any]:
         "import torch, json, platform\n"
         "p = torch.cuda.get_device_properties(0)\n"
         "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
-        " 'python': platform.python_version(), 'device': p.name, 'properties': str(p), 'total': p.total_memory}}))"
+        " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"about": done.stderr[-300:]}
@@ -269,14 +288,21 @@ class Worker:
 
     def __init__(self, options: argparse.Namespace, share: int) -> None:
         self.options, self.share = options, share
-        self.path = Path(options.folder) / f"share{share}.jsonl"
-        self.path.unlink(missing_ok=True)
+        self.path = Path(options.shares) / f"share{share}.jsonl"
         self.after, self.size, self.heard = -1, 0, time.time()
         self.finished = False
         self.start()
 
     def start(self) -> None:
-        again = [sys.executable, __file__, self.options.folder, "--share", str(self.share), "--processes", str(self.options.processes)]
+        again = [
+            sys.executable,
+            __file__,
+            self.options.folder,
+            "--share",
+            str(self.share),
+            "--processes",
+            str(self.options.processes),
+        ]
         again += ["--after", str(self.after), "--samples", str(self.options.samples), "--only", self.options.only]
         again += ["--stop", str(self.options.stop)]
         with self.path.open("a") as out, self.path.with_suffix(".err").open("a") as err:
@@ -339,34 +365,43 @@ def main() -> None:
         else:
             work(options.share, options.processes, options.after, options.samples, options.only, options.stop)
         return
+    options.stop = time.time() + options.seconds
+    with tempfile.TemporaryDirectory() as options.shares:
+        record(options)
+
+
+def record(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    options.stop = time.time() + options.seconds
     workers = [Worker(options, share) for share in range(-1, options.processes)]
-    said = about()
+    said, written = about(), time.time()
     while time.time() < options.stop + 4 and not all(one.finished for one in workers):
         time.sleep(0.2)
         for one in workers:
             if not one.finished:
                 one.look()
-    collect(folder, workers, said)
-
-
-def collect(folder: Path, workers: list[Worker], said: dict[str, Any]) -> None:
+        if time.time() > written + 20:  # so that something is left if this process is ended
+            write(folder, workers, said)
+            written = time.time()
     for one in workers:
         if one.process.poll() is None:
             one.process.kill()
             one.process.wait()
-    with gzip.open(folder / "operators.jsonl.gz", "wt") as out:
+    write(folder, workers, said)
+
+
+def write(folder: Path, workers: list[Worker], said: dict[str, Any]) -> None:
+    half = folder / ".operators"
+    with gzip.open(half, "wt", compresslevel=5) as out:
         out.write(json.dumps(said) + "\n")
         for one in workers:
             for line in one.path.read_text().splitlines():
                 if line.startswith("{") and line.endswith("}"):
                     out.write(line + "\n")
-            errors = one.path.with_suffix(".err")
-            out.write(json.dumps({"errors": errors.read_text()[-3000:], "share": one.share}) + "\n")
-            one.path.unlink()
-            errors.unlink()
+            errors = one.path.with_suffix(".err").read_text()
+            if errors:
+                out.write(json.dumps({"errors": errors[-3000:], "share": one.share}) + "\n")
+    half.replace(folder / "operators.jsonl.gz")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,8 @@ def simple(call: Callable[..., Any], *inputs: Callable[[], Any], **named: Any) -
 
 def module(make: Callable[[], nn.Module], *inputs: Callable[[], Any], train: bool = True, **named: Any) -> Unit:
     def unit(phase: Phases, rule: random.Random) -> None:
-        layer = make().to(CARD).train(train)
+        with torch.device(CARD):
+            layer = make().train(train)
         given = [one() for one in inputs]
         both(phase, layer, *given, **named)
 
@@ -88,10 +89,14 @@ def products() -> Iterator[tuple[str, Unit]]:
         m, n, k, batch = rule.choice(sizes), rule.choice(sizes), rule.choice(sizes), rule.choice([2, 3, 8, 16])
 
         def a(*lead: int, m: int = m, k: int = k, dtype: torch.dtype = dtype, layout: str = layout) -> torch.Tensor:
-            return made(*lead, m, k, dtype=dtype) if layout[0] == "n" else made(*lead, k, m, dtype=dtype).mT.detach().requires_grad_()
+            return (
+                made(*lead, m, k, dtype=dtype) if layout[0] == "n" else made(*lead, k, m, dtype=dtype).mT.detach().requires_grad_()
+            )
 
         def b(*lead: int, n: int = n, k: int = k, dtype: torch.dtype = dtype, layout: str = layout) -> torch.Tensor:
-            return made(*lead, k, n, dtype=dtype) if layout[1] == "n" else made(*lead, n, k, dtype=dtype).mT.detach().requires_grad_()
+            return (
+                made(*lead, k, n, dtype=dtype) if layout[1] == "n" else made(*lead, n, k, dtype=dtype).mT.detach().requires_grad_()
+            )
 
         where = f"{short(dtype)}/{layout}/{m}x{n}x{k}"
         yield f"mm/{where}", simple(torch.mm, a, b)
@@ -105,7 +110,10 @@ def products() -> Iterator[tuple[str, Unit]]:
                 simple(torch.baddbmm, partial(made, batch, m, n, dtype=dtype), partial(a, batch), partial(b, batch)),
             )
             yield f"matmul-broadcast/{where}/{batch}", simple(torch.matmul, partial(a, batch), b)
-            yield f"addbmm/{where}/{batch}", simple(torch.addbmm, partial(made, m, n, dtype=dtype), partial(a, batch), partial(b, batch))
+            yield (
+                f"addbmm/{where}/{batch}",
+                simple(torch.addbmm, partial(made, m, n, dtype=dtype), partial(a, batch), partial(b, batch)),
+            )
     for dtype in FLOATS:
         for number in range(6):
             rule = random.Random(f"linear {dtype} {number}")
@@ -125,8 +133,18 @@ def products() -> Iterator[tuple[str, Unit]]:
             ("ii->i", ((64, 64),)),
             ("ijk->kj", ((8, 16, 32),)),
         ):
-            yield f"einsum/{equation}/{short(dtype)}", simple(partial(torch.einsum, equation), *[partial(made, *s, dtype=dtype) for s in shapes])
-    yield "int_mm", simple(torch._int_mm, lambda: torch.ones(64, 128, device=CARD, dtype=torch.int8), lambda: torch.ones(64, 128, device=CARD, dtype=torch.int8).t())
+            yield (
+                f"einsum/{equation}/{short(dtype)}",
+                simple(partial(torch.einsum, equation), *[partial(made, *s, dtype=dtype) for s in shapes]),
+            )
+    yield (
+        "int_mm",
+        simple(
+            torch._int_mm,
+            lambda: torch.ones(64, 128, device=CARD, dtype=torch.int8),
+            lambda: torch.ones(64, 128, device=CARD, dtype=torch.int8).t(),
+        ),
+    )
     for m, n, k in ((64, 128, 256), (1024, 1024, 1024)):
         one = partial(torch.tensor, 1.0, device=CARD)
         yield (
@@ -141,24 +159,50 @@ def products() -> Iterator[tuple[str, Unit]]:
         )
     for dtype in (torch.float32, torch.bfloat16, torch.complex64):
         for size in (100, 100000):
-            yield f"dot/{short(dtype)}/{size}", simple(torch.dot, partial(made, size, dtype=dtype), partial(made, size, dtype=dtype))
-            yield f"vdot/{short(dtype)}/{size}", simple(torch.vdot, partial(made, size, dtype=dtype), partial(made, size, dtype=dtype))
+            yield (
+                f"dot/{short(dtype)}/{size}",
+                simple(torch.dot, partial(made, size, dtype=dtype), partial(made, size, dtype=dtype)),
+            )
+            yield (
+                f"vdot/{short(dtype)}/{size}",
+                simple(torch.vdot, partial(made, size, dtype=dtype), partial(made, size, dtype=dtype)),
+            )
         yield f"outer/{short(dtype)}", simple(torch.outer, partial(made, 1000, dtype=dtype), partial(made, 700, dtype=dtype))
-        yield f"multi_dot/{short(dtype)}", simple(lambda *a: torch.linalg.multi_dot(a), partial(made, 50, 600, dtype=dtype), partial(made, 600, 70, dtype=dtype), partial(made, 70, 800, dtype=dtype))
+        yield (
+            f"multi_dot/{short(dtype)}",
+            simple(
+                lambda *a: torch.linalg.multi_dot(a),
+                partial(made, 50, 600, dtype=dtype),
+                partial(made, 600, 70, dtype=dtype),
+                partial(made, 70, 800, dtype=dtype),
+            ),
+        )
         yield f"kron/{short(dtype)}", simple(torch.kron, partial(made, 50, 60, dtype=dtype), partial(made, 40, 30, dtype=dtype))
-        yield f"bilinear/{short(dtype)}", simple(F.bilinear, partial(made, 64, 40, dtype=dtype), partial(made, 64, 50, dtype=dtype), partial(made, 30, 40, 50, dtype=dtype))
+        yield (
+            f"bilinear/{short(dtype)}",
+            simple(
+                F.bilinear,
+                partial(made, 64, 40, dtype=dtype),
+                partial(made, 64, 50, dtype=dtype),
+                partial(made, 30, 40, 50, dtype=dtype),
+            ),
+        )
     for one in ("relu", "gelu"):
-        yield f"addmm_activation/{one}", simple(
-            partial(torch._addmm_activation, use_gelu=one == "gelu"),
-            partial(made, 512, dtype=torch.bfloat16, grad=False),
-            partial(made, 256, 384, dtype=torch.bfloat16, grad=False),
-            partial(made, 384, 512, dtype=torch.bfloat16, grad=False),
+        yield (
+            f"addmm_activation/{one}",
+            simple(
+                partial(torch._addmm_activation, use_gelu=one == "gelu"),
+                partial(made, 512, dtype=torch.bfloat16, grad=False),
+                partial(made, 256, 384, dtype=torch.bfloat16, grad=False),
+                partial(made, 384, 512, dtype=torch.bfloat16, grad=False),
+            ),
         )
 
 
 def autocast(make: Callable[[], nn.Module], x: Callable[[], Any], dtype: torch.dtype) -> Unit:
     def unit(phase: Phases, rule: random.Random) -> None:
-        layer = make().to(CARD).float()
+        with torch.device(CARD):
+            layer = make().float()
 
         def call(given: torch.Tensor) -> Any:
             with torch.autocast("cuda", dtype=torch.bfloat16 if dtype == torch.float32 else dtype):
@@ -197,8 +241,26 @@ def convolutions() -> Iterator[tuple[str, Unit]]:
             f"stride{stride}/padding{padding}/dilation{dilation}{'/last' if last else ''}{'/benchmark' if benchmark else ''}"
             f"{'/deterministic' if deterministic else ''}{'/bias' if bias else ''}/{number}"
         )
-        yield name, convolution(
-            dims, transposed, dtype, kernel, groups, channels, out, stride, dilation, padding, batch, side, last, benchmark, deterministic, bias
+        yield (
+            name,
+            convolution(
+                dims,
+                transposed,
+                dtype,
+                kernel,
+                groups,
+                channels,
+                out,
+                stride,
+                dilation,
+                padding,
+                batch,
+                side,
+                last,
+                benchmark,
+                deterministic,
+                bias,
+            ),
         )
 
 
@@ -208,7 +270,18 @@ def convolution(
 ) -> Unit:  # fmt: skip
     def unit(phase: Phases, rule: random.Random) -> None:
         kind: Any = getattr(nn, f"Conv{'Transpose' if transposed else ''}{dims}d")
-        layer = kind(channels, out, kernel, stride=stride, padding=padding, dilation=dilation, groups=groups, bias=bias, device=CARD, dtype=dtype)
+        layer = kind(
+            channels,
+            out,
+            kernel,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            bias=bias,
+            device=CARD,
+            dtype=dtype,
+        )
         x = torch.randn(batch, channels, *[side] * dims, device=CARD, dtype=dtype)
         if last:
             form = torch.channels_last if dims == 2 else torch.channels_last_3d
@@ -234,7 +307,9 @@ def convolution(
 def normalizations() -> Iterator[tuple[str, Unit]]:
     for dtype in FLOATS:
         d = short(dtype)
-        for train, last, shape in itertools.product((True, False), (False, True), ((8, 64, 28, 28), (2, 3, 112, 112), (32, 512, 7, 7))):
+        for train, last, shape in itertools.product(
+            (True, False), (False, True), ((8, 64, 28, 28), (2, 3, 112, 112), (32, 512, 7, 7))
+        ):
             for kind in ("module", "functional"):
 
                 def x(shape: Any = shape, dtype: Any = dtype, last: bool = last) -> torch.Tensor:
@@ -276,13 +351,26 @@ def recurrent() -> Iterator[tuple[str, Unit]]:
     for kind, dtype, layers, both_ways in itertools.product(("RNN", "LSTM", "GRU"), FLOATS, (1, 2), (False, True)):
         number += 1
         rule = random.Random(f"recurrent {number}")
-        wide, hidden, length, batch = rule.choice([32, 100, 256]), rule.choice([64, 128, 200, 512]), rule.choice([5, 32, 100]), rule.choice([1, 8, 64])
+        wide, hidden, length, batch = (
+            rule.choice([32, 100, 256]),
+            rule.choice([64, 128, 200, 512]),
+            rule.choice([5, 32, 100]),
+            rule.choice([1, 8, 64]),
+        )
         dropout = rule.choice([0.0, 0.3]) if layers > 1 else 0.0
         first = rule.random() < 0.5
         bias = rule.random() < 0.8
         shape = (batch, length, wide) if first else (length, batch, wide)
         make = partial(
-            getattr(nn, kind), wide, hidden, layers, bidirectional=both_ways, dropout=dropout, batch_first=first, bias=bias, dtype=dtype
+            getattr(nn, kind),
+            wide,
+            hidden,
+            layers,
+            bidirectional=both_ways,
+            dropout=dropout,
+            batch_first=first,
+            bias=bias,
+            dtype=dtype,
         )
         name = f"{kind}/{short(dtype)}/{batch}x{length}x{wide}/hidden{hidden}/layers{layers}/bidirectional={both_ways}/dropout={dropout}/first={first}/bias={bias}"
         yield f"{name}/train", module(make, partial(made, *shape, dtype=dtype))
@@ -293,7 +381,10 @@ def recurrent() -> Iterator[tuple[str, Unit]]:
     yield "LSTM/projection", module(partial(nn.LSTM, 64, 128, proj_size=32), partial(made, 20, 8, 64))
     for cell in ("RNNCell", "LSTMCell", "GRUCell"):
         for dtype in FLOATS:
-            yield f"{cell}/{short(dtype)}", module(partial(getattr(nn, cell), 64, 128, dtype=dtype), partial(made, 32, 64, dtype=dtype))
+            yield (
+                f"{cell}/{short(dtype)}",
+                module(partial(getattr(nn, cell), 64, 128, dtype=dtype), partial(made, 32, 64, dtype=dtype)),
+            )
 
 
 def packed(make: Callable[[], nn.Module], shape: tuple[int, ...], first: bool) -> Unit:
@@ -317,7 +408,8 @@ def packed(make: Callable[[], nn.Module], shape: tuple[int, ...], first: bool) -
 
 def without_grad(make: Callable[[], nn.Module], *inputs: Callable[[], Any]) -> Unit:
     def unit(phase: Phases, rule: random.Random) -> None:
-        layer = make().to(CARD).eval()
+        with torch.device(CARD):
+            layer = make().eval()
         given = [one() for one in inputs]
         with torch.no_grad():
             both(phase, layer, *given)
@@ -348,19 +440,40 @@ def attention() -> Iterator[tuple[str, Unit]]:
         for train in (True, False):
             for bias in (True, False):
                 where = f"{short(dtype)}/train={train}/bias={bias}"
-                yield f"MultiheadAttention/{where}", module(partial(own_attention, dtype, bias, False), partial(made, 4, 100, 256, dtype=dtype), train=train)
-                yield f"MultiheadAttention-weights/{where}", module(partial(own_attention, dtype, bias, True), partial(made, 4, 100, 256, dtype=dtype), train=train)
+                yield (
+                    f"MultiheadAttention/{where}",
+                    module(partial(own_attention, dtype, bias, False), partial(made, 4, 100, 256, dtype=dtype), train=train),
+                )
+                yield (
+                    f"MultiheadAttention-weights/{where}",
+                    module(partial(own_attention, dtype, bias, True), partial(made, 4, 100, 256, dtype=dtype), train=train),
+                )
             for first in (True, False):
                 layer = partial(nn.TransformerEncoderLayer, 256, 8, 1024, batch_first=True, norm_first=first, dtype=dtype)
-                yield f"TransformerEncoderLayer/{short(dtype)}/train={train}/norm_first={first}", module(layer, partial(made, 4, 100, 256, dtype=dtype), train=train)
+                yield (
+                    f"TransformerEncoderLayer/{short(dtype)}/train={train}/norm_first={first}",
+                    module(layer, partial(made, 4, 100, 256, dtype=dtype), train=train),
+                )
                 if not train:
-                    yield f"TransformerEncoderLayer/{short(dtype)}/no_grad/norm_first={first}", without_grad(layer, partial(made, 4, 100, 256, dtype=dtype, grad=False))
+                    yield (
+                        f"TransformerEncoderLayer/{short(dtype)}/no_grad/norm_first={first}",
+                        without_grad(layer, partial(made, 4, 100, 256, dtype=dtype, grad=False)),
+                    )
             decoder = partial(nn.TransformerDecoderLayer, 256, 8, 1024, batch_first=True, dtype=dtype)
-            yield f"TransformerDecoderLayer/{short(dtype)}/train={train}", module(decoder, partial(made, 4, 60, 256, dtype=dtype), partial(made, 4, 100, 256, dtype=dtype), train=train)
+            yield (
+                f"TransformerDecoderLayer/{short(dtype)}/train={train}",
+                module(decoder, partial(made, 4, 60, 256, dtype=dtype), partial(made, 4, 100, 256, dtype=dtype), train=train),
+            )
         encoder = partial(stack_of_layers, dtype)
         yield f"TransformerEncoder/{short(dtype)}", module(encoder, partial(made, 4, 128, 512, dtype=dtype))
-        yield f"TransformerEncoder/{short(dtype)}/no_grad", without_grad(encoder, partial(made, 4, 128, 512, dtype=dtype, grad=False))
-        yield f"TransformerEncoder/{short(dtype)}/autocast", autocast(partial(stack_of_layers, torch.float32), partial(made, 4, 128, 512, dtype=dtype), dtype)
+        yield (
+            f"TransformerEncoder/{short(dtype)}/no_grad",
+            without_grad(encoder, partial(made, 4, 128, 512, dtype=dtype, grad=False)),
+        )
+        yield (
+            f"TransformerEncoder/{short(dtype)}/autocast",
+            autocast(partial(stack_of_layers, torch.float32), partial(made, 4, 128, 512, dtype=dtype), dtype),
+        )
 
 
 def stack_of_layers(dtype: torch.dtype) -> nn.Module:
@@ -413,6 +526,7 @@ def indices() -> Iterator[tuple[str, Unit]]:
     sizes = (100, 1000, 2049, 5000, 65536, 1 << 20, 3000001)
     for size in sizes:
         for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.uint8):
+
             def x(size: int = size, dtype: torch.dtype = dtype) -> torch.Tensor:
                 return drawn(size, high=1000).to(dtype)
 
@@ -441,8 +555,14 @@ def indices() -> Iterator[tuple[str, Unit]]:
         yield f"bincount/{size}", simple(torch.bincount, lambda size=size: drawn(size, high=77))
         yield f"histc/{size}", simple(partial(torch.histc, bins=100), lambda size=size: drawn(size))
         yield f"histc-range/{size}", simple(partial(torch.histc, bins=64, min=-1, max=1), lambda size=size: drawn(size))
-        yield f"multinomial/{size}", simple(partial(torch.multinomial, num_samples=20, replacement=True), lambda size=size: drawn(min(size, 1 << 20)).abs())
-        yield f"multinomial-without/{size}", simple(partial(torch.multinomial, num_samples=20), lambda size=size: drawn(min(size, 1 << 20)).abs())
+        yield (
+            f"multinomial/{size}",
+            simple(partial(torch.multinomial, num_samples=20, replacement=True), lambda size=size: drawn(min(size, 1 << 20)).abs()),
+        )
+        yield (
+            f"multinomial-without/{size}",
+            simple(partial(torch.multinomial, num_samples=20), lambda size=size: drawn(min(size, 1 << 20)).abs()),
+        )
         yield f"searchsorted/{size}", simple(torch.searchsorted, lambda size=size: drawn(size).sort()[0], partial(drawn, 300))
         yield f"bucketize/{size}", simple(torch.bucketize, partial(drawn, size), lambda: torch.arange(10.0, device=CARD))
         yield f"quantile/{size}", simple(partial(torch.quantile, q=0.3), partial(drawn, size))
@@ -488,21 +608,51 @@ def indices() -> Iterator[tuple[str, Unit]]:
         yield f"gather/{where}", simple(lambda a, i: a.gather(0, i[:, None].expand(-1, a.shape[1])), x2, take)
         if dtype.is_floating_point:
             yield f"index_put/{where}", simple(lambda a, i, o: a.clone().index_put((i,), o.to(a.dtype)), x2, take, one)
-            yield f"index_put-accumulate/{where}", simple(lambda a, i, o: a.clone().index_put((i,), o.to(a.dtype), accumulate=True), x2, take, one)
+            yield (
+                f"index_put-accumulate/{where}",
+                simple(lambda a, i, o: a.clone().index_put((i,), o.to(a.dtype), accumulate=True), x2, take, one),
+            )
             yield f"index_add/{where}", simple(lambda a, i, o: a.clone().index_add(0, i, o.to(a.dtype)), x2, take, one)
-            yield f"index_add-deterministic/{where}", deterministic(lambda a, i, o: a.clone().index_add(0, i, o.to(a.dtype)), x2, take, one)
+            yield (
+                f"index_add-deterministic/{where}",
+                deterministic(lambda a, i, o: a.clone().index_add(0, i, o.to(a.dtype)), x2, take, one),
+            )
             yield f"index_copy/{where}", simple(lambda a, i, o: a.clone().index_copy(0, i, o.to(a.dtype)), x2, take, one)
-            yield f"scatter_add/{where}", simple(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one)
-            yield f"scatter_add-deterministic/{where}", deterministic(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one)
-            yield f"scatter_reduce/{where}", simple(lambda a, i, o: a.scatter_reduce(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype), "amax"), x2, take, one)
-            yield f"scatter/{where}", simple(lambda a, i, o: a.scatter(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one)
+            yield (
+                f"scatter_add/{where}",
+                simple(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one),
+            )
+            yield (
+                f"scatter_add-deterministic/{where}",
+                deterministic(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one),
+            )
+            yield (
+                f"scatter_reduce/{where}",
+                simple(
+                    lambda a, i, o: a.scatter_reduce(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype), "amax"), x2, take, one
+                ),
+            )
+            yield (
+                f"scatter/{where}",
+                simple(lambda a, i, o: a.scatter(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one),
+            )
             yield f"masked_fill/{where}", simple(lambda a: a.masked_fill(a > 500, 0), x2)
             yield f"masked_scatter/{where}", simple(lambda a, o: a.masked_scatter(a > 500, torch.ones_like(a)), x2, one)
             yield f"where/{where}", simple(lambda a: torch.where(a > 500, a, 0.0), x2)
             yield f"dropout/{where}", simple(partial(F.dropout, p=0.2), x2)
             yield f"cross_entropy/{where}", simple(F.cross_entropy, x2, partial(drawn, rows, high=wide))
-            yield f"cross_entropy-smoothing/{where}", simple(partial(F.cross_entropy, label_smoothing=0.1), x2, partial(drawn, rows, high=wide))
-            yield f"cross_entropy-weights/{where}", simple(lambda a, t: F.cross_entropy(a, t, weight=torch.ones(a.shape[1], device=CARD, dtype=a.dtype)), x2, partial(drawn, rows, high=wide))
+            yield (
+                f"cross_entropy-smoothing/{where}",
+                simple(partial(F.cross_entropy, label_smoothing=0.1), x2, partial(drawn, rows, high=wide)),
+            )
+            yield (
+                f"cross_entropy-weights/{where}",
+                simple(
+                    lambda a, t: F.cross_entropy(a, t, weight=torch.ones(a.shape[1], device=CARD, dtype=a.dtype)),
+                    x2,
+                    partial(drawn, rows, high=wide),
+                ),
+            )
             for act in ("gelu", "silu", "relu", "softplus", "mish", "hardswish", "elu", "glu", "leaky_relu", "sigmoid", "tanh"):
                 if wide % 2 == 0:
                     yield f"{act}/{where}", simple(getattr(torch, act) if act in ("sigmoid", "tanh") else getattr(F, act), x2)
@@ -530,8 +680,13 @@ def embeddings() -> Iterator[tuple[str, Unit]]:
         yield f"embedding-sparse/{where}", module(partial(nn.Embedding, rows, wide, sparse=True, dtype=dtype), x)
         for mode in ("sum", "mean", "max"):
             yield f"embedding_bag/{mode}/{where}", module(partial(nn.EmbeddingBag, rows, wide, mode=mode, dtype=dtype), x)
-            yield f"embedding_bag-offsets/{mode}/{where}", module(
-                partial(nn.EmbeddingBag, rows, wide, mode=mode, dtype=dtype), partial(drawn, count, high=rows), lambda: torch.tensor([0, 3, 5], device=CARD)
+            yield (
+                f"embedding_bag-offsets/{mode}/{where}",
+                module(
+                    partial(nn.EmbeddingBag, rows, wide, mode=mode, dtype=dtype),
+                    partial(drawn, count, high=rows),
+                    lambda: torch.tensor([0, 3, 5], device=CARD),
+                ),
             )
         yield f"embedding_bag-sparse/{where}", module(partial(nn.EmbeddingBag, rows, wide, mode="sum", sparse=True, dtype=dtype), x)
 
@@ -541,6 +696,7 @@ def embeddings() -> Iterator[tuple[str, Unit]]:
 
 def pictures() -> Iterator[tuple[str, Unit]]:
     for dtype, last in itertools.product(FLOATS, (False, True)):
+
         def x(dtype: torch.dtype = dtype, last: bool = last) -> torch.Tensor:
             one = torch.randn(4, 32, 57, 57, device=CARD, dtype=dtype)
             return (one.to(memory_format=torch.channels_last) if last else one).requires_grad_()
@@ -570,8 +726,14 @@ def pictures() -> Iterator[tuple[str, Unit]]:
             "normalize": F.normalize,
         }.items():
             yield f"{name}/{where}", simple(call, x)
-        yield f"grid_sample/{where}", simple(partial(F.grid_sample, align_corners=False), x, partial(made, 4, 20, 20, 2, dtype=dtype))
-        yield f"affine_grid/{where}", simple(partial(F.affine_grid, size=(4, 3, 30, 30), align_corners=False), partial(made, 4, 2, 3, dtype=dtype))
+        yield (
+            f"grid_sample/{where}",
+            simple(partial(F.grid_sample, align_corners=False), x, partial(made, 4, 20, 20, 2, dtype=dtype)),
+        )
+        yield (
+            f"affine_grid/{where}",
+            simple(partial(F.affine_grid, size=(4, 3, 30, 30), align_corners=False), partial(made, 4, 2, 3, dtype=dtype)),
+        )
     for dtype in FLOATS:
         volume = partial(made, 2, 8, 14, 14, 14, dtype=dtype)
         line = partial(made, 4, 32, 500, dtype=dtype)
@@ -581,10 +743,18 @@ def pictures() -> Iterator[tuple[str, Unit]]:
         yield f"interpolate-trilinear/{short(dtype)}", simple(partial(F.interpolate, scale_factor=2, mode="trilinear"), volume)
         yield f"max_pool1d/{short(dtype)}", simple(partial(F.max_pool1d, kernel_size=3), line)
         yield f"avg_pool1d/{short(dtype)}", simple(partial(F.avg_pool1d, kernel_size=3), line)
-        yield f"fold/{short(dtype)}", simple(partial(F.fold, output_size=(20, 20), kernel_size=3), partial(made, 2, 27, 324, dtype=dtype))
-        yield f"ctc_loss/{short(dtype)}", simple(
-            lambda x: F.ctc_loss(x.float().log_softmax(2), torch.randint(1, 20, (4, 10), device=CARD), torch.full((4,), 50), torch.full((4,), 10)),
-            partial(made, 50, 4, 20, dtype=dtype),
+        yield (
+            f"fold/{short(dtype)}",
+            simple(partial(F.fold, output_size=(20, 20), kernel_size=3), partial(made, 2, 27, 324, dtype=dtype)),
+        )
+        yield (
+            f"ctc_loss/{short(dtype)}",
+            simple(
+                lambda x: F.ctc_loss(
+                    x.float().log_softmax(2), torch.randint(1, 20, (4, 10), device=CARD), torch.full((4,), 50), torch.full((4,), 10)
+                ),
+                partial(made, 50, 4, 20, dtype=dtype),
+            ),
         )
 
 
@@ -592,6 +762,7 @@ def transforms() -> Iterator[tuple[str, Unit]]:
     sizes = (7, 64, 100, 127, 1000, 1024, 1009, 4096, 5000, 10007, 65536, 100000, 1 << 20)
     for size, kind in itertools.product(sizes, ("fft", "rfft", "irfft", "ifft", "hfft")):
         for batch in (1, 16):
+
             def x(size: int = size, batch: int = batch, kind: str = kind) -> torch.Tensor:
                 return made(batch, size, dtype=torch.float32 if kind in ("rfft",) else torch.complex64)
 
@@ -599,7 +770,10 @@ def transforms() -> Iterator[tuple[str, Unit]]:
     for dtype in (torch.complex128, torch.complex32):
         for size in (64, 1000, 1024, 10007):
             if dtype == torch.complex128 or size in (64, 1024):
-                yield f"fft/fft/{short(dtype)}/{size}", simple(torch.fft.fft, lambda size=size, dtype=dtype: torch.zeros(4, size, device=CARD, dtype=dtype))
+                yield (
+                    f"fft/fft/{short(dtype)}/{size}",
+                    simple(torch.fft.fft, lambda size=size, dtype=dtype: torch.zeros(4, size, device=CARD, dtype=dtype)),
+                )
     for shape in ((32, 32), (100, 120), (256, 255), (512, 512), (1009, 64), (16, 24, 32), (64, 64, 64), (2, 8, 100, 100)):
         where = "x".join(map(str, shape))
         yield f"fft/fftn/{where}", simple(torch.fft.fftn, partial(made, *shape, dtype=torch.complex64))
@@ -608,8 +782,20 @@ def transforms() -> Iterator[tuple[str, Unit]]:
         yield f"fft/fft-first/{where}", simple(partial(torch.fft.fft, dim=0), partial(made, *shape, dtype=torch.complex64))
         yield f"fft/fft2-norm/{where}", simple(partial(torch.fft.fft2, norm="ortho"), partial(made, *shape))
     for size in (400, 1024):
-        yield f"fft/stft/{size}", simple(lambda x, size=size: torch.stft(x, size, window=torch.hann_window(size, device=CARD), return_complex=True), partial(made, 4, 16000))
-        yield f"fft/istft/{size}", simple(lambda x, size=size: torch.istft(x, size, window=torch.hann_window(size, device=CARD)), partial(made, 4, size // 2 + 1, 60, dtype=torch.complex64))
+        yield (
+            f"fft/stft/{size}",
+            simple(
+                lambda x, size=size: torch.stft(x, size, window=torch.hann_window(size, device=CARD), return_complex=True),
+                partial(made, 4, 16000),
+            ),
+        )
+        yield (
+            f"fft/istft/{size}",
+            simple(
+                lambda x, size=size: torch.istft(x, size, window=torch.hann_window(size, device=CARD)),
+                partial(made, 4, size // 2 + 1, 60, dtype=torch.complex64),
+            ),
+        )
 
 
 def linear_algebra() -> Iterator[tuple[str, Unit]]:
@@ -617,7 +803,9 @@ def linear_algebra() -> Iterator[tuple[str, Unit]]:
         a = drawn(*shape).to(dtype)
         return (a @ a.mT + shape[-1] * torch.eye(shape[-1], device=CARD, dtype=dtype)).detach().requires_grad_()
 
-    for dtype, n, batch in itertools.product((torch.float32, torch.float64, torch.complex64), (3, 32, 33, 100, 256, 513, 1000), ((), (2,), (9,), (600,))):
+    for dtype, n, batch in itertools.product(
+        (torch.float32, torch.float64, torch.complex64), (3, 32, 33, 100, 256, 513, 1000), ((), (2,), (9,), (600,))
+    ):
         if batch == (600,) and n > 40 or batch == (9,) and n > 300 or n == 1000 and (batch or dtype != torch.float32):
             continue
         where = f"{short(dtype)}/{'x'.join(map(str, (*batch, n)))}"
@@ -644,7 +832,13 @@ def linear_algebra() -> Iterator[tuple[str, Unit]]:
             ("qr-complete", partial(la.qr, mode="complete"), (tall,)),
             ("qr-r", partial(la.qr, mode="r"), (tall,)),
             ("pinv", la.pinv, (tall,)),
-            ("lstsq", lambda x, y: la.lstsq(x, torch.cat([y, y[..., :20, :]], -2) if y.shape[-2] >= 20 else y.new_zeros(*x.shape[:-1], 5)).solution, (tall, b)),
+            (
+                "lstsq",
+                lambda x, y: (
+                    la.lstsq(x, torch.cat([y, y[..., :20, :]], -2) if y.shape[-2] >= 20 else y.new_zeros(*x.shape[:-1], 5)).solution
+                ),
+                (tall, b),
+            ),
             ("cholesky_solve", lambda x, y: torch.cholesky_solve(y, x), (a, b)),
             ("cholesky_inverse", torch.cholesky_inverse, (a,)),
             ("triangular", partial(la.solve_triangular, upper=True), (a, b)),
@@ -676,17 +870,39 @@ def others() -> Iterator[tuple[str, Unit]]:
             yield f"{kind}/{short(dtype)}", simple(partial(getattr(torch, kind), 1000, 333, device=CARD, dtype=dtype))
     for kind in ("normal_", "uniform_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_", "random_"):
         arguments = (0.3,) if kind == "geometric_" else ()
-        yield f"{kind}", simple(lambda x, kind=kind, arguments=arguments: getattr(x, kind)(*arguments), partial(made, 1000, 50, grad=False))
+        yield (
+            f"{kind}",
+            simple(lambda x, kind=kind, arguments=arguments: getattr(x, kind)(*arguments), partial(made, 1000, 50, grad=False)),
+        )
     yield "poisson", simple(torch.poisson, lambda: drawn(1000, 50).abs())
     yield "gumbel_softmax", simple(partial(F.gumbel_softmax, hard=True), partial(made, 100, 50))
     yield "rrelu", simple(partial(F.rrelu, training=True), partial(made, 100, 50))
-    for loss in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "kl_div", "soft_margin_loss", "poisson_nll_loss"):
+    for loss in (
+        "mse_loss",
+        "l1_loss",
+        "smooth_l1_loss",
+        "huber_loss",
+        "binary_cross_entropy_with_logits",
+        "kl_div",
+        "soft_margin_loss",
+        "poisson_nll_loss",
+    ):
         for dtype in FLOATS:
-            yield f"{loss}/{short(dtype)}", simple(getattr(F, loss), partial(made, 300, 1000, dtype=dtype), lambda dtype=dtype: torch.ones(300, 1000, device=CARD, dtype=dtype))
+            yield (
+                f"{loss}/{short(dtype)}",
+                simple(
+                    getattr(F, loss),
+                    partial(made, 300, 1000, dtype=dtype),
+                    lambda dtype=dtype: torch.ones(300, 1000, device=CARD, dtype=dtype),
+                ),
+            )
     for loss in ("triplet_margin_loss",):
         yield loss, simple(getattr(F, loss), *[partial(made, 300, 128)] * 3)
     yield "cosine_similarity", simple(F.cosine_similarity, *[partial(made, 300, 128)] * 2)
-    yield "cosine_embedding_loss", simple(F.cosine_embedding_loss, *[partial(made, 300, 128)] * 2, lambda: torch.ones(300, device=CARD))
+    yield (
+        "cosine_embedding_loss",
+        simple(F.cosine_embedding_loss, *[partial(made, 300, 128)] * 2, lambda: torch.ones(300, device=CARD)),
+    )
     for shape in ((100, 200, 30), (64, 3, 224)):
         where = "x".join(map(str, shape))
         x = partial(made, *shape)
@@ -722,14 +938,44 @@ def others() -> Iterator[tuple[str, Unit]]:
             yield f"{name}/{where}", simple(call, x)
     yield "from-host", simple(lambda: torch.arange(100000.0).to(CARD))
     yield "from-host-pinned", simple(lambda: torch.arange(100000.0).pin_memory().to(CARD, non_blocking=True))
-    yield "upsample-cat", simple(lambda x: torch.cat([F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=2)], 1), partial(made, 2, 16, 30, 30))
+    yield (
+        "upsample-cat",
+        simple(
+            lambda x: torch.cat([F.interpolate(x, scale_factor=2), F.interpolate(x, scale_factor=2)], 1),
+            partial(made, 2, 16, 30, 30),
+        ),
+    )
 
 
 def optimizers() -> Iterator[tuple[str, Unit]]:
-    for kind in ("SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "ASGD", "Adafactor", "Muon"):
-        for way in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}, {"capturable": True, "foreach": True}, {"differentiable": True}):
+    for kind in (
+        "SGD",
+        "Adam",
+        "AdamW",
+        "Adagrad",
+        "Adadelta",
+        "Adamax",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "ASGD",
+        "Adafactor",
+        "Muon",
+    ):
+        for way in (
+            {},
+            {"foreach": True},
+            {"foreach": False},
+            {"fused": True},
+            {"capturable": True},
+            {"capturable": True, "foreach": True},
+            {"differentiable": True},
+        ):
             for more in ({}, {"amsgrad": True}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"maximize": True}):
-                if (("amsgrad" in more) and kind not in ("Adam", "AdamW")) or ("momentum" in more and kind not in ("SGD", "RMSprop")):
+                if (("amsgrad" in more) and kind not in ("Adam", "AdamW")) or (
+                    "momentum" in more and kind not in ("SGD", "RMSprop")
+                ):
                     continue
                 said = ",".join(f"{k}={v}" for k, v in {**way, **more}.items()) or "default"
                 yield f"optimizer/{kind}/{said}", optimizer(kind, {**way, **more})
@@ -743,7 +989,11 @@ def network() -> nn.Module:
 
 def optimizer(kind: str, named: dict[str, Any]) -> Unit:
     def unit(phase: Phases, rule: random.Random) -> None:
-        net: nn.Module = network() if kind != "Muon" else nn.Sequential(nn.Linear(300, 700, bias=False), nn.Linear(700, 300, bias=False)).to(CARD)
+        net: nn.Module = (
+            network()
+            if kind != "Muon"
+            else nn.Sequential(nn.Linear(300, 700, bias=False), nn.Linear(700, 300, bias=False)).to(CARD)
+        )
         own: Any = None
         with phase("make"):
             own = getattr(torch.optim, kind)(net.parameters(), lr=0.01, **named)
@@ -1027,8 +1277,14 @@ def fresh_units() -> Iterator[tuple[str, dict[str, str], Unit]]:
     yield "fresh/graph", {}, graph
     yield "fresh/callable", {}, graphed_callable
     yield "fresh/stream", {}, side_stream
-    yield "fresh/scaled_mm", {}, simple(
-        lambda a, s: torch._scaled_mm(a, a.t(), s, s, out_dtype=torch.bfloat16), lambda: square().to(torch.float8_e4m3fn), partial(torch.tensor, 1.0, device=CARD)
+    yield (
+        "fresh/scaled_mm",
+        {},
+        simple(
+            lambda a, s: torch._scaled_mm(a, a.t(), s, s, out_dtype=torch.bfloat16),
+            lambda: square().to(torch.float8_e4m3fn),
+            partial(torch.tensor, 1.0, device=CARD),
+        ),
     )
     yield "fresh/network", {}, lambda phase, rule: both(phase, network(), made(64, 300))
     yield "fresh/clear", {}, cleared
