@@ -89,7 +89,7 @@ def case_a_simulated_card_beside_the_real_one() -> dict[str, Any]:
             print(torch.cuda.get_device_name(), torch.cuda.device_count(), (torch.ones(4, device="cuda") * 2).sum().item())
         """
         said = _run(_gpuconf("run", "--simulate", "2xT4", sys.executable, _program(told, folder)))
-        expect(said.split("\n")[-2] == "Tesla T4 2 8.0", said)
+        expect(said.split("\n")[-2] == "Tesla T4 (simulated) 2 8.0", said)
     return {"said": said.strip()}
 
 
