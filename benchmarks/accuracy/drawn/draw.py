@@ -41,7 +41,8 @@ RULE = [
     "from timm.list_models(); from the tasks of draw.py and then the model types in the task's mapping of transformers; from a "
     "list of layers of torch.nn; and from four models of torch_geometric.nn.models. No model twice.",
     "The settings are drawn as in draw.py. Then the batch is halved until it has at most 1,000,000 pixels (images) or 2,048 tokens "
-    "(transformers). Models of transformers have their default configuration with at most two or four layers.",
+    "(transformers), and a length until it is less than the model has positions. Models of transformers have their default "
+    "configuration with at most two or four layers.",
     "A draw is kept if its model has at most 400 million parameters (those of timm and transformers are counted on the meta "
     "device, where it must be possible to build them), and a forward pass of it, with a batch of one and the loss if trained, "
     "ends on a CPU within 60 s without an error; otherwise the next is drawn. Nothing was dropped for another reason.",
@@ -73,6 +74,8 @@ def main() -> None:
                 dropped.append(f"{library} {row['model']}: {why}")
                 continue
             models.add(row["model"])
+            if library == "transformers":
+                row["length"] = length_within(row)
             rows.append(row)
     unseen = set(made.sample(range(len(rows)), len(rows) // 3))
     for number, row in enumerate(rows):
@@ -134,8 +137,9 @@ def modelled(made: random.Random, row: dict[str, Any]) -> dict[str, Any]:
         batch = halved(row["batch"], 224 * 224 if images else row["length"], PIXELS if images else TOKENS)
         return {"model": kind, "task": task, "batch": batch, "channels_last": row["channels_last"] and images}
     names = LAYERS if row["library"] == "torch.nn" else GRAPHS
-    channels_last = row["channels_last"] and row["library"] == "torch.nn"
-    return {"model": made.choice(names), "checkpointing": False, "channels_last": channels_last}
+    name = made.choice(names)
+    channels_last = row["channels_last"] and row["library"] == "torch.nn" and name != "Conv3d"  # it is for four dimensions
+    return {"model": name, "checkpointing": False, "channels_last": channels_last}
 
 
 def halved(batch: int, size: int, most: int) -> int:
@@ -143,6 +147,16 @@ def halved(batch: int, size: int, most: int) -> int:
     while batch > 1 and batch * size > most:
         batch //= 2
     return batch
+
+
+def length_within(row: dict[str, Any]) -> int:
+    """Return the length, halved until it is less than the number of positions that a model of transformers has."""
+    from benchmarks.accuracy.drawn import models
+
+    length: int = row["length"]
+    while length >= getattr(models.configuration(row), "max_position_embeddings", length + 1):
+        length //= 2
+    return length
 
 
 def unusable(row: dict[str, Any]) -> str:
