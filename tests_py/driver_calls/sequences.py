@@ -320,8 +320,8 @@ def limits(d: Driver) -> None:
         d("cuCtxGetLimit", o, limit, say=str(limit), v=lambda: o.v)
         before = o.v
         for value in (0, 1, 100, 1000, 1025, 4096, 65536, 1 << 20, 1 << 40):
-            if limit == 5 and value > 4096:
-                continue
+            if value > {0: 4096, 1: 1 << 20, 2: 1 << 20, 5: 4096}.get(limit, 1 << 40):
+                continue  # it would take much of the card's memory
             d("cuCtxSetLimit", limit, value, say=f"{limit} {value}")
             d("cuCtxGetLimit", o, limit, say=f"{limit} after {value}", v=lambda: o.v)
         d("cuCtxSetLimit", limit, before, say=f"{limit} back")
@@ -1265,7 +1265,7 @@ def arrays(d: Driver) -> None:
     d.context()
     o, p, q = Cell(64), Cell(64), Cell(64)
     for width, height, form, channels in (
-        (64, 8, 8, 1), (64, 0, 32, 4), (0, 8, 8, 1), (64, 8, 8, 3), (64, 8, 8, 0), (64, 8, 99, 1), (131072, 0, 32, 1), (131073, 0, 32, 1), (131072, 65536, 1, 1), (131072, 65537, 1, 1), (1, 1, 16, 2), (100, 100, 9, 1), (100, 100, 10, 4),
+        (64, 8, 8, 1), (64, 0, 32, 4), (0, 8, 8, 1), (64, 8, 8, 3), (64, 8, 8, 0), (64, 8, 99, 1), (131072, 0, 32, 1), (131073, 0, 32, 1), (1, 65536, 1, 1), (1, 65537, 1, 1), (1, 1, 16, 2), (100, 100, 9, 1), (100, 100, 10, 4),
     ):  # fmt: skip
         say = f"{width} {height} {form} {channels}"
         o.memory.raw = b"\0" * 64
@@ -1632,6 +1632,9 @@ def graph_memory(d: Driver) -> None:
     g = o.v
     for say, parameters in (("0 bytes", wanted(0)), ("device 1", wanted(100, 1)), ("large", wanted(1 << 45))):
         d("cuGraphAddMemAllocNode", o, g, 0, 0, parameters, say=say)
+    d("cuGraphDestroy", g, say="with wrong nodes")
+    d("cuGraphCreate", o, 0)
+    g = o.v
     parameters = wanted(3 * MIB)
     d("cuGraphAddMemAllocNode", o, g, 0, 0, parameters, v=lambda: alignment(parameters.get("Q", 112)))
     node, pointer = o.v, parameters.get("Q", 112)
@@ -1794,7 +1797,6 @@ def modules(d: Driver) -> None:
     d("cuFuncSetAttribute", f, 8, 200 << 10, say="200 KiB")
     d("cuLaunchKernel", f, 1, 1, 1, 1, 1, 1, 200 << 10, stream, 0, 0, say="200 KiB allowed")
     d("cuLaunchKernel", 0, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0, say="null")
-    d("cuLaunchKernel", store, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0, say="parameters missing")
     d("cuLaunchKernel", store, 1, 1, 1, 1, 1, 1, 0, stream, arguments, 0, say="store")
     d("cuLaunchCooperativeKernel", f, 1, 1, 1, 1, 1, 1, 0, stream, 0, say="one")
     d("cuLaunchCooperativeKernel", f, 1 << 20, 1, 1, 1024, 1, 1, 0, stream, 0, say="too many")
@@ -1868,6 +1870,10 @@ def modules(d: Driver) -> None:
         always=True,
     )
     d("cuModuleLoadDataEx", o, PTX, 1, Cell(0, struct.pack("<I", 99)), Cell(8), say="option 99")
+    d("cuModuleLoadData", o, PTX)
+    d("cuModuleGetFunction", p, o.v, b"store")
+    d("cuLaunchKernel", p.v, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0, say="parameters missing")
+    d("cuCtxSynchronize", say="after that")
 
 
 @unit
@@ -2105,3 +2111,225 @@ def own_process(count: int, room: Cell) -> object:
             if row[0] == os.getpid():
                 return [True, row[1] > 100 * MIB, row[1] >= 1 << 63, *row[2:]]
     return [False]
+
+
+@unit
+def more_of_graphs(d: Driver) -> None:
+    d.context()
+    o, p, q, r = Cell(512), Cell(64), Cell(64), Cell(512)
+    context, module, function = Cell(), Cell(), Cell()
+    d.quiet("cuCtxGetCurrent", context)
+    d.quiet("cuModuleLoadData", module, PTX)
+    d.quiet("cuModuleGetFunction", function, module.v, b"nothing")
+    memory, stream, a, b = d.alloc(4096), d.stream(), d.event(), d.event()
+    d.quiet("cuGraphCreate", o, 0)
+    g = o.v
+    parameters = cell("Q3I3IIIQQQQ", function.v, 2, 1, 1, 32, 1, 1, 0, 0, 0, 0, 0, 0)
+    d("cuGraphAddKernelNode_v2", o, g, 0, 0, parameters)
+    k = o.v
+    d("cuGraphAddKernelNode_v2", o, g, cell("Q", k), 1, parameters, say="second")
+    second = o.v
+    d("cuGraphAddEventRecordNode", o, g, 0, 0, a)
+    record = o.v
+    d("cuGraphAddEventWaitNode", o, g, 0, 0, a)
+    wait = o.v
+    d("cuGraphAddMemsetNode", o, g, 0, 0, cell("QQIIQQ", memory, 0, 5, 1, 100, 1), context.v)
+    memset = o.v
+    d("cuGraphEventRecordNodeGetEvent", record, q, v=lambda: q.v == a)
+    d("cuGraphEventRecordNodeSetEvent", record, b)
+    d("cuGraphEventRecordNodeGetEvent", record, q, say="set", v=lambda: q.v == b)
+    d("cuGraphEventWaitNodeGetEvent", wait, q, v=lambda: q.v == a)
+    d("cuGraphEventWaitNodeSetEvent", wait, b)
+    d("cuGraphEventRecordNodeGetEvent", k, q, say="of a kernel")
+    for number in range(1, 20):
+        d("cuGraphKernelNodeGetAttribute", k, number, Cell(256), say=str(number))
+        d("cuGraphKernelNodeSetAttribute", k, number, Cell(256), say=f"{number} zeros")
+    d("cuGraphKernelNodeCopyAttributes", k, second)
+    d("cuGraphKernelNodeSetParams_v2", k, cell("Q3I3IIIQQQQ", function.v, 3, 1, 1, 64, 1, 1, 0, 0, 0, 0, 0, 0))
+    d("cuGraphKernelNodeGetParams_v2", k, r, v=lambda: r.all("3I3II", 8))
+    d("cuGraphKernelNodeSetParams_v2", k, cell("Q3I3IIIQQQQ", function.v, 3, 1, 1, 2000, 1, 1, 0, 0, 0, 0, 0, 0), say="block 2000")
+    d("cuGraphNodeGetContainingGraph", k, q, v=lambda: q.v == g)
+    d("cuGraphNodeGetLocalId", k, q, v=lambda: q.u)
+    d("cuGraphNodeGetLocalId", memset, q, say="memset", v=lambda: q.u)
+    d("cuGraphNodeGetToolsId", k, q, v=lambda: q.v != 0)
+    d("cuGraphInstantiateWithFlags", p, g, 0)
+    exe = p.v
+    d("cuGraphExecGetId", exe, q)
+    d("cuGraphExecKernelNodeSetParams_v2", exe, k, cell("Q3I3IIIQQQQ", function.v, 4, 1, 1, 96, 1, 1, 0, 0, 0, 0, 0, 0))
+    d("cuGraphExecKernelNodeSetParams_v2", exe, memset, parameters, say="of a memset")
+    d("cuGraphExecEventRecordNodeSetEvent", exe, record, a)
+    d("cuGraphExecEventWaitNodeSetEvent", exe, wait, a)
+    d("cuGraphLaunch", exe, stream)
+    d("cuStreamSynchronize", stream)
+    d("cuEventQuery", a)
+    # The form of later versions: a type and its parameters.
+    for kind in (2, 5, 0, 20):
+        d("cuGraphAddNode_v2", o, g, 0, 0, 0, cell("I", kind, size=256), say=f"kind {kind} of zeros")
+    empty = cell("I", 5, size=256)
+    d("cuGraphAddNode_v2", o, g, 0, 0, 0, empty, say="empty")
+    d("cuGraphInstantiateWithParams", p, g, out := cell("QQQI", 0, 0, 0, 0, size=64), v=lambda: [p.v != 0, out.get("I", 24)])
+    d("cuGraphInstantiateWithParams", p, g, cell("QQQI", 99 << 8, 0, 0, 0, size=64), say="flags 99")
+    d("cuGraphInstantiateWithParams", p, g, cell("QQQI", 2, stream, 0, 0, size=64), say="uploaded")
+    d("cuGraphInstantiate_v2", p, g, q, o, 100)
+    # Dependencies of a capture.
+    d("cuStreamBeginCapture_v2", stream, 2)
+    d("cuLaunchKernel", function.v, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
+    captured, nodes, count, state = Cell(), Cell(), Cell(), Cell()
+    d("cuStreamGetCaptureInfo_v2", stream, state, q, captured, nodes, count, v=lambda: [state.u, captured.v != 0, count.v])
+    d("cuStreamGetCaptureInfo_v3", stream, state, q, captured, nodes, 0, count, v=lambda: [state.u, captured.v != 0, count.v])
+    d("cuGraphAddEmptyNode", o, captured.v, 0, 0, say="during a capture")
+    d("cuStreamUpdateCaptureDependencies", stream, o, 1, 1, say="set")
+    d("cuStreamUpdateCaptureDependencies", stream, o, 1, 0, say="add")
+    d("cuStreamUpdateCaptureDependencies_v2", stream, o, 0, 1, 1, say="set")
+    d("cuStreamUpdateCaptureDependencies", stream, o, 1, 5, say="flags 5")
+    d("cuStreamGetCaptureInfo_v2", stream, state, q, captured, nodes, count, say="set", v=lambda: count.v)
+    d("cuLaunchKernel", function.v, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0, say="behind it")
+    d("cuLaunchKernel", function.v, 1, 1, 1, 1025, 1, 1, 0, stream, 0, 0, say="block 1025, captured")
+    d("cuStreamIsCapturing", stream, q, say="after that", v=lambda: q.u)
+    d("cuStreamEndCapture", stream, q, v=lambda: q.v != 0, always=True)
+    d("cuGraphGetNodes", q.v, 0, o, v=lambda: o.v)
+    d("cuGraphGetEdges", q.v, 0, 0, o, v=lambda: o.v)
+    d("cuGraphGetRootNodes", q.v, 0, o, v=lambda: o.v)
+    d("cuUserObjectCreate", q, 0, HOST_FUNCTION, 1, 1)
+    d("cuUserObjectRetain", q.v, 2)
+    d("cuUserObjectRelease", q.v, 5, say="too many")
+    d("cuUserObjectRetain", 0, 1, say="null")
+
+
+@unit
+def more_of_kernels(d: Driver) -> None:
+    d.context()
+    o, p, q = Cell(512), Cell(64), Cell(64)
+    module, function, library, kernel = Cell(), Cell(), Cell(), Cell()
+    d("cuModuleLoadFatBinary", o, PTX)
+    d.quiet("cuModuleLoadData", module, PTX)
+    d.quiet("cuModuleGetFunction", function, module.v, b"store")
+    f = function.v
+    d("cuModuleEnumerateFunctions", o, 3, module.v, v=lambda: [x != 0 for x in o.all("3Q")])
+    d("cuModuleEnumerateFunctions", o, 0, module.v, say="0 places")
+    d("cuFuncGetParamCount", f, o, v=lambda: o.v)
+    for flags in (0, 1, 2):
+        d("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", o, f, 128, 0, flags, say=str(flags), v=lambda: o.i)
+        d("cuOccupancyMaxPotentialBlockSizeWithFlags", p, q, f, 0, 0, 0, flags, say=str(flags), v=lambda: [p.u, q.u])
+    config = cell("3I3IIIQQI", 4, 1, 1, 128, 1, 1, 0, 0, 0, 0, 0)
+    d("cuOccupancyMaxPotentialClusterSize", o, f, config, v=lambda: o.i)
+    d("cuOccupancyMaxActiveClusters", o, f, config, v=lambda: o.i)
+    d("cuFuncSetBlockShape", f, 1, 1, 1)
+    d("cuFuncSetSharedSize", f, 0)
+    d("cuParamSetSize", f, 16)
+    d("cuParamSetv", f, 0, Cell(16), 16)
+    d("cuLaunchGrid", f, 0, 1, say="0")
+    d("cuProfilerInitialize", b"", b"", 0)
+    d.quiet("cuLibraryLoadData", library, PTX, 0, 0, 0, 0, 0, 0)
+    d.quiet("cuLibraryGetKernel", kernel, library.v, b"store")
+    d("cuLibraryEnumerateKernels", o, 3, library.v, v=lambda: [x != 0 for x in o.all("3Q")])
+    d("cuLibraryGetUnifiedFunction", o, library.v, b"store")
+    d("cuKernelGetLibrary", o, kernel.v, v=lambda: o.v == library.v)
+    d("cuKernelGetParamCount", kernel.v, o, v=lambda: o.v)
+    for attribute, value in ((8, 1000), (8, 1 << 20), (0, 1), (9, 50)):
+        d("cuKernelSetAttribute", attribute, value, kernel.v, 0, say=f"{attribute} {value}")
+        d("cuKernelGetAttribute", o, attribute, kernel.v, 0, say=f"{attribute} after {value}", v=lambda: o.i)
+    d("cuKernelSetCacheConfig", kernel.v, 1, 0)
+    d("cuFuncGetAttribute", o, 0, kernel.v, say="of a kernel", v=lambda: o.i)
+    d("cuKernelGetFunction", o, kernel.v, v=lambda: o.v == kernel.v)
+    d("cuFuncGetModule", p, o.v, say="of a kernel")
+    d("cuLibraryGetModule", q, library.v, v=lambda: q.v == p.v)
+    d("cuModuleUnload", q.v, say="of a library")
+    # Attributes of launches.
+    stream = d.stream()
+    nothing = Cell()
+    d.quiet("cuModuleGetFunction", nothing, module.v, b"nothing")
+    for kind, first in ((0, 0), (1, 0), (2, 1), (4, 1), (6, 1), (7, 0), (8, 0), (10, 0), (14, 0), (99, 0)):
+        attributes = cell("II16I", kind, 0, first, 1, 1, *[0] * 13)
+        d(
+            "cuLaunchKernelEx",
+            cell("3I3IIIQQI", 4, 1, 1, 32, 1, 1, 0, 0, stream, attributes.address, 1),
+            nothing.v,
+            0,
+            0,
+            say=f"attribute {kind}",
+        )
+    for cluster in (2, 3, 8, 16, 32):
+        attributes = cell("II16I", 4, 0, cluster, 1, 1, *[0] * 13)
+        d(
+            "cuLaunchKernelEx",
+            cell("3I3IIIQQI", 48, 1, 1, 32, 1, 1, 0, 0, stream, attributes.address, 1),
+            nothing.v,
+            0,
+            0,
+            say=f"cluster {cluster}",
+        )
+    d("cuStreamSynchronize", stream)
+
+
+@unit
+def more_of_copies(d: Driver) -> None:
+    context = d.context()
+    o, host = Cell(64), Cell(1 << 16)
+    a, b, stream = d.alloc(1 << 16), d.alloc(1 << 16), d.stream()
+    d("cuMemcpyPeer", a, context, b, context, 100)
+    d("cuMemcpyPeerAsync", a, context, b, context, 100, stream)
+    d("cuMemcpyPeerAsync", a, context, b, context, 0, stream, say="0 bytes")
+    plain = copy3d(
+        skind=1, shost=host.address, spitch=64, sheight=4, dkind=2, ddevice=a, dpitch=64, dheight=4, width=64, height=4, depth=1
+    )
+    d("cuMemcpy3DAsync_v2", plain, stream)
+    peer = cell("25Q", *plain.all("25Q"))
+    d("cuMemcpy3DPeer", peer)
+    d("cuMemcpy3DPeerAsync", peer, stream)
+    for name, step in (("cuMemsetD2D8Async", 1), ("cuMemsetD2D16Async", 2), ("cuMemsetD2D32Async", 4)):
+        d(name, a, 512, 3, 16, 4, stream)
+        d(name, a + 1, 512, 3, 16, 4, stream, say="at 1")
+        d(name, a, 8, 3, 16, 4, stream, say=f"pitch 8, {16 * step} wide")
+    d("cuMemsetD16Async", a, 3, 16, stream)
+    d("cuMemsetD16Async", a + 1, 3, 16, stream, say="at 1")
+    d.quiet("cuArrayCreate_v2", o, cell("QQII", 64, 0, 8, 1))
+    d("cuMemcpyHtoAAsync_v2", o.v, 0, host, 64, stream)
+    d("cuMemcpyHtoAAsync_v2", o.v, 0, host, 65, stream, say="beyond")
+    d("cuMemcpyAtoHAsync_v2", host, o.v, 0, 64, stream)
+    # Several at once.
+    where, source, sizes = cell("QQ", a, a + 1000), cell("QQ", b, b + 1000), cell("QQ", 100, 200)
+    attributes, first = cell("IIiIiI", 1, 1, 0, 1, 0, 0), cell("Q", 0)
+    d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, attributes, first, 1, stream)
+    d("cuMemcpyBatchAsync", where, source, sizes, 2, attributes, first, 1, Cell(), stream)
+    d("cuMemcpyBatchAsync_v2", where, source, sizes, 0, attributes, first, 1, stream, say="none")
+    d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, attributes, first, 0, stream, say="no attributes")
+    d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, attributes, first, 1, 0, say="null stream")
+    d("cuMemcpyBatchAsync_v2", where, source, cell("QQ", 100, 0), 2, attributes, first, 1, stream, say="0 bytes")
+    d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, cell("IIiIiI", 9, 1, 0, 1, 0, 0), first, 1, stream, say="order 9")
+    d.quiet("cuMemAllocManaged", o, BLOCK, 1)
+    d("cuMemPrefetchBatchAsync", cell("Q", o.v), cell("Q", BLOCK), 1, cell("Ii", 1, 0), first, 1, 0, stream)
+    d("cuMemDiscardBatchAsync", cell("Q", o.v), cell("Q", BLOCK), 1, 0, stream)
+    d("cuMemDiscardBatchAsync", cell("Q", a), cell("Q", 100), 1, 0, stream, say="device memory")
+    d("cuStreamSynchronize", stream)
+
+
+@unit
+def pools_between_processes(d: Driver) -> None:
+    """A pool that is exported is imported in the same process, which CUDA's documentation leaves open."""
+    d.context()
+    o, p, q = Cell(64), Cell(64), Cell(128)
+    d("cuMemPoolCreate", o, pool_props(handles=1))
+    pool = o.v
+    d("cuMemPoolExportToShareableHandle", p, pool, 1, 0)
+    descriptor = p.i
+    d("cuMemAllocFromPoolAsync", o, 1000, pool, 0)
+    pointer = o.v
+    d("cuMemPoolExportPointer", q, pointer)
+    d("cuMemPoolExportPointer", q, pointer + 8, say="interior")
+    d("cuMemPoolExportPointer", q, d.alloc(100), say="of cuMemAlloc")
+    d("cuMemPoolExportPointer", q, pointer)
+    d("cuMemPoolImportFromShareableHandle", o, descriptor, 1, 0, v=lambda: o.v != pool)
+    imported = o.v
+    d("cuMemPoolImportFromShareableHandle", o, 9999, 1, 0, say="no file")
+    d("cuMemPoolImportPointer", p, imported, q, v=lambda: p.v % 512)
+    d("cuMemAllocFromPoolAsync", o, 100, imported, 0, say="imported")
+    d("cuMemPoolGetAttribute", imported, 5, o, say="imported", v=lambda: o.v)
+    d("cuMemPoolSetAttribute", imported, 4, cell("Q", 1), say="imported")
+    d("cuMemPoolExportToShareableHandle", o, imported, 1, 0, say="imported")
+    d("cuMemFreeAsync", p.v, 0, say="imported")
+    d("cuMemFreeAsync", pointer, 0)
+    d("cuMemPoolTrimTo", imported, 0, say="imported")
+    d("cuMemPoolDestroy", imported)
+    d("cuMemPoolDestroy", pool)
+    d("cuCtxSynchronize")
