@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from answers import Calls  # noqa: E402
+from answers import Calls
 
 PARTS = ("facts", "sequences", "programs", "full")
 LIMIT = 5.0  # seconds a unit may take
@@ -168,8 +168,7 @@ def main() -> None:
     for part in arguments.part or PARTS[:3]:
         importlib.import_module(part)  # once, before the children
     began = time.monotonic()
-    opened = gzip.open(arguments.out, "wt") if arguments.out.endswith(".gz") else open(arguments.out, "w")
-    with opened as out:
+    with gzip.open(arguments.out, "wt") as out:
         run(names, arguments.jobs, arguments.seconds, out)
     print(f"{len(names)} units in {time.monotonic() - began:.1f} s")
 
