@@ -308,10 +308,9 @@ def limits(d: Driver) -> None:
     d("cuCtxDisablePeerAccess", context, say="from itself")
     d("cuCtxEnablePeerAccess", 0, 0, say="to none")
     for attribute in range(1, 9):
-        size = cell("Q", 64)
-        d("cuCoredumpGetAttribute", attribute, o, size, say=str(attribute), v=lambda c=size: c.v if c.v < 64 else -1)
-        size = cell("Q", 64)
-        d("cuCoredumpGetAttributeGlobal", attribute, o, size, say=str(attribute), v=lambda c=size: c.v if c.v < 64 else -1)
+        for name in ("cuCoredumpGetAttribute", "cuCoredumpGetAttributeGlobal"):
+            room, size = Cell(1 << 16), cell("Q", 4096)
+            d(name, attribute, room, size, say=str(attribute), v=lambda c=size: c.v)
     d("cuLogsCurrent", o, 0)
     d("cuLogsDumpToMemory", 0, Cell(4096), cell("Q", 4096), 0)
     d("cuLogsRegisterCallback", HOST_FUNCTION, 0, o)

@@ -45,12 +45,13 @@ def graphs(d: Driver) -> None:
         ("beyond", (memory, 0, 5, 1, 100 * MIB, 1)),
         ("value 999 in bytes", (memory, 0, 999, 1, 10, 1)),
     ):
+        o.memory.raw = bytes(256)
         d("cuGraphAddMemsetNode", o, g, 0, 0, cell("QQIIQQ", *fields), context.v, say=say)
         if say == "bytes":
             m = o.v
             d("cuGraphMemsetNodeGetParams", m, r, v=lambda: r.all("QIIQQ", 8))
-        elif d.quiet("cuGraphNodeGetType", o.v, q) == 0 and say != "plane":
-            d.quiet("cuGraphDestroyNode", o.v) if o.v != m else None
+        elif o.v and say != "plane":
+            d.quiet("cuGraphDestroyNode", o.v)
     good = copy3d(
         skind=1,
         shost=host.address,

@@ -44,7 +44,6 @@ def pools(d: Driver) -> None:
     d("cuMemFreeAsync", 0, stream, say="null")
     plain = d.alloc(100)
     d("cuMemFreeAsync", plain, stream, say="of cuMemAlloc")
-    d("cuMemFreeAsync", plain, stream, say="of cuMemAlloc again")
     for pointer in pointers[6:]:
         d("cuMemFreeAsync", pointer, stream)
     d("cuStreamSynchronize", stream)
