@@ -218,13 +218,44 @@ def nvml(descriptor: int, skip: int) -> None:
             say=re.sub("[0-9A-Fa-f]", "X", text) + ("l" if text.islower() else ""),
             v=lambda: r.v == h,
         )
-    numbers = (
-        "Brand Architecture Index MinorNumber MemoryBusWidth NumGpuCores MaxPcieLinkGeneration MaxPcieLinkWidth CurrPcieLinkGeneration "
-        "CurrPcieLinkWidth PersistenceMode ComputeMode DisplayMode DisplayActive MultiGpuBoard PerformanceState PowerManagementMode "
-        "PowerManagementLimit PowerManagementDefaultLimit EnforcedPowerLimit NumFans BusType IrqNum AdaptiveClockInfoStatus PcieLinkMaxSpeed "
-        "PcieSpeed VirtualizationMode MaxMigDeviceCount GpuInstanceId ComputeInstanceId ModuleId PowerSource GpuMaxPcieLinkGeneration "
-        "SupportedPerformanceStates IsMig RetiredPagesPendingStatus"
-    ).split()
+    numbers = [
+        "Brand",
+        "Architecture",
+        "Index",
+        "MinorNumber",
+        "MemoryBusWidth",
+        "NumGpuCores",
+        "MaxPcieLinkGeneration",
+        "MaxPcieLinkWidth",
+        "CurrPcieLinkGeneration",
+        "CurrPcieLinkWidth",
+        "PersistenceMode",
+        "ComputeMode",
+        "DisplayMode",
+        "DisplayActive",
+        "MultiGpuBoard",
+        "PerformanceState",
+        "PowerManagementMode",
+        "PowerManagementLimit",
+        "PowerManagementDefaultLimit",
+        "EnforcedPowerLimit",
+        "NumFans",
+        "BusType",
+        "IrqNum",
+        "AdaptiveClockInfoStatus",
+        "PcieLinkMaxSpeed",
+        "PcieSpeed",
+        "VirtualizationMode",
+        "MaxMigDeviceCount",
+        "GpuInstanceId",
+        "ComputeInstanceId",
+        "ModuleId",
+        "PowerSource",
+        "GpuMaxPcieLinkGeneration",
+        "SupportedPerformanceStates",
+        "IsMig",
+        "RetiredPagesPendingStatus",
+    ]
     for name in numbers:
         n(f"nvmlDeviceGet{name}", h, o, v=lambda: o.u)
     n("nvmlDeviceIsMigDeviceHandle", h, o, v=lambda: o.u)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from answers import Calls, Cell, Driver, cell
-from sequences import BLOCK, MIB, PTX, access, pool_props, prop
+from shapes import BLOCK, MIB, PTX, access, pool_props, prop
 
 
 def full(descriptor: int, skip: int) -> None:
@@ -84,12 +84,11 @@ def full(descriptor: int, skip: int) -> None:
         d.alloc(size)
         d.free_memory()
         before = d.free_memory()
-        fits, last = 0, before
+        last = before
         taken = []
         steps = []
-        for _ in range(9000):
+        for fits in range(1, 9001):
             taken.append(d.alloc(size))
-            fits += 1
             now = d.free_memory() if size > 4000 or fits % 16 == 0 else last
             if now != last:
                 steps.append([fits, last - now])
@@ -228,10 +227,27 @@ def illegal_address(d: Driver) -> None:
             time.sleep(0.001)
     d("cuStreamQuery", stream)
     for name, given in (
-        ("cuStreamSynchronize", (stream,)), ("cuCtxSynchronize", ()), ("cuMemAlloc_v2", (o, 100)), ("cuMemFree_v2", (memory,)), ("cuEventRecord", (event, stream)), ("cuEventQuery", (event,)), ("cuStreamCreate", (o, 0)), ("cuMemGetInfo_v2", (o, p)),
-        ("cuCtxGetCurrent", (o,)), ("cuCtxGetDevice", (o,)), ("cuDeviceGetAttribute", (o, 1, 0)), ("cuMemHostAlloc", (o, 100, 0)), ("cuPointerGetAttribute", (o, 2, memory)), ("cuEventDestroy_v2", (event,)), ("cuStreamDestroy_v2", (stream,)), ("cuModuleLoadData", (o, PTX)),
-        ("cuCtxPopCurrent_v2", (o,)), ("cuCtxSetCurrent", (context,)), ("cuDevicePrimaryCtxReset_v2", (0,)), ("cuDevicePrimaryCtxRetain", (o, 0)),
-    ):  # fmt: skip
+        ("cuStreamSynchronize", (stream,)),
+        ("cuCtxSynchronize", ()),
+        ("cuMemAlloc_v2", (o, 100)),
+        ("cuMemFree_v2", (memory,)),
+        ("cuEventRecord", (event, stream)),
+        ("cuEventQuery", (event,)),
+        ("cuStreamCreate", (o, 0)),
+        ("cuMemGetInfo_v2", (o, p)),
+        ("cuCtxGetCurrent", (o,)),
+        ("cuCtxGetDevice", (o,)),
+        ("cuDeviceGetAttribute", (o, 1, 0)),
+        ("cuMemHostAlloc", (o, 100, 0)),
+        ("cuPointerGetAttribute", (o, 2, memory)),
+        ("cuEventDestroy_v2", (event,)),
+        ("cuStreamDestroy_v2", (stream,)),
+        ("cuModuleLoadData", (o, PTX)),
+        ("cuCtxPopCurrent_v2", (o,)),
+        ("cuCtxSetCurrent", (context,)),
+        ("cuDevicePrimaryCtxReset_v2", (0,)),
+        ("cuDevicePrimaryCtxRetain", (o, 0)),
+    ):
         d(name, *given, say="after it")
     d("cuCtxSetCurrent", o.v, say="the new one")
     d("cuMemAlloc_v2", p, 100, say="of the new one")
@@ -246,7 +262,7 @@ def name_of(d: Driver) -> str:
 
 def unit(function: Callable[[Driver], None]) -> Callable[[int, int], None]:
     """Return a unit that runs the function."""
-    return lambda descriptor, skip: function(Driver(descriptor))
+    return lambda descriptor, _skip: function(Driver(descriptor))
 
 
 UNITS = {"beyond": unit(beyond), "out_of_bounds": unit(out_of_bounds), "illegal_address": unit(illegal_address), "full": full}

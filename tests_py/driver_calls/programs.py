@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 
 from answers import Cell, Driver
-from sequences import BLOCK, HOST_FUNCTION, MIB, access, pool_props, prop
+from shapes import BLOCK, HOST_FUNCTION, MIB, access, pool_props, prop
 
 CALLS = 60
 THEMES = (
@@ -181,7 +181,7 @@ def release(p: Program) -> None:
     for again in range(p.random.choice((1, 1, 1, 2))):
         if p.random.random() < 0.15 and memory.pointer:
             p.d("cuMemFree_v2", memory.pointer + 1, say=f"m{number} interior")
-        if memory.kind in ("async", "pool") and p.random.random() < 0.8 or p.random.random() < 0.1:
+        if (memory.kind in ("async", "pool") and p.random.random() < 0.8) or p.random.random() < 0.1:
             p.d("cuMemFreeAsync", memory.pointer, stream, say=f"m{number} {say} {again}")
         else:
             p.d("cuMemFree_v2", memory.pointer, say=f"m{number} {again}")

@@ -25,7 +25,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from answers import Calls  # noqa: E402
+from answers import Calls
 
 PARTS = ("facts", "sequences", "programs", "full")
 LIMIT = 5.0  # seconds a unit may take
@@ -159,17 +159,20 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="default: all but full")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=90.0, help="for all")
-    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--programs", type=int, default=300, help="the seed behind the last one")
+    parser.add_argument("--first-program", type=int, default=0, help="the first seed")
+    parser.add_argument("--no-sweeps", action="store_true", help="without the units that take longest")
     parser.add_argument("--seeds", choices=("all", "even", "odd"), default="all")
     parser.add_argument("--unit", help="only units whose name has this in it")
     arguments = parser.parse_args()
-    seeds = range(int(arguments.seeds == "odd"), arguments.programs, 1 if arguments.seeds == "all" else 2)
+    first = arguments.first_program + (arguments.seeds != "all" and arguments.first_program % 2 != int(arguments.seeds == "odd"))
+    seeds = range(first, arguments.programs, 1 if arguments.seeds == "all" else 2)
     names = [name for name in units(arguments.part or list(PARTS[:3]), seeds) if not arguments.unit or arguments.unit in name]
+    names = [name for name in names if not (arguments.no_sweeps and name in FIRST)]
     for part in arguments.part or PARTS[:3]:
         importlib.import_module(part)  # once, before the children
     began = time.monotonic()
-    opened = gzip.open(arguments.out, "wt") if arguments.out.endswith(".gz") else open(arguments.out, "w")
-    with opened as out:
+    with gzip.open(arguments.out, "wt") as out:
         run(names, arguments.jobs, arguments.seconds, out)
     print(f"{len(names)} units in {time.monotonic() - began:.1f} s")
 
