@@ -271,16 +271,12 @@ def one_fresh(name: str) -> None:
     print(json.dumps(recorded(name, {one: unit for one, _, unit in operator_units.fresh_units()}[name])), flush=True)
 
 
-def about() -> dict[str, Any]:
-    code = (
-        "import torch, json, platform\n"
-        "p = torch.cuda.get_device_properties(0)\n"
-        "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
-        " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"about": done.stderr[-300:]}
-    return found
+ABOUT = (
+    "import torch, json, platform\n"
+    "p = torch.cuda.get_device_properties(0)\n"
+    "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
+    " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
+)
 
 
 class Worker:
@@ -374,26 +370,42 @@ def record(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
     workers = [Worker(options, share) for share in range(-1, options.processes)]
-    said, written = about(), time.time()
-    while time.time() < options.stop + 4 and not all(one.finished for one in workers):
-        time.sleep(0.2)
-        for one in workers:
-            if not one.finished:
-                one.look()
-        if time.time() > written + 20:  # so that something is left if this process is ended
-            write(folder, workers, said)
-            written = time.time()
-    for one in workers:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-    write(folder, workers, said)
+    sizes = list(asked(options))
+    written = time.time()
+    try:
+        while time.time() < options.stop + 4 and not all(one.finished for one in workers):
+            time.sleep(0.2)
+            for one in workers:
+                if not one.finished:
+                    one.look()
+            if time.time() > written + 20:  # so that something is left if this process is ended
+                write(folder, workers, [path for path, _ in sizes])
+                written = time.time()
+    finally:
+        for process in [*(one.process for one in workers), *(process for _, process in sizes)]:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        write(folder, workers, [path for path, _ in sizes])
 
 
-def write(folder: Path, workers: list[Worker], said: dict[str, Any]) -> None:
+def asked(options: argparse.Namespace) -> Iterator[tuple[Path, Any]]:
+    """Start processes that say what machine this is, and ask libraries for the sizes of workspaces."""
+    commands = {"about": ["-c", ABOUT]}
+    script = str(Path(__file__).with_name("library_sizes.py"))
+    for group in ("solver", "networks", "fourier", "sparse") if not options.only else ():
+        commands[group] = [script, "--group", group, "--seconds", str(options.seconds - 5)]
+    for name, command in commands.items():
+        path = Path(options.shares) / f"asked-{name}"
+        with path.open("w") as out:
+            yield path, subprocess.Popen([sys.executable, *command], stdout=out, stderr=subprocess.STDOUT)
+
+
+def write(folder: Path, workers: list[Worker], sizes: list[Path]) -> None:
     half = folder / ".operators"
     with gzip.open(half, "wt", compresslevel=5) as out:
-        out.write(json.dumps(said) + "\n")
+        for path in sizes:
+            out.write(path.read_text().rpartition("\n")[0] + "\n")
         for one in workers:
             for line in one.path.read_text().splitlines():
                 if line.startswith("{") and line.endswith("}"):
