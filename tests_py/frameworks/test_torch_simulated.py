@@ -41,6 +41,17 @@ def test_torchvision_may_be_imported_after_operators_in_python(tmp_path: Path) -
     assert run(program, PYTHONPATH=str(tmp_path)) == ["2.0"]
 
 
+def test_the_mode_of_long_rows_is_that_of_the_cpu() -> None:
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    rows = torch.arange(3 * 5000).reshape(3, 5000) % 777 + 1
+    print([torch.equal(one.cpu(), other) for one, other in zip(rows.cuda().mode(), rows.mode())])
+    """
+    assert run(program) == ["[True, True]"]
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf

@@ -29,6 +29,8 @@ _ALONE_NAMES = {
     "aten::linalg_eig.out",
     "aten::linalg_matrix_exp",
     "aten::median",
+    "aten::mode",
+    "aten::mode.values",
     "aten::nanmedian",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
