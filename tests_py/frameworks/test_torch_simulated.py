@@ -52,6 +52,39 @@ def test_the_mode_of_long_rows_is_that_of_the_cpu() -> None:
     assert run(program) == ["[True, True]"]
 
 
+def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None:
+    """A tensor that Python has seen, as all that kernels in Python return, is one that autograd does not add to in place."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+
+    def grown(function):
+        x = torch.ones(1 << 20, device="cuda", requires_grad=True)
+        y, seed = function(x), torch.ones_like(x)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        y.backward(seed)
+        return torch.cuda.max_memory_allocated() - before >> 22, x.grad[0].item()
+
+    class Kept(torch.autograd.Function):
+        kept = []
+
+        @staticmethod
+        def forward(context, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(context, grad):
+            Kept.kept.append(grad * 2)
+            return Kept.kept[-1]
+
+    print(grown(lambda x: x * 2 + x * 3))
+    print(grown(lambda x: Kept.apply(x) + Kept.apply(x)), [one[0].item() for one in Kept.kept])
+    """
+    assert run(program) == ["(2, 5.0)", "(3, 4.0) [2.0, 2.0]"]  # two gradients, and their sum only if one is kept
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf
