@@ -15,6 +15,7 @@ import lzma
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,16 @@ def error(phase: dict[str, Any]) -> str:
     return str(phase.get("error", "")).split(":")[0]
 
 
+def ordered(trace: list[int]) -> list[int]:
+    """Return a trace with frees that follow each other in the order of their allocations: autocast's cache is freed in that of hashes."""
+    found: list[int] = []
+    for free, steps in groupby(trace, lambda step: step <= 0):
+        found += sorted(steps, reverse=True) if free else steps
+    return found
+
+
 def sequences(unit: dict[str, Any]) -> list[Any]:
-    return [(phase["phase"], phase["trace"], error(phase)) for phase in unit["phases"]]
+    return [(phase["phase"], ordered(phase["trace"]), error(phase)) for phase in unit["phases"]]
 
 
 def numbers(unit: dict[str, Any], key: str) -> list[int]:

@@ -85,6 +85,39 @@ def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None
     assert run(program) == ["(2, 5.0)", "(3, 4.0) [2.0, 2.0]"]  # two gradients, and their sum only if one is kept
 
 
+def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_card() -> None:
+    """Sorting and selecting need memory beside the input and the result, which only PyTorch's kernels for CUDA request."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+
+    def beside(call, *inputs):
+        given = [one.cuda() for one in inputs]
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        found, expected = call(*given), call(*inputs)
+        own = torch.cuda.memory_allocated() - before
+        pairs = zip((found,), (expected,)) if isinstance(found, torch.Tensor) else zip(found, expected)
+        equal = all(torch.equal(one.cpu(), other) for one, other in pairs)
+        return equal, torch.cuda.max_memory_allocated() - before - own >> 20
+
+    x = torch.arange(1 << 20) * 7919 % 100_000
+    print(beside(torch.unique, x), beside(lambda x: torch.unique(x, return_inverse=True, return_counts=True), x))
+    print(beside(torch.median, x.float()), beside(torch.nanmedian, x.float()), beside(torch.isin, x, x[:1000] // 2))
+    print(beside(torch.nonzero, x % 2), beside(torch.masked_select, x, x % 2 == 0), beside(lambda x: x[x > 500], x))
+    print(beside(torch.bincount, x), beside(torch.histc, x.float()), beside(torch.repeat_interleave, x % 3))
+    print(torch.equal(x.cuda(), x.cuda()), beside(lambda x: torch.unique(x % 9 == 0), x))
+    """
+    assert run(program) == [
+        "(True, 8) (True, 16)",
+        "(True, 32) (True, 32) (True, 40)",
+        "(True, 0) (True, 4) (True, 8)",
+        "(True, 0) (True, 0) (True, 1)",
+        "True (True, 8)",
+    ]
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf

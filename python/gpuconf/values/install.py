@@ -12,7 +12,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import accumulation, compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
+from . import accumulation, answers, compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -75,6 +75,7 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
     unmarked.install(library, strict=strict)
     queues.install(library)
+    answers.install(library)
     accumulation.install(library, _at_first_call)
     for architecture in (torch._C._cuda_getArchFlags() or "").split():
         if architecture.startswith("sm_") and architecture[3:].isdigit():
