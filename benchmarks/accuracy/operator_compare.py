@@ -60,7 +60,22 @@ def sequences(unit: dict[str, Any]) -> list[Any]:
 
 
 def numbers(unit: dict[str, Any], key: str) -> list[int]:
-    return [phase[key] for phase in unit["phases"]]
+    """Return a number for each phase: "reserved", or "peak" and "after" of what the unit has requested, in blocks of 512 bytes.
+
+    The allocator's own counts depend on what units before have left in its caches.
+    """
+    if key == "reserved":
+        return [phase[key] for phase in unit["phases"]]
+    sizes, live, found = [0], 0, []
+    for phase in unit["phases"]:
+        peak = live
+        for step in phase["trace"]:
+            if step > 0:
+                sizes.append(-step // 512 * -512)
+            live += sizes[-1] if step > 0 else -sizes[-step] if step < 0 else 0
+            peak = max(peak, live)
+        found.append(peak if key == "peak" else live)
+    return found
 
 
 def table(real: Recording, simulated: Recording, names: list[str]) -> None:
