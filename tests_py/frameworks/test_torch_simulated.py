@@ -118,6 +118,24 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     ]
 
 
+@pytest.mark.parametrize("values", ["cpu", "none"])
+def test_what_only_kernels_for_cuda_take(values: str) -> None:
+    program = f"""
+    import gpuconf
+    gpuconf.simulate("A100-40GB", values="{values}")
+    import torch
+
+    x = torch.arange(12.0).reshape(4, 3)
+    print(torch.allclose(torch.linalg.svdvals(x.cuda(), driver="gesvdj").cpu(), torch.linalg.svdvals(x), atol=1e-5))
+    print(torch.fft.fft(x[:, :2].cuda().half()).dtype, torch.nansum(torch.tensor([1j, float("nan")], device="cuda")).item())
+    print(torch.normal(x.cuda(), torch.zeros(4, 3, device="cuda")).sum().item())
+    bag = torch.nn.EmbeddingBag(5, 2, mode="sum", sparse=True, device="cuda")
+    bag(torch.tensor([[1, 1, 2]], device="cuda")).sum().backward()
+    print(bag.weight.grad.to_dense().tolist())
+    """
+    assert run(program) == ["True", "torch.complex32 1j", "66.0", "[[0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]"]
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf

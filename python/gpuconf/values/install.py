@@ -32,6 +32,8 @@ _ALONE_NAMES = {
     "aten::mode",
     "aten::mode.values",
     "aten::nanmedian",
+    "aten::normal.float_Tensor",
+    "aten::normal.Tensor_Tensor",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
 }

@@ -216,9 +216,10 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
             graphs.draws(captured and operator.random)
             if moves.only_small and any(map(small.has_no_value, args)):
                 seen.sized_by_values[operator.name] += 1
-            results = _answered(keys, operator, args, named, alike) if alike and not captured else _NO_RESULT
+            seed = None if source is None else source.seed
+            results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
-                results = by_cpu(operator, args, named, None if source is None else source.seed, waits=waits)
+                results = by_cpu(operator, args, named, seed, waits=waits)
             if source is not None and operator.advances:
                 source.done()
             return results
@@ -229,10 +230,10 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
     return kernel
 
 
-def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], alike: answers.Answers) -> Any:
+def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], alike: answers.Answers, seed: int | None) -> Any:
     """Let the CPU compute an operator, and then PyTorch's kernel for CUDA allocate the results, whose reads are answered."""
     cpu_args = arguments_on_cpu(args)
-    computed = run_on_cpu(operator, cpu_args, named_on_cpu(named), None)
+    computed = run_on_cpu(operator, cpu_args, named_on_cpu(named), seed)
     values = alike(computed, cpu_args)
     if values is None:
         return _NO_RESULT
