@@ -30,6 +30,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+FIRST_CALL = 4550  # larger units that every worker of a first call of 110 s had time for
 SILENT_SECONDS = 25.0  # a worker that says nothing for so long is ended, and its unit left out
 
 
@@ -194,8 +195,11 @@ def recorded(name: str, unit: Unit) -> dict[str, Any]:
     return line
 
 
-def all_units(samples: int) -> list[tuple[str, Unit]]:
-    """Return all units in an order that is the same everywhere: the larger ones, then those of the table."""
+def all_units(samples: int, second: bool) -> list[tuple[str, Unit]]:
+    """Return all units in an order that is the same everywhere: the larger ones, then those of the table.
+
+    The second call of a machine begins with grids and the table, and then has the larger ones that the first had no time for.
+    """
     import operator_units
 
     try:
@@ -207,25 +211,29 @@ def all_units(samples: int) -> list[tuple[str, Unit]]:
     table.sort(key=lambda one: one[0][-1])  # the first sample of all, then the second
     large = list(operator_units.units())
     random.Random(31).shuffle(large)
-    return large + table
+    if not second:
+        return large + table
+    grids = [(f"grids/{name}", unit) for name, unit in operator_units.grids()]
+    random.Random(31).shuffle(grids)
+    return grids + table + large[FIRST_CALL:]
 
 
-def work(share: int, shares: int, after: int, samples: int, only: str, stop: float) -> None:
+def work(share: int, options: argparse.Namespace) -> None:
     import torch
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    units = [(i, name, unit) for i, (name, unit) in enumerate(all_units(samples)) if only in name]
+    units = [(i, name, unit) for i, (name, unit) in enumerate(all_units(options.samples, options.second)) if options.only in name]
     import operator_units
 
-    print(json.dumps(recorded(f"warm-up/{share}/{after}", operator_units.warm_up)), flush=True)
+    print(json.dumps(recorded(f"warm-up/{share}/{options.after}", operator_units.warm_up)), flush=True)
     torch.set_num_threads(1)
     gc.collect()
     gc.freeze()
-    for i, name, unit in units[share::shares]:
-        if i <= after:
+    for i, name, unit in units[share :: options.processes]:
+        if i <= options.after:
             continue
-        if time.time() > stop:
+        if time.time() > options.stop:
             return
         print(json.dumps({"begin": i, "name": name}), flush=True)
         print(json.dumps(recorded(name, unit)), flush=True)
@@ -271,16 +279,12 @@ def one_fresh(name: str) -> None:
     print(json.dumps(recorded(name, {one: unit for one, _, unit in operator_units.fresh_units()}[name])), flush=True)
 
 
-def about() -> dict[str, Any]:
-    code = (
-        "import torch, json, platform\n"
-        "p = torch.cuda.get_device_properties(0)\n"
-        "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
-        " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"about": done.stderr[-300:]}
-    return found
+ABOUT = (
+    "import torch, json, platform\n"
+    "p = torch.cuda.get_device_properties(0)\n"
+    "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
+    " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
+)
 
 
 class Worker:
@@ -305,6 +309,7 @@ class Worker:
         ]
         again += ["--after", str(self.after), "--samples", str(self.options.samples), "--only", self.options.only]
         again += ["--stop", str(self.options.stop)]
+        again += ["--second"] * self.options.second
         with self.path.open("a") as out, self.path.with_suffix(".err").open("a") as err:
             self.process = subprocess.Popen(again, stdout=out, stderr=err)
         self.heard = time.time()
@@ -354,6 +359,7 @@ def main() -> None:
     parser.add_argument("--after", type=int, default=-1)
     parser.add_argument("--stop", type=float, default=0.0)
     parser.add_argument("--fresh", default="")
+    parser.add_argument("--second", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     if options.fresh:
@@ -363,7 +369,7 @@ def main() -> None:
         if options.share < 0:
             work_fresh(options.only, options.stop)
         else:
-            work(options.share, options.processes, options.after, options.samples, options.only, options.stop)
+            work(options.share, options)
         return
     options.stop = time.time() + options.seconds
     with tempfile.TemporaryDirectory() as options.shares:
@@ -373,27 +379,43 @@ def main() -> None:
 def record(options: argparse.Namespace) -> None:
     folder = Path(options.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    workers = [Worker(options, share) for share in range(-1, options.processes)]
-    said, written = about(), time.time()
-    while time.time() < options.stop + 4 and not all(one.finished for one in workers):
-        time.sleep(0.2)
-        for one in workers:
-            if not one.finished:
-                one.look()
-        if time.time() > written + 20:  # so that something is left if this process is ended
-            write(folder, workers, said)
-            written = time.time()
-    for one in workers:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-    write(folder, workers, said)
+    workers = [Worker(options, share) for share in range(-(not options.second), options.processes)]
+    sizes = list(asked(options))
+    written = time.time()
+    try:
+        while time.time() < options.stop + 4 and not all(one.finished for one in workers):
+            time.sleep(0.2)
+            for one in workers:
+                if not one.finished:
+                    one.look()
+            if time.time() > written + 20:  # so that something is left if this process is ended
+                write(folder, workers, [path for path, _ in sizes])
+                written = time.time()
+    finally:
+        for process in [*(one.process for one in workers), *(process for _, process in sizes)]:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        write(folder, workers, [path for path, _ in sizes])
 
 
-def write(folder: Path, workers: list[Worker], said: dict[str, Any]) -> None:
+def asked(options: argparse.Namespace) -> Iterator[tuple[Path, Any]]:
+    """Start processes that say what machine this is, and ask libraries for the sizes of workspaces."""
+    commands = {"about": ["-c", ABOUT]}
+    script = str(Path(__file__).with_name("library_sizes.py"))
+    for group in ("solver", "networks", "fourier", "sparse") if not options.only else ():
+        commands[group] = [script, "--group", group, "--seconds", str(options.seconds - 5)]
+    for name, command in commands.items():
+        path = Path(options.shares) / f"asked-{name}"
+        with path.open("w") as out:
+            yield path, subprocess.Popen([sys.executable, *command], stdout=out, stderr=subprocess.STDOUT)
+
+
+def write(folder: Path, workers: list[Worker], sizes: list[Path]) -> None:
     half = folder / ".operators"
     with gzip.open(half, "wt", compresslevel=5) as out:
-        out.write(json.dumps(said) + "\n")
+        for path in sizes:
+            out.write(path.read_text().rpartition("\n")[0] + "\n")
         for one in workers:
             for line in one.path.read_text().splitlines():
                 if line.startswith("{") and line.endswith("}"):

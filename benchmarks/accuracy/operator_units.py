@@ -1241,6 +1241,58 @@ def units() -> Iterator[tuple[str, Unit]]:
             yield f"{group.__name__}/{name}", unit
 
 
+def grids() -> Iterator[tuple[str, Unit]]:
+    """Yield units whose shapes lie on grids, for what decides the sizes of cuDNN's workspaces."""
+    from torch.nn.attention import SDPBackend
+
+    for dtype, n, c, side in itertools.product(
+        (torch.float32, torch.bfloat16), (2, 8, 32), (8, 16, 64, 100, 256, 1024), (7, 28, 112)
+    ):
+        if n * c * side * side < 1 << 25:
+
+            def x(shape: Any = (n, c, side, side), dtype: Any = dtype) -> torch.Tensor:
+                return torch.randn(*shape, device=CARD, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
+
+            yield f"batch_norm/{short(dtype)}/{n}x{c}x{side}", module(partial(nn.BatchNorm2d, c), x)
+    for mask, batch, heads, length, wide in itertools.product(
+        ("none", "causal", "gqa", "dropout"), (1, 4), (4, 12), (1, 100, 128, 500, 1024, 2048), (64, 80, 128)
+    ):
+        if (batch, heads) in ((1, 4), (4, 12)) or mask == "none":
+            name = f"attention/{batch}x{heads}x{length}x{wide}/{mask}"
+            yield name, one_attention(SDPBackend.CUDNN_ATTENTION, torch.bfloat16, batch, heads, length, length, wide, mask)
+    for dtype, last, (c, out, kernel, stride, side, groups), n in itertools.product(
+        (torch.float32, torch.bfloat16),
+        (False, True),
+        (
+            (3, 64, 7, 2, 224, 1), (64, 64, 3, 1, 56, 1), (64, 256, 1, 1, 56, 1), (256, 512, 1, 2, 56, 1), (512, 512, 3, 1, 7, 1), (96, 96, 7, 1, 56, 96),
+            (3, 768, 16, 16, 224, 1), (320, 320, 3, 1, 32, 1), (128, 128, 3, 2, 28, 32),
+        ),
+        (1, 8, 32),
+    ):  # fmt: skip
+        name = f"conv2d/{short(dtype)}/last={last}/{n}x{c}x{side}/to{out}/kernel{kernel}/stride{stride}/groups{groups}"
+        yield (
+            name,
+            convolution(
+                2,
+                False,
+                dtype,
+                kernel,
+                groups,
+                c,
+                out,
+                stride,
+                1,
+                0 if kernel == 16 else kernel // 2,
+                n,
+                side,
+                last,
+                False,
+                False,
+                True,
+            ),
+        )
+
+
 # ---- units that need a process of their own ----
 
 
