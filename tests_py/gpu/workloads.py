@@ -257,7 +257,7 @@ HANDED_OVER = """
 
     def child(got, back):
         try:
-            tensor = got.get()
+            tensor = got.get(timeout=30)
             back.put(float(tensor.sum()))
             tensor.fill_(2)
             torch.cuda.synchronize()
@@ -269,7 +269,7 @@ HANDED_OVER = """
     if __name__ == "__main__":
         context = mp.get_context("spawn")
         got, back = context.Queue(), context.Queue()
-        process = context.Process(target=child, args=(got, back))
+        process = context.Process(target=child, args=(got, back), daemon=True)
         process.start()
         before = [torch.full((24 << 20,), float(n), device="cuda", dtype=torch.float16) for n in range(3)]
         tensor = torch.ones(24 << 20, device="cuda", dtype=torch.uint8)  # not in the pool's first segment
