@@ -9,8 +9,8 @@ package bfc
 // A mark is a point in a stream. The allocator numbers the marks of a stream number from 1 up, and never uses a
 // number twice, even if the call failed or the stream number was reused for another stream in between.
 //
-// Whoever creates streams may destroy them at any time, and nobody reports that. So the allocator calls Mark and Follow
-// only for a lasting stream, or for the one that the current request names. Instead of a mark in another stream, it
+// A program may destroy a stream at any time, and the device does not report it. So the allocator calls Mark and Follow
+// only for a lasting stream, or for the one that the current call names. In place of a mark in any other stream, it
 // waits for the whole device.
 type Timeline interface {
 	// Lasting reports whether the stream exists until the allocator is closed.
