@@ -92,8 +92,9 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, named: noStream, served: noOne, uncut: neverSplit, streams: make([]stream, 1),
-		live: new(figures.Pool)}
+		timeline: opts.Timeline, only: noStream, named: noStream, served: noOne, uncut: neverSplit,
+		streams: make([]stream, 1),
+		live:    new(figures.Pool)}
 	if a.name == "" {
 		a.name = "bfc"
 	}

@@ -98,9 +98,9 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 		max(st.passed, a.timeline.Passed(s)) >= st.queued
 }
 
-// EndStream declares that no more work will be queued in a stream. Unless the stream is lasting, it waits for the device.
-// Blocks allocated on the stream stay; memory freed on it becomes available to other streams once its work is done.
-// If EndStream fails, the stream has not ended.
+// EndStream declares that no more work will be queued in a stream. Unless the stream is lasting, it waits for the
+// device. Blocks allocated on the stream stay; memory freed on it becomes available to other streams once its work is
+// done. If EndStream fails, the stream has not ended.
 func (a *Allocator) EndStream(s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -238,7 +238,8 @@ func (a *Allocator) syncAllLocked(s Stream) error {
 	return nil
 }
 
-// queueMarkLocked queues a mark in a stream that exists. Its number is used up even if that fails, because the device may have received the call (invariant 15).
+// queueMarkLocked queues a mark in a stream that exists. Its number is used up even if that fails, because the device
+// may have received the call (invariant 15).
 func (a *Allocator) queueMarkLocked(s Stream) error {
 	st := &a.streams[s]
 	st.marks++

@@ -27,8 +27,8 @@ import (
 //
 // CUDA does not report that a stream was destroyed, and drivers crash on the handle of one. So the handle of a stream
 // that is not lasting is used only in calls that were given it, and otherwise the timeline waits for the whole GPU. A
-// handle that comes again with another id belonged to a stream that was destroyed. Once there are enough of these, their
-// numbers are ended, so that they can be reused.
+// handle that comes again with another id belonged to a stream that was destroyed. Once there are enough of these,
+// their numbers are ended, so that they can be reused.
 type streamNumbers struct {
 	driver  gpu.Driver
 	device  gpu.Device

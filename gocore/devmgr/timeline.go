@@ -94,8 +94,8 @@ func (t *timeline) mark(s bfc.Stream, number uint64) error {
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
 }
 
-// SyncAll waits for all work of the GPU. It would invalidate a capture, so it fails if a lasting or a blocking stream is
-// being captured (invariant 5).
+// SyncAll waits for all work of the GPU. It would invalidate a capture, so it fails if a lasting or a blocking stream
+// is being captured (invariant 5).
 func (t *timeline) SyncAll() error {
 	if err := t.numbers.errIfAnyCaptured(); err != nil {
 		return err
@@ -149,7 +149,8 @@ func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
 }
 
-// Sync waits for a mark. It polls, because the stream may have been destroyed since. A broken context never writes the mark, so now and then it makes a call that fails if the context is broken.
+// Sync waits for a mark. It polls, because the stream may have been destroyed since. A broken context never writes the
+// mark, so now and then it makes a call that fails if the context is broken.
 func (t *timeline) Sync(s bfc.Stream, number uint64) error {
 	for naps, nap := 1, syncNap; t.Passed(s) < number; naps, nap = naps+1, min(2*nap, longestNap) {
 		if event, pending := t.eventOf(s, number); pending {

@@ -402,7 +402,8 @@ func (w *world) mustNotHaveHelped(bytes uint64, err error) {
 	var oom *bfc.OutOfMemory
 	require.ErrorAs(w.t, err, &oom)
 	if oom.Cause == bfc.PendingStreams {
-		require.True(w.t, errors.Is(err, errRefused) || w.fleeting != nil && strings.Contains(err.Error(), "would invalidate the capture"), "%v", err)
+		require.True(w.t, errors.Is(err, errRefused) || w.fleeting != nil && strings.Contains(err.Error(),
+			"would invalidate the capture"), "%v", err)
 		require.GreaterOrEqual(w.t, w.largestRun(), oom.Rounded)
 		return
 	}

@@ -295,7 +295,8 @@ func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
 					},
 					"record": func(r *rapid.T) {
 						if len(blocks) > 0 {
-							require.NoError(t, m.RecordStream(blocks[which()], rapid.SampledFrom(streams).Draw(r, "stream")))
+							require.NoError(
+								t, m.RecordStream(blocks[which()], rapid.SampledFrom(streams).Draw(r, "stream")))
 						}
 					},
 					"trim": func(*rapid.T) { _, _ = m.Trim() },

@@ -64,7 +64,8 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
-	w.ballast, err = w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting, poolBytes-program.Units*unitBytes, 0)
+	w.ballast, err = w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting,
+		poolBytes-program.Units*unitBytes, 0)
 	require.NoError(t, err)
 	w.at = make([]int, len(program.Threads))
 	w.live = map[string]*block{}
