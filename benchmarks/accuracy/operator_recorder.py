@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -223,7 +224,7 @@ def work(share: int, options: argparse.Namespace) -> None:
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    units = [(i, name, unit) for i, (name, unit) in enumerate(all_units(options.samples, options.second)) if options.only in name]
+    units = [(i, name, unit) for i, (name, unit) in enumerate(all_units(options.samples, options.second)) if re.search(options.only, name)]
     import operator_units
 
     print(json.dumps(recorded(f"warm-up/{share}/{options.after}", operator_units.warm_up)), flush=True)
@@ -250,7 +251,7 @@ def work_fresh(only: str, stop: float) -> None:
         os._exit(torch.cuda._is_in_bad_fork())
     spawn = os.waitpid(child, 0)[1] != 0
     for name, environment, unit in operator_units.fresh_units():
-        if only not in name:
+        if not re.search(only, name):
             continue
         if time.time() > stop:
             return
