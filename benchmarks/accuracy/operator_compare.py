@@ -89,7 +89,10 @@ def reduced(paths: list[str], out: str) -> None:
         for text in others:
             file.write(json.dumps({key: value for key, value in json.loads(text).items() if key != "seconds"}) + "\n")
         for name in sorted(units):
-            phases = [{key: phase[key] for key in ("phase", "trace", "reserved", "error") if key in phase} for phase in units[name]["phases"]]
+            phases = [
+                {key: phase[key] for key in ("phase", "trace", "reserved", "error") if key in phase}
+                for phase in units[name]["phases"]
+            ]
             file.write(json.dumps({"unit": name, "phases": phases}) + "\n")
 
 
