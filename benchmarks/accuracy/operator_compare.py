@@ -1,6 +1,6 @@
 """Compare two recordings of operator_recorder.py: of a GPU and of a simulated one.
 
-``python operator_compare.py REAL SIMULATED [--list] [--show NAME]`` prints, for each kind of unit, how many have the same sequence of
+``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many have the same sequence of
 allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ, --show both traces of
 those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted.
 """
@@ -78,6 +78,24 @@ def numbers(unit: dict[str, Any], key: str) -> list[int]:
     return found
 
 
+def reduced(paths: list[str], out: str) -> None:
+    """Write what is compared of recordings, and the sizes of workspaces, into one file."""
+    units: Recording = {}
+    others = []
+    for path in paths:
+        units.update({name: unit for name, unit in read(path).items() if not name.startswith("warm-up")})
+        others += [text for text in opened(path) if text.startswith(('{"about"', '{"sizes"'))]
+    with lzma.open(out, "wt", preset=9 | lzma.PRESET_EXTREME) as file:
+        for text in others:
+            file.write(json.dumps({key: value for key, value in json.loads(text).items() if key != "seconds"}) + "\n")
+        for name in sorted(units):
+            phases = [
+                {key: phase[key] for key in ("phase", "trace", "reserved", "error") if key in phase}
+                for phase in units[name]["phases"]
+            ]
+            file.write(json.dumps({"unit": name, "phases": phases}) + "\n")
+
+
 def table(real: Recording, simulated: Recording, names: list[str]) -> None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for name in names:
@@ -119,12 +137,16 @@ def change(one: list[Any], other: list[Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("real")
-    parser.add_argument("simulated")
+    parser.add_argument("simulated", nargs="?", default="")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--show", default="")
     parser.add_argument("--kind", default="")
     parser.add_argument("--unseen", action="store_true")
+    parser.add_argument("--reduce", nargs="*", default=[], help="recordings to write into REAL")
     options = parser.parse_args()
+    if options.reduce:
+        reduced(options.reduce, options.real)
+        return
     real, simulated = read(options.real), read(options.simulated)
     both = [name for name in real if name in simulated and options.kind in name and not name.startswith("warm-up")]
     ended = [name for name in both if "ended" in real[name] or "ended" in simulated[name]]

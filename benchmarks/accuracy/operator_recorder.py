@@ -1,6 +1,6 @@
 """What PyTorch's operators allocate on the GPU of this machine, real or simulated, recorded from the caching allocator.
 
-``python benchmarks/accuracy/operator_recorder.py FOLDER [--processes N] [--seconds S] [--samples K]`` writes
+``python benchmarks/accuracy/operator_recorder.py FOLDER [--processes N] [--seconds S] [--second]`` writes
 FOLDER/operators.jsonl.gz: a line for each unit (an operator of op_db with a type and a sample, or a unit of operator_units.py) with
 its phases (forward, backward, ...). A phase has the trace, in which a positive number is an allocation's requested bytes and a
 negative one frees the allocation of that index, counted from 1 in this unit (0: one from before it); the peak and the bytes after it
@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -223,7 +224,11 @@ def work(share: int, options: argparse.Namespace) -> None:
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    units = [(i, name, unit) for i, (name, unit) in enumerate(all_units(options.samples, options.second)) if options.only in name]
+    units = [
+        (i, name, unit)
+        for i, (name, unit) in enumerate(all_units(options.samples, options.second))
+        if re.search(options.only, name)
+    ]
     import operator_units
 
     print(json.dumps(recorded(f"warm-up/{share}/{options.after}", operator_units.warm_up)), flush=True)
@@ -250,7 +255,7 @@ def work_fresh(only: str, stop: float) -> None:
         os._exit(torch.cuda._is_in_bad_fork())
     spawn = os.waitpid(child, 0)[1] != 0
     for name, environment, unit in operator_units.fresh_units():
-        if only not in name:
+        if not re.search(only, name):
             continue
         if time.time() > stop:
             return
@@ -295,7 +300,9 @@ class Worker:
         self.path = Path(options.shares) / f"share{share}.jsonl"
         self.after, self.size, self.heard = -1, 0, time.time()
         self.finished = False
-        self.start()
+        self.process: subprocess.Popen[bytes] | None = None
+        for suffix in (".jsonl", ".err"):
+            self.path.with_suffix(suffix).touch()
 
     def start(self) -> None:
         again = [
@@ -323,6 +330,8 @@ class Worker:
         return self.after, ""
 
     def look(self) -> None:
+        if self.process is None or self.finished:
+            return
         size = self.path.stat().st_size
         if size != self.size:
             self.size, self.heard = size, time.time()
@@ -354,6 +363,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=110.0)
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--only", default="")
+    parser.add_argument("--at-once", type=int, default=100, help="processes that run at a time")
     parser.add_argument("--patience", type=float, default=1.0)
     parser.add_argument("--share", type=int)
     parser.add_argument("--after", type=int, default=-1)
@@ -385,18 +395,24 @@ def record(options: argparse.Namespace) -> None:
     try:
         while time.time() < options.stop + 4 and not all(one.finished for one in workers):
             time.sleep(0.2)
+            begin(workers, options.at_once)
             for one in workers:
-                if not one.finished:
-                    one.look()
+                one.look()
             if time.time() > written + 20:  # so that something is left if this process is ended
                 write(folder, workers, [path for path, _ in sizes])
                 written = time.time()
     finally:
         for process in [*(one.process for one in workers), *(process for _, process in sizes)]:
-            if process.poll() is None:
+            if process is not None and process.poll() is None:
                 process.kill()
                 process.wait()
         write(folder, workers, [path for path, _ in sizes])
+
+
+def begin(workers: list[Worker], at_once: int) -> None:
+    free = at_once - sum(one.process is not None and not one.finished for one in workers)
+    for one in [one for one in workers if one.process is None][:free]:
+        one.start()
 
 
 def asked(options: argparse.Namespace) -> Iterator[tuple[Path, Any]]:

@@ -140,9 +140,30 @@ EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, in
 }
 
 /*
- * NVIDIA documents neither size. No kernel needs a workspace here. The reserve space has, for each step, layer and direction, an RNN's output, an
- * LSTM's four gates and cell, or six vectors of a GRU; the outputs of the layers below the last; and a bit for each output that may be dropped,
- * once for each direction of the next layer. So did cuDNN 9.19 request it on an H200.
+ * NVIDIA documents neither size. These are rules for what cuDNN 9.19 answered on an H200 for a grid of shapes (tests_py/test_library_sizes.py has
+ * how many agree).
+ *
+ * The workspace has 8 MiB for the products of each layer and direction, and a copy of the weights; for each step the gates, an output, in two
+ * directions four more outputs, and the input; and states for each sequence. In training an RNN has the steps twice, and a GRU its input.
+ */
+static size_t working(const struct rnn *rnn, const struct sequences *data, int training) {
+	enum { PRODUCT = 8 << 20, HEADER = 256, SEQUENCE = 8 };
+	int64_t hidden = rnn->hidden, both = rnn->directions - 1, pseudos = rnn->layers * rnn->directions, input = rnn->input;
+	int64_t steps = (gates(rnn) + 1) * rnn->directions * hidden + 4 * both * hidden + input;
+	int64_t states = (rnn->mode == LSTM ? 10 : rnn->mode == GRU ? 5 : 3) + 2 * both;
+	if (training && gates(rnn) == 1) {
+		steps += 2 * hidden + input;
+		states += 2;
+	}
+	if (training && rnn->mode == GRU && pseudos != 2)
+		steps += input;
+	int64_t elements = before(rnn, (int)pseudos) + data->steps * steps + states * pseudos * data->batch * hidden;
+	return (size_t)(pseudos * PRODUCT + HEADER + SEQUENCE * data->batch) + (size_t)elements * cudnn_element(rnn->type);
+}
+
+/*
+ * The reserve space has, for each step, layer and direction, an RNN's output, an LSTM's four gates and cell, or six vectors of a GRU; the outputs
+ * of the layers below the last; and a bit for each output that may be dropped, once for each direction of the next layer.
  */
 static size_t reserved(const struct rnn *rnn, int64_t steps) {
 	enum { HEADER = 256 };
@@ -156,7 +177,7 @@ EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, 
 	if (handle == NULL || rnn == NULL || data == NULL)
 		return CUDNN_NULL_POINTER;
 	if (workspace != NULL)
-		*workspace = 0;
+		*workspace = working(rnn, data, mode == TRAINING);
 	if (reserve != NULL)
 		*reserve = mode == TRAINING ? reserved(rnn, data->steps) : 0;
 	return SUCCESS;
