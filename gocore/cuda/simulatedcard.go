@@ -26,9 +26,9 @@ type SimulatedOptions struct {
 	// machines of a process.
 	Version int
 
-	// SharedCards is the path of a file through which several processes use the same simulated cards and their memory; ""
-	// keeps the cards of this machine to itself. Only this user may have access to the file. A file of other cards has no
-	// effect.
+	// SharedCards is the path of a file through which several processes use the same simulated cards and their memory;
+	// "" keeps the cards of this machine to itself. Only this user may have access to the file. A file of other cards
+	// has no effect.
 	SharedCards string
 }
 
