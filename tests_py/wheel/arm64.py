@@ -65,7 +65,7 @@ LEFT_OUT = {
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
         test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
-        test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
+        test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
         frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
         frameworks/test_recorded_runs_on_simulated_gpus.py
     """,

@@ -43,14 +43,15 @@ static int64_t of_attention(const struct attribute *operations) {
 }
 
 /*
- * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors of a narrow type whose channels come first are copied: the
- * image, the result, and the filter unless it is of one element. Each group has a counter. With up to 4 channels a kernel takes them as they are,
- * going forward, and one for each channel ("depthwise") always.
+ * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are copied: the image, the result, and
+ * the filter unless it is of one element. Each group has a counter. This is what cuDNN chose most often for narrow types, and for float, in
+ * TensorFloat-32, from batches of 8 on. A small image of up to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
  */
-static int64_t converted(const struct descriptor *tensor, int64_t groups) {
+static int64_t converted(const struct descriptor *tensor, int64_t groups, int64_t few) {
 	enum { VECTOR = 16 };
 	int64_t vector = VECTOR / element(tensor), channels = size(tensor, 1) / groups;
-	return elements(tensor) / channels * ((channels + vector - 1) / vector * vector) * element(tensor);
+	int64_t padded = groups > 1 && channels <= few ? channels : (channels + vector - 1) / vector * vector;
+	return elements(tensor) / channels * padded * element(tensor);
 }
 
 static int channels_last(const struct descriptor *tensor) {
@@ -59,11 +60,18 @@ static int channels_last(const struct descriptor *tensor) {
 }
 
 static int64_t of_convolution(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, int forward) {
-	enum { COUNTER = 16, FEW = 4 };
+	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
 	int64_t channels = size(w, 1), groups = channels > 0 ? size(x, 1) / channels : 1, kernel = elements(w) / size(w, 0) / channels;
-	if (element(x) != 2 || channels_last(x) || channels == 1 || (forward && channels <= FEW) || (kernel == 1 && (groups == 1 || !forward)))
+	int steps = size(y, 2) < size(x, 2);
+	if (channels_last(x) || channels == 1 || (element(x) != 2 && (element(x) != 4 || size(x, 0) < BATCH)))
 		return 0;
-	return converted(x, groups) + converted(y, groups) + (kernel > 1 ? converted(w, 1) : 0) + COUNTER * groups;
+	if (kernel == 1 && (groups == 1 ? !steps : !forward))
+		return 0;
+	if (forward && groups == 1 && channels <= FEW && elements(x) < SMALL)
+		return 0;
+	int64_t few = channels <= FEW ? size(x, 1) : 0;
+	int64_t filter = kernel == 1 ? 0 : groups > 1 && few ? elements(w) * element(w) : converted(w, 1, 0);
+	return converted(x, groups, few) + converted(y, groups, few) + filter + COUNTER * (few && groups > 1 ? 1 : groups);
 }
 
 static int64_t of_operation(const struct descriptor *one) {

@@ -70,6 +70,7 @@ static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t cou
 	EACH(S, name, lwork, size(4), 4) EACH(D, name, lwork, size(8), 8) EACH(C, name, lwork, size(8), 8) EACH(Z, name, lwork, size(16), 16) \
 	ALL(SOLVES, name, info, 1)
 
+#define ASKED_992(name, ...) ASKED(name, a11, 992)
 #define POTRF(element) potrf_bytes((int)a1 == 1, (int)a2, element)
 #define GETRF(element) getrf_bytes((int)a1, (int)a2)
 IN_BYTES(potrf, a5, POTRF, a7)
@@ -96,7 +97,8 @@ COMPLEX_OF(heevj, a7, syevj((int)a3), a9)
 REAL(SOLVER, syevjBatched, a7, a9, (int)a11)
 COMPLEX(SOLVER, heevjBatched, a7, a9, (int)a11)
 ALL_OF(gesvdj, a12, gesvdj((int)a3, (int)a4), a14)
-ALL(SOLVER, gesvdjBatched, a11, a13, (int)a15)
+ALL(ASKED_992, gesvdjBatched, 0)
+ALL(SOLVES, gesvdjBatched, a13, (int)a15)
 ALL(SOLVER, gesvdaStridedBatched, a16, a18, (int)a20)
 
 /* The newer functions, for all types, have sizes for the card and the host. */

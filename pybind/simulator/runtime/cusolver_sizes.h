@@ -51,9 +51,11 @@ static inline int64_t syevj(int64_t n) {
 	return n <= 32 ? 2053 + n + n * n : 1024 + n + n * n + 4 * count * count + 1025 * count;
 }
 
-/* Tall matrices are factored into Q and R first. */
+/* Tall matrices, and copies of wide ones, are factored into Q and R first. */
 static inline int64_t gesvdj(int64_t m, int64_t n) {
 	int64_t count = tiles(n);
+	if (m < n)
+		return geqrf(m) + aligned(m * n) + aligned(m) + 32;
 	return m > n ? geqrf(n) + aligned(n) + 32 : 1024 + 2080 * count + aligned(2 * n * n + 4 * count * count + 1);
 }
 
