@@ -201,11 +201,12 @@ def record(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def trace() -> str:
-    """Return what the allocator did: two numbers for each event, its action and its size."""
+    """Return what the allocator did: three numbers for each event, its action, its size, and the address of a segment."""
     written = array("q")
     for event in torch_trace():
         if event["action"] in ACTIONS:
-            written.extend((ACTIONS[event["action"]], event["size"]))
+            address = event["addr"] if event["action"].startswith("segment") else 0  # others compress badly
+            written.extend((ACTIONS[event["action"]], event["size"], address))
     return base64.b64encode(zlib.compress(written.tobytes(), 6)).decode()
 
 
