@@ -76,17 +76,36 @@ WORKSPACE(cudnnGetConvolutionForwardWorkspaceSize)
 WORKSPACE(cudnnGetConvolutionBackwardDataWorkspaceSize)
 WORKSPACE(cudnnGetConvolutionBackwardFilterWorkspaceSize)
 
-/* The sizes are not documented: no kernel needs memory here. */
-EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *handle, int mode, int operations, const void *x, const void *z, const void *y,
-                                                                    const void *scale, const void *activation, size_t *bytes) {
-	(void)handle, (void)mode, (void)operations, (void)x, (void)z, (void)y, (void)scale, (void)activation;
-	return none(bytes);
+/*
+ * The sizes are not documented. The persistent kernels, which PyTorch takes for channels that come last, needed on an H200 some partial sums for
+ * each tile of 64 channels and of rows, and a counter for each 64 channels; others are not known to need memory.
+ */
+static size_t partial_sums(const struct cudnn_tensor *x, int mode, int rows, int sums, int fixed) {
+	enum { PERSISTENT = 2, CHANNELS = 64, COUNTER = 4 };
+	if (x == NULL || mode != PERSISTENT || x->dimensions < 3 || x->strides[1] != 1 || x->sizes[1] % 4 != 0)
+		return 0;
+	size_t all = 1, tiles = ((size_t)x->sizes[1] + CHANNELS - 1) / CHANNELS;
+	for (int i = 0; i < x->dimensions; i++)
+		all *= i == 1 ? 1 : (size_t)x->sizes[i];
+	return (all + (size_t)rows - 1) / (size_t)rows * tiles * (size_t)sums + (size_t)fixed + COUNTER * tiles;
 }
 
-EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle, int mode, int operations, const void *x, const void *y, const void *dy,
+EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *handle, int mode, int operations, const struct cudnn_tensor *x, const void *z,
+                                                                    const void *y, const void *scale, const void *activation, size_t *bytes) {
+	(void)handle, (void)operations, (void)z, (void)y, (void)scale, (void)activation;
+	if (bytes == NULL)
+		return CUDNN_NULL_POINTER;
+	*bytes = partial_sums(x, mode, x != NULL && cudnn_element(x->type) == 2 ? 160 : 64, 516, 1072);
+	return SUCCESS;
+}
+
+EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle, int mode, int operations, const struct cudnn_tensor *x, const void *y, const void *dy,
                                                              const void *dz, const void *dx, const void *scale, const void *activation, size_t *bytes) {
-	(void)handle, (void)mode, (void)operations, (void)x, (void)y, (void)dy, (void)dz, (void)dx, (void)scale, (void)activation;
-	return none(bytes);
+	(void)handle, (void)operations, (void)y, (void)dy, (void)dz, (void)dx, (void)scale, (void)activation;
+	if (bytes == NULL)
+		return CUDNN_NULL_POINTER;
+	*bytes = partial_sums(x, mode, 96, 512, 1056);
+	return SUCCESS;
 }
 
 EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(const void *handle, int mode, int operations, const void *activation, const void *x, size_t *bytes) {

@@ -1,58 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: one engine
- * for each graph of operations, which has no notes and no knobs. A convolution's workspace is that of cudnn_workspace.c.
+ * for each graph of operations, which has no notes and no knobs. Engines and their workspaces are not documented; cudnn_workspace.c has what
+ * was recorded.
  */
-#include "cudnn.h"
+#include "cudnn_graph.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { OF_ATTENTION = 256 }; /* bytes */
-
-enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
-enum kind { ENGINE = 2, ENGINE_CONFIG = 3, ENGINE_HEURISTIC = 4, EXECUTION_PLAN = 5, OPERATION_GRAPH = 15 };
-enum name {
-	HEURISTIC_GRAPH = 201,
-	HEURISTIC_RESULTS = 202,
-	CONFIG_ENGINE = 300,
-	CONFIG_WORKSPACE = 303,
-	CONFIG_SHARED_MEMORY = 304,
-	PLAN_CONFIG = 401,
-	PLAN_WORKSPACE = 402,
-	PLAN_JSON = 405,
-	FORWARD_W = 703,
-	FORWARD_X = 704,
-	FORWARD_Y = 705,
-	DATA_W = 709,
-	DATA_DX = 710,
-	DATA_DY = 711,
-	FILTER_DW = 715,
-	FILTER_X = 716,
-	FILTER_DY = 717,
-	GRAPH_OPERATIONS = 801,
-	GRAPH_ENGINES = 802,
-	TENSOR_TYPE = 901,
-	TENSOR_SIZES = 902,
-	TENSOR_STRIDES = 903,
-	ENGINE_GRAPH = 1300,
-	ENGINE_INDEX = 1301,
-};
-
-struct attribute {
-	int name, type;
-	int64_t count;
-	void *values;
-	struct attribute *next;
-};
-
-/* A descriptor lives as long as its creator or another one holds it. The lock guards the counts and all attributes. */
-struct descriptor {
-	int kind, finalized;
-	int holders;
-	struct attribute *attributes;
-};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bytes of one value, by cudnnBackendAttributeType_t; the other types are enumerations. */
@@ -99,7 +56,7 @@ static void release(struct descriptor *descriptor) {
 	free(descriptor);
 }
 
-static struct attribute *find(const struct descriptor *descriptor, int name) {
+struct attribute *cudnn_attribute(const struct descriptor *descriptor, int name) {
 	struct attribute *one = descriptor->attributes;
 	while (one != NULL && one->name != name)
 		one = one->next;
@@ -109,7 +66,7 @@ static struct attribute *find(const struct descriptor *descriptor, int name) {
 static int set(struct descriptor *descriptor, int name, int type, int64_t count, const void *values) {
 	size_t bytes = bytes_of(type) * (size_t)count;
 	void *copy = malloc(bytes + 1);
-	struct attribute *attribute = find(descriptor, name);
+	struct attribute *attribute = cudnn_attribute(descriptor, name);
 	if (attribute == NULL && copy != NULL && (attribute = calloc(1, sizeof *attribute)) != NULL) {
 		attribute->next = descriptor->attributes;
 		descriptor->attributes = attribute;
@@ -200,7 +157,7 @@ EXPORT int cudnnBackendGetAttribute(struct descriptor *descriptor, int name, int
 	if (count != NULL)
 		*count = 0;
 	pthread_mutex_lock(&lock);
-	const struct attribute *attribute = find(descriptor, name);
+	const struct attribute *attribute = cudnn_attribute(descriptor, name);
 	if (attribute != NULL)
 		result = get(attribute, type, room, count, values);
 	pthread_mutex_unlock(&lock);
@@ -214,51 +171,17 @@ static struct descriptor *make(int kind) {
 	return made;
 }
 
-/* The descriptor that an attribute of another one is, or NULL. */
-static const struct descriptor *held(const struct descriptor *descriptor, int name) {
-	const struct attribute *one = descriptor == NULL ? NULL : find(descriptor, name);
-	return one == NULL || one->type != TYPE_DESCRIPTOR || one->count != 1 ? NULL : *(struct descriptor *const *)one->values;
-}
-
-static int shape_of(const struct descriptor *operation, int name, struct cudnn_shape *out) {
-	const struct descriptor *tensor = held(operation, name);
-	const struct attribute *type, *sizes, *strides;
-	if (tensor == NULL || (type = find(tensor, TENSOR_TYPE)) == NULL || (sizes = find(tensor, TENSOR_SIZES)) == NULL ||
-	    (strides = find(tensor, TENSOR_STRIDES)) == NULL || sizes->count != strides->count || sizes->count < 3 || sizes->count > CUDNN_MOST_DIMENSIONS)
-		return 0;
-	out->dimensions = (int)sizes->count;
-	memcpy(&out->type, type->values, sizeof out->type);
-	memcpy(out->sizes, sizes->values, 8 * (size_t)sizes->count);
-	memcpy(out->strides, strides->values, 8 * (size_t)sizes->count);
-	return 1;
-}
-
-/* The workspace of a graph of one convolution, or of several operations: attention, as on an H200. 0 for other graphs. */
-static int64_t workspace_of(const struct descriptor *graph) {
-	static const int names[][3] = {{FORWARD_X, FORWARD_W, FORWARD_Y}, {FILTER_X, FILTER_DW, FILTER_DY}, {DATA_DX, DATA_W, DATA_DY}};
-	const struct attribute *operations = graph == NULL ? NULL : find(graph, GRAPH_OPERATIONS);
-	const struct descriptor *operation = held(graph, GRAPH_OPERATIONS);
-	if (operations != NULL && operations->count > 1)
-		return OF_ATTENTION;
-	if (operation == NULL || operation->kind < CUDNN_FORWARD || operation->kind > CUDNN_BACKWARD_DATA)
-		return 0;
-	const int *name = names[operation->kind - CUDNN_FORWARD];
-	struct cudnn_convolution one = {.kind = operation->kind};
-	int is_whole = shape_of(operation, name[0], &one.x) && shape_of(operation, name[1], &one.w) && shape_of(operation, name[2], &one.y);
-	return is_whole ? cudnn_convolution_workspace(&one) : 0;
-}
-
 static int complete_config(struct descriptor *config) {
+	static const int64_t no_bytes = 0;
 	static const int32_t no_shared = 0;
-	const int64_t bytes = workspace_of(held(held(config, CONFIG_ENGINE), ENGINE_GRAPH));
-	int result = find(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &bytes);
+	int result = cudnn_attribute(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
 /* The one configuration of the one engine of a graph of operations. */
 static int recommend(struct descriptor *heuristic) {
 	static const int64_t zero = 0;
-	const struct attribute *graph = find(heuristic, HEURISTIC_GRAPH);
+	const struct attribute *graph = cudnn_attribute(heuristic, HEURISTIC_GRAPH);
 	struct descriptor *engine = make(ENGINE), *config = make(ENGINE_CONFIG);
 	int result = graph == NULL ? CUDNN_BAD_PARAM : engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY : SUCCESS;
 	if (result == SUCCESS)
@@ -276,24 +199,30 @@ static int recommend(struct descriptor *heuristic) {
 	return result;
 }
 
+static int complete_plan(struct descriptor *plan) {
+	static const char json[] = "{}";
+	const struct attribute *config = cudnn_attribute(plan, PLAN_CONFIG);
+	if (config == NULL)
+		return CUDNN_BAD_PARAM;
+	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
+	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH));
+	int result = set(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
+	return result != SUCCESS ? result : set(plan, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
+}
+
 static int complete(struct descriptor *descriptor) {
 	static const int64_t one = 1;
-	static const char json[] = "{}";
-	int64_t bytes;
-	int result;
 	switch (descriptor->kind) {
 	case OPERATION_GRAPH:
 		return set(descriptor, GRAPH_ENGINES, TYPE_INT64, 1, &one);
 	case ENGINE_HEURISTIC:
 		return recommend(descriptor);
 	case ENGINE:
-		return find(descriptor, ENGINE_GRAPH) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
+		return cudnn_attribute(descriptor, ENGINE_GRAPH) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
 	case ENGINE_CONFIG:
 		return complete_config(descriptor);
 	case EXECUTION_PLAN:
-		bytes = workspace_of(held(held(held(descriptor, PLAN_CONFIG), CONFIG_ENGINE), ENGINE_GRAPH));
-		result = find(descriptor, PLAN_CONFIG) == NULL ? CUDNN_BAD_PARAM : set(descriptor, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
-		return result != SUCCESS ? result : set(descriptor, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
+		return complete_plan(descriptor);
 	default:
 		return SUCCESS;
 	}

@@ -1,38 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspace of a convolution, which NVIDIA does not document. The rules are those of how the kernels for tensor cores work, and hold for most of
- * 227 shapes for which PyTorch 2.11 asked cuDNN 9.19 on an H200 (benchmarks/accuracy/drawn/workspaces.jsonl.gz). What cuDNN's choice among kernels
- * adds, such as partial sums of a gradient, is left out, and so is what torch.backends.cudnn.benchmark tries.
+ * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200 (benchmarks/accuracy/operators).
  */
-#include "cudnn.h"
+#include "cudnn_graph.h"
 
-enum { ALIGNMENT = 16 };
-
-/* The elements of a tensor whose dimension of channels is padded. */
-static int64_t padded(const struct cudnn_shape *shape, int channels, int64_t multiple) {
-	int64_t all = 1;
-	for (int i = 0; i < shape->dimensions; i++)
-		all *= i == channels ? (shape->sizes[i] + multiple - 1) / multiple * multiple : shape->sizes[i];
-	return all;
+const struct descriptor *cudnn_held(const struct descriptor *descriptor, int name) {
+	const struct attribute *one = descriptor == NULL ? NULL : cudnn_attribute(descriptor, name);
+	return one == NULL || one->type != TYPE_DESCRIPTOR || one->count < 1 ? NULL : *(struct descriptor **)one->values;
 }
 
-static int64_t window(const struct cudnn_shape *weight) {
-	int64_t all = 1;
-	for (int i = 2; i < weight->dimensions; i++)
-		all *= weight->sizes[i];
-	return all;
+static int64_t size(const struct descriptor *tensor, int64_t dimension) {
+	const struct attribute *sizes = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_SIZES);
+	return sizes == NULL || sizes->type != TYPE_INT64 || dimension >= sizes->count ? 1 : ((int64_t *)sizes->values)[dimension];
 }
 
-/* Float32 is taken as TensorFloat-32, which PyTorch allows cuDNN by default. */
-int64_t cudnn_convolution_workspace(const struct cudnn_convolution *one) {
-	const int64_t element = (int64_t)cudnn_element(one->x.type), channels = one->x.sizes[1], vector = ALIGNMENT / element;
-	const int is_depthwise = one->w.sizes[1] == 1 && channels > 1, is_channels_last = one->x.strides[1] == 1 && channels > 1;
-	if (element < 2 || element > 4 || is_depthwise || is_channels_last)
+static int64_t elements(const struct descriptor *tensor) {
+	int64_t product = 1;
+	for (int i = 0; i < CUDNN_MOST_DIMENSIONS; i++)
+		product *= size(tensor, i);
+	return product;
+}
+
+static int64_t element(const struct descriptor *tensor) {
+	const struct attribute *type = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_TYPE);
+	return type == NULL ? 4 : (int64_t)cudnn_element(*(int *)type->values);
+}
+
+/* Attention whose keys are shared by several heads keeps the gradient of each head until they are summed. */
+static int64_t sum_of_heads(const struct descriptor *reduction) {
+	const struct descriptor *from = cudnn_held(reduction, REDUCTION_INPUT), *to = cudnn_held(reduction, REDUCTION_OUTPUT);
+	return size(from, 1) == size(to, 1) ? 0 : elements(from) * element(to);
+}
+
+static int64_t of_attention(const struct attribute *operations) {
+	enum { COUNTERS = 256 };
+	int64_t bytes = COUNTERS;
+	for (int64_t i = 0; i < operations->count; i++) {
+		const struct descriptor *one = ((struct descriptor **)operations->values)[i];
+		bytes += one->kind == OPERATION_REDUCTION ? sum_of_heads(one) : 0;
+	}
+	return bytes;
+}
+
+/*
+ * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are copied: the image, the result, and
+ * the filter unless it is of one element. Each group has a counter. This is what cuDNN chose most often for narrow types, and for float, in
+ * TensorFloat-32, from batches of 8 on. A small image of up to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
+ */
+static int64_t converted(const struct descriptor *tensor, int64_t groups, int64_t few) {
+	enum { VECTOR = 16 };
+	int64_t vector = VECTOR / element(tensor), channels = size(tensor, 1) / groups;
+	int64_t padded = groups > 1 && channels <= few ? channels : (channels + vector - 1) / vector * vector;
+	return elements(tensor) / channels * padded * element(tensor);
+}
+
+static int channels_last(const struct descriptor *tensor) {
+	const struct attribute *strides = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_STRIDES);
+	return strides != NULL && strides->type == TYPE_INT64 && strides->count > 1 && ((int64_t *)strides->values)[1] == 1;
+}
+
+static int64_t of_convolution(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, int forward) {
+	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
+	int64_t channels = size(w, 1), groups = channels > 0 ? size(x, 1) / channels : 1, kernel = elements(w) / size(w, 0) / channels;
+	int steps = size(y, 2) < size(x, 2);
+	if (channels_last(x) || channels == 1 || (element(x) != 2 && (element(x) != 4 || size(x, 0) < BATCH)))
 		return 0;
-	if (window(&one->w) == 1) /* The gradient of a pointwise convolution's weight: a sum in float32 for each item of the batch. */
-		return one->kind == CUDNN_BACKWARD_FILTER ? 4 * one->x.sizes[0] * padded(&one->w, 1, 1) : 0;
-	if (one->kind == CUDNN_FORWARD && channels < vector)
+	if (kernel == 1 && (groups == 1 ? !steps : !forward))
 		return 0;
-	/* Tensor cores take channels last, in vectors. All three tensors are converted. */
-	return element * (padded(&one->x, 1, vector) + padded(&one->w, 1, vector) + padded(&one->y, 1, vector)) + ALIGNMENT;
+	if (forward && groups == 1 && channels <= FEW && elements(x) < SMALL)
+		return 0;
+	int64_t few = channels <= FEW ? size(x, 1) : 0;
+	int64_t filter = kernel == 1 ? 0 : groups > 1 && few ? elements(w) * element(w) : converted(w, 1, 0);
+	return converted(x, groups, few) + converted(y, groups, few) + filter + COUNTER * (few && groups > 1 ? 1 : groups);
+}
+
+static int64_t of_operation(const struct descriptor *one) {
+	switch (one->kind) {
+	case CONVOLUTION_FORWARD:
+		return of_convolution(cudnn_held(one, FORWARD_X), cudnn_held(one, FORWARD_W), cudnn_held(one, FORWARD_Y), 1);
+	case CONVOLUTION_BACKWARD_DATA:
+		return of_convolution(cudnn_held(one, BACKWARD_DATA_DX), cudnn_held(one, BACKWARD_DATA_W), cudnn_held(one, BACKWARD_DATA_DY), 0);
+	default:
+		return 0;
+	}
+}
+
+int64_t cudnn_workspace(const struct descriptor *graph) {
+	const struct attribute *operations = graph == NULL ? NULL : cudnn_attribute(graph, GRAPH_OPERATIONS);
+	if (operations == NULL || operations->type != TYPE_DESCRIPTOR)
+		return 0;
+	for (int64_t i = 0; i < operations->count; i++) {
+		int kind = ((struct descriptor **)operations->values)[i]->kind;
+		if (kind == OPERATION_MATMUL || kind == OPERATION_ATTENTION || kind == OPERATION_ATTENTION_BACKWARD)
+			return of_attention(operations);
+	}
+	return operations->count > 0 ? of_operation(*(struct descriptor **)operations->values) : 0;
 }

@@ -1,74 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of gradients that the autograd engine makes in place.
+"""Sums of gradients, which autograd forms in place if it has the last reference to the first one.
 
-Where several gradients of a tensor meet, the engine adds to the first one, if nothing else holds that. From PyTorch 2.10 on, a
-Python object counts as a holder, even one that only C++ keeps alive. Our kernels are Python functions, and make an object of each
-tensor. So the engine asks for a new sum, which on a card it does not: it is made in place here.
+From PyTorch 2.10 on a tensor that Python has seen counts as one with another reference, and what a kernel in Python returns is one.
+So autograd requests a sum in memory of its own, where on a card there is none. The kernel of ``add`` then adds in place.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
+import os
 import sys
+from collections.abc import Callable
 
 import torch
 
 from .._typing import Any
-from .kernels import Kernel
 
-_ENGINE = b"_ZN5torch8autograd11InputBuffer3addE"  # torch::autograd::InputBuffer::add, whatever its arguments
-_MOST_FRAMES = 128
-# Holders of a gradient that only the engine's buffer holds, when a kernel gets it: the buffer, the dispatcher and the Python
-# object; and those of its memory: the gradient, and the object of the storage.
-_HOLDERS, _OF_STORAGE = 3, 2
-
-
-class _Symbol(ctypes.Structure):
-    """Dl_info of dladdr(3)."""
-
-    _fields_ = (("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p), ("address", ctypes.c_void_p))
+# torch::autograd::InputBuffer::add(unsigned long, at::Tensor&&, std::optional<c10::Stream> const& [twice], torch::autograd::Node*)
+_FUNCTION = "_ZN5torch8autograd11InputBuffer3addEmON2at6TensorERKSt8optionalIN3c106StreamEESA_PNS0_4NodeE"
+_HOLDERS = 3  # of the first gradient: autograd's buffer, the call of the kernel, and the tensor's Python object
+_STORAGE_HOLDERS = 2  # the tensor and the storage's Python object
+_references = 0  # to the Python object of a gradient that only autograd and the call of the kernel hold
+_has_caller: Callable[[], int] = lambda: 0  # noqa: E731
 
 
-_libc = ctypes.CDLL(None)
-_frames = ctypes.c_void_p * _MOST_FRAMES
-_least = sys.maxsize  # references to the Python object of a tensor that only C++ holds
+def install(library: Any, wrapped: Callable[[Callable[[], Any]], Any]) -> None:
+    """Find the function of autograd that sums. Versions before 2.10 do not have it with these arguments, and need no other sum.
+
+    ``wrapped`` makes of a kernel's maker what the dispatcher calls.
+    """
+    global _has_caller, _references
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    try:
+        function = getattr(ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so")), _FUNCTION)
+    except (OSError, AttributeError):
+        return
+    library.gpuconf_runtime_watch_caller(ctypes.cast(function, ctypes.c_void_p))
+    _has_caller = library.gpuconf_runtime_has_caller
+    call = ctypes.pythonapi.PyObject_Call
+    call.restype, call.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+    _references = call(wrapped(lambda: _counting), (None, [], []), {}) + 2  # PyTorch's own, and its arguments without the keys
 
 
-def in_place(kernel: Kernel) -> Kernel:
-    """Make the kernel of ``add.Tensor``, with the engine's sums in place."""
-    add = torch.ops.aten.add_.Tensor
-
-    def accumulate(keys: Any, *args: Any, **named: Any) -> Any:
-        if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled() or named or len(args) != 2:
-            return kernel(keys, *args, **named)
-        global _least
-        references = [sys.getrefcount(one) for one in args]
-        _least = min(_least, *references)
-        if max(references) > _least or not _is_the_engines_alone(*args) or not _called_by_engine():
-            return kernel(keys, *args)
-        return add(*args)
-
-    return accumulate
+def _counting(keys: Any, first: Any, second: Any, *rest: Any, **named: Any) -> int:
+    """Count references to an argument in the place of the kernel below, which has the same parameters."""
+    del keys, second, rest, named
+    return sys.getrefcount(first)
 
 
-def _is_the_engines_alone(first: Any, second: Any) -> bool:
-    """Whether the engine could add to the first gradient, as ``can_accumulate_inplace`` has it."""
-    if not (type(first) is type(second) is torch.Tensor and first.is_cuda and first.layout is second.layout is torch.strided):
-        return False
-    if first.shape != second.shape or first.dtype != second.dtype or first._use_count() > _HOLDERS:
-        return False
-    return torch._C._storage_Use_Count(first.untyped_storage()._cdata) <= _OF_STORAGE and bool(
-        torch.ops.aten.is_non_overlapping_and_dense.default(first)
-    )
+def _is_last_reference(tensor: torch.Tensor) -> bool:
+    """Whether autograd's buffer alone holds a gradient, and no view of it is held either. The call itself holds it, too."""
+    count = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
+    return bool(count == _STORAGE_HOLDERS) and torch.ops.aten.is_non_overlapping_and_dense.default(tensor)
 
 
-def _called_by_engine() -> bool:
-    found = _frames()
-    return any(_is_in_engine(address) for address in found[: _libc.backtrace(found, _MOST_FRAMES)])
+def summing(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the kernel of ``aten::add.Tensor``."""
 
+    def add(keys: Any, first: Any, second: Any, *rest: Any, **named: Any) -> Any:
+        if (
+            isinstance(first, torch.Tensor)
+            and first._use_count() == _HOLDERS
+            and not torch.is_grad_enabled()
+            and torch._C._current_autograd_node() is not None
+            and sys.getrefcount(first) == _references
+            and _has_caller()
+            and _is_last_reference(first)
+        ):
+            return torch.ops.aten.add_.Tensor(first, second)
+        return kernel(keys, first, second, *rest, **named)
 
-@functools.cache  # dladdr reads all symbols of a library
-def _is_in_engine(address: int) -> bool:
-    symbol = _Symbol()
-    return bool(_libc.dladdr(ctypes.c_void_p(address), ctypes.byref(symbol)) and (symbol.name or b"").startswith(_ENGINE))
+    return add
