@@ -127,7 +127,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, co
 		result = new == NULL ? OUT_OF_MEMORY : SUCCESS;
 		if (new != NULL) {
 			new->pool = pool;
-			pool->used += charge(described->bytes);
+			pool->used += described->bytes;
 			*out = new->range.addr;
 		}
 	}
