@@ -371,7 +371,7 @@ def test_peers(spec: str, can: int, atomics: int) -> None:
     assert enable(contexts[1], 0) == (0 if can.value else 217), "what was enabled ended with the other context"
     """
     enabled = [0, 704, 0, 705] if can else [217, 217, 705, 705]
-    assert driver(program, spec) == [[can, can, atomics, can], *enabled, 201, 101]
+    assert driver(program, spec) == [[can, can, atomics, can], *enabled, 217, 101]
 
 
 @pytest.mark.parametrize("growth", [True, False])

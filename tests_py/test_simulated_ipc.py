@@ -569,8 +569,8 @@ def test_what_is_no_descriptor_of_memory(pair: tuple[Program, Program], tmp_path
     own = tmp_path / "file"
     own.write_bytes(bytes(4096))
     for wrong in (f"os.open({str(own)!r}, os.O_RDWR)", "os.memfd_create('gpuconf-simulated-gpux')", "os.pipe()[0]", "999", "-1"):
-        assert one.ask(f"import_memory({wrong})") == -UNKNOWN, wrong
-        assert one.ask(f"import_pool({wrong})") == -INVALID_VALUE, wrong
+        for function in "import_memory", "import_pool":
+            assert one.ask(f"{function}({wrong})") == -UNKNOWN, (function, wrong)
         assert one.ask(f"import_external({wrong}, 2)") == -INVALID_VALUE, wrong
 
 

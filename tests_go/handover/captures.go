@@ -111,7 +111,8 @@ func (s *stage) holds(addr, size uint64, value byte) {
 
 func (s *stage) begin(stream gpu.Stream) { require.NoError(s, s.BeginCapture(0, stream)) }
 
-// end ends a capture, checks the number of pieces of its graph, and returns the executable. No other stream may be captured.
+// end ends a capture, checks the number of pieces of its graph, and returns the executable. No other stream may be
+// captured.
 func (s *stage) end(stream gpu.Stream, pieces int) (exec uint64) {
 	return s.instantiate(s.graph(stream, pieces))
 }

@@ -153,7 +153,7 @@ def run(names: list[str], jobs: int, seconds: float, out: Any) -> None:
 
 
 def main() -> None:
-    """Record the parts that were asked for."""
+    """Record the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True)
     parser.add_argument("--part", action="append", choices=PARTS, help="default: all but full")

@@ -75,6 +75,7 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	if (flags == NULL)
 		return INVALID_VALUE;
 	IN_STREAM(handle, {
+		result = legacy_implies(stream);
 		if (stream->capture != NULL) {
 			stream->capture->spoiled = 1;
 			result = STREAM_CAPTURE_UNSUPPORTED;

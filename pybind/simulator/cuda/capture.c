@@ -78,9 +78,10 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 
 #define NOT_CAPTURED "memory of a stream that is not captured"
 
-/* Calls that a capture does not record, although the capturing thread may assume that it does. Those of virtual memory are none of them. */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
-	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
+/* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be managed meanwhile. */
+enum { NEED_CONTEXT = 3 }; /* the first of them */
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
+	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
 	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId", "cuCtxSetLimit", "cuGraphInstantiate",
 	"cuProfilerStart", "cuProfilerStop"};
 
@@ -93,6 +94,9 @@ CUresult forbidden(const char *name) {
 		i++;
 	if (i == sizeof unseen / sizeof *unseen || thread_mode == RELAXED)
 		return SUCCESS;
+	struct context *context;
+	if (i < NEED_CONTEXT && current_context(&context) == INVALID_CONTEXT)
+		return SUCCESS; /* which the call itself says */
 	for (struct capture *one = m->captures; one != NULL; one = one->next) {
 		int mine = pthread_equal(one->thread, pthread_self());
 		if (!one->over && (mine ? one->mode != RELAXED : one->mode == GLOBAL && thread_mode == GLOBAL))
@@ -111,6 +115,14 @@ CUresult legacy_admitted(struct context *context) {
 	return result;
 }
 
+CUresult legacy_implies(const struct stream *stream) {
+	const struct context *context = stream->context;
+	for (const struct stream *one = stream == context->legacy ? all_streams() : NULL; one != NULL; one = one->next)
+		if (one->context == context && one->blocking && one->capture != NULL)
+			return STREAM_CAPTURE_IMPLICIT;
+	return SUCCESS;
+}
+
 CUresult admits(struct stream *stream) {
 	if (stream == stream->context->legacy)
 		return legacy_admitted(stream->context);
@@ -118,10 +130,9 @@ CUresult admits(struct stream *stream) {
 }
 
 CUresult observes(struct stream *stream) {
-	CUresult result = admits(stream);
-	if (result == SUCCESS && stream->capture != NULL)
-		result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
-	return result;
+	if (stream->capture != NULL)
+		return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+	return admits(stream);
 }
 
 CUresult event_observed(struct event *event) {
@@ -214,7 +225,7 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	CALLED(cuStreamBeginCapture);
 	IN_STREAM(handle, {
 		if (stream == context->legacy)
-			result = STREAM_CAPTURE_UNSUPPORTED;
+			result = legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
 		else if (stream->capture != NULL)
 			result = ILLEGAL_STATE;
 		else {
@@ -274,10 +285,7 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 			if (graph != NULL)
 				*graph = capture->graph;
 		}
-		if (stream == context->legacy)
-			for (struct stream *one = all_streams(); one != NULL; one = one->next)
-				if (one->context == context && one->blocking && one->capture != NULL)
-					result = STREAM_CAPTURE_IMPLICIT;
+		result = legacy_implies(stream);
 	});
 }
 
@@ -424,7 +432,10 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamIsCapturing);
-	IN_STREAM(handle, *status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE);
+	IN_STREAM(handle, {
+		result = legacy_implies(stream);
+		*status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE;
+	});
 }
 
 EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) { return cuStreamIsCapturing(own_stream(handle), status); }
@@ -482,7 +493,7 @@ struct instantiation {
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
-	CUresult result = instantiate(out, graph, params->flags);
+	CUresult result = params->flags > 15 ? INVALID_VALUE : instantiate(out, graph, params->flags);
 	if (result == SUCCESS && params->flags & UPLOAD) {
 		LOCK;
 		result = reserve_graph_memory((*out)->body);

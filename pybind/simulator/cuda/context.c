@@ -177,6 +177,8 @@ static CUresult release(CUdevice device) {
 		result = SUCCESS;
 		if (--gpu->retains == 0 && gpu->primary->alive)
 			end_context(gpu->primary);
+		if (gpu->retains == 0)
+			gpu->primary_flags = 0;
 	}
 	UNLOCK;
 	return result;

@@ -218,8 +218,8 @@ static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
 static int accessed_by(const struct end3d *end, struct side *side) {
 	if (end->type != OF_DEVICE)
 		return 1;
-	int known = is_context(end->context);
-	side->by = known ? 1 + end->context->gpu : 0;
+	int known = end->context == NULL || is_context(end->context); /* NULL: the current one */
+	side->by = known && end->context != NULL ? 1 + end->context->gpu : 0;
 	return known;
 }
 

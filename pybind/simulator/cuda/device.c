@@ -222,8 +222,8 @@ static int read_cards(void) {
 }
 
 CUresult start(void) {
-	if (m->forked)
-		return OPERATING_SYSTEM;
+	if (m->forked) /* older drivers were asked without a device */
+		return driver_version() >= 13000 ? NOT_INITIALIZED : OPERATING_SYSTEM;
 	if (m->started)
 		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
 	int physical[MAX_GPUS], count = m->card_count;

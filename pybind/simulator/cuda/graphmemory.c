@@ -158,11 +158,15 @@ void run_graph_memory(struct body *body) {
 CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 	struct context *context;
 	struct stream *stream;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(handle, context, &stream);
+	CUresult result = stream_and_context(handle, &stream, &context);
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
+	if (bytes > m->gpu[context->gpu].total + m->gpu[context->gpu].spill)
+		return OUT_OF_MEMORY;
+	if (bytes == 0) {
+		*out = 0;
+		return SUCCESS;
+	}
 	*out = add_graph_memory(bytes, context->gpu);
 	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL, NULL});
 	return *out != 0 ? SUCCESS : OUT_OF_MEMORY;
@@ -179,9 +183,7 @@ static int may_free(const struct body *body, uint64_t addr) {
 CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 	struct context *context;
 	struct stream *stream;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(handle, context, &stream);
+	CUresult result = stream_and_context(handle, &stream, &context);
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
 	if (addr == 0)
@@ -223,7 +225,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
 	LOCK;
-	int allowed = may_free(graph->body, addr) && (count > 0 || is_live(addr)); /* behind its allocation */
+	int allowed = may_free(graph->body, addr); /* wherever in the graph: edges are not modeled */
 	if (!allowed) {
 		UNLOCK;
 		return INVALID_VALUE;

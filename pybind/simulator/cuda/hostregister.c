@@ -104,7 +104,7 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 	if (result == SUCCESS && (flags == NULL || one == NULL))
 		result = INVALID_VALUE;
 	if (result == SUCCESS)
-		*flags = one->flags | MAPPED; /* there is one address space */
+		*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
 	UNLOCK;
 	return result;
 }

@@ -255,22 +255,28 @@ void end_memory(struct context *context) {
 			at = &(*at)->next;
 }
 
-/* Any context is accepted, whichever device the address is on. */
+/* Any context is accepted, whichever device the address is on, and none need be current. */
 static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
 	struct context *context;
 	LOCK;
+	struct allocation **at = list;
+	while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
+		at = &(*at)->next;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && m->lenient)
-		wait_idle(context);
-	if (result == SUCCESS) {
-		struct allocation **at = list;
-		while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
-			at = &(*at)->next;
-		if (*at != NULL)
-			drop_one(at);
-		else
-			result = INVALID_VALUE;
+	if (result == INVALID_CONTEXT) {
+		context = *at != NULL ? (*at)->context : NULL;
+		result = SUCCESS;
 	}
+	if (result == SUCCESS && *at == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS && m->lenient) {
+		wait_idle(context);
+		for (at = list; *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
+			at = &(*at)->next;
+		result = *at != NULL ? SUCCESS : INVALID_VALUE;
+	}
+	if (result == SUCCESS)
+		drop_one(at);
 	UNLOCK;
 	return result;
 }
@@ -278,15 +284,6 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 CUresult free_linear(uint64_t addr) {
 	CUresult result = release(&m->allocations, addr, drop_device);
 	return result == INVALID_VALUE ? release(&m->managed_memory, addr, drop_managed) : result;
-}
-
-/* Without a context, an address that names nothing is what is wrong. */
-static CUresult without_context(uint64_t addr) {
-	struct place place;
-	LOCK;
-	CUresult result = find_place(addr, &place) ? INVALID_CONTEXT : INVALID_VALUE;
-	UNLOCK;
-	return result;
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
@@ -299,7 +296,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 		result = free_outside(addr);
 		UNLOCK;
 	}
-	return result == INVALID_CONTEXT ? without_context(addr) : result;
+	return result;
 }
 
 /* As drivers may, it calls functions that it exports. */

@@ -76,7 +76,7 @@ static CUresult with_peer(const struct context *peer, CUresult (*change)(struct 
 	LOCK;
 	CUresult result = current_context(&own);
 	if (result == SUCCESS)
-		result = !is_context(peer) || peer == own ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
+		result = !is_context(peer) ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
 	UNLOCK;
 	return result;
 }

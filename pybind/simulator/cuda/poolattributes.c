@@ -60,7 +60,7 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 	else if (pool != NULL)
 		*(int *)value = number_of(pool, attribute);
 	UNLOCK;
-	return pool != NULL ? SUCCESS : INVALID_VALUE;
+	return pool != NULL && !pool->imported ? SUCCESS : INVALID_VALUE;
 }
 
 /* A peak can only be set to 0, which begins it anew. */
@@ -89,7 +89,7 @@ EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const 
 	CALLED_SINCE(11020, cuMemPoolSetAttribute);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
+	CUresult result = pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
 	UNLOCK;
 	return result;
 }

@@ -86,7 +86,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 		*out = new;
 	}
 	UNLOCK;
-	return file >= 0 ? SUCCESS : INVALID_VALUE;
+	return file >= 0 ? SUCCESS : UNKNOWN;
 }
 
 static int describe(int file, struct description *out) {

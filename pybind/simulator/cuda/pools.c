@@ -55,6 +55,8 @@ void leave_pool(struct outside *gone) {
 
 /* What a pool keeps beyond its use goes back to the GPU. */
 static void shrink(struct pool *pool, uint64_t keep) {
+	if (keep >= pool->reserved) /* it may be the largest number */
+		return;
 	uint64_t end = last_end(pool), wanted = segments(pool, end > keep ? end : keep);
 	if (wanted >= pool->reserved)
 		return;
@@ -242,10 +244,11 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 	CALLED_SINCE(11020, cuMemPoolTrimTo);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	if (pool != NULL)
+	int own = pool != NULL && !pool->imported;
+	if (own)
 		shrink(pool, keep);
 	UNLOCK;
-	return pool != NULL ? SUCCESS : INVALID_VALUE;
+	return own ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
@@ -374,22 +377,22 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	return SUCCESS;
 }
 
-static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *handle, CUstream stream) {
+static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *handle, CUstream stream) {
 	struct context *context;
 	struct stream *its = NULL;
 	LOCK;
-	CUresult result = current_context(&context);
+	CUresult result = stream_and_context(stream, &its, &context);
 	if (result == SUCCESS && out == NULL)
 		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = find_stream(stream, context, &its);
 	int gpu = result == SUCCESS ? its->context->gpu : 0;
 	if (result == SUCCESS)
 		result = admits(its);
 	if (result == SUCCESS && its->capture == NULL)
 		result = uncaptured();
+	if (result == SUCCESS && of_pool && find_pool(handle) == NULL)
+		result = INVALID_VALUE;
 	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
+		result = allocate(out, bytes, of_pool ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
 	UNLOCK;
 	return result;
 }
@@ -397,42 +400,44 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *hand
 static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 	struct context *context;
 	struct stream *its;
+	struct place place;
 	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(stream, context, &its);
+	int managed = find_place(addr, &place) && place.managed, captured = 0;
+	CUresult result = stream_and_context(stream, &its, &context);
 	if (result == SUCCESS)
 		result = admits(its);
-	if (result == SUCCESS && its->capture == NULL)
+	if (result == SUCCESS && !(captured = its->capture != NULL))
 		result = uncaptured();
 	if (result == SUCCESS && (result = captured_free(addr, stream)) == NOT_READY)
 		result = addr == 0 ? SUCCESS : free_outside(addr);
 	UNLOCK;
-	return result == INVALID_VALUE ? free_linear(addr) : result;
+	if (result != INVALID_VALUE || captured)
+		return result;
+	return managed ? NOT_SUPPORTED : free_linear(addr);
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocAsync);
-	return allocate_async(out, bytes, NULL, stream);
+	return allocate_async(out, bytes, 0, NULL, stream);
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocAsync);
-	return allocate_async(out, bytes, NULL, own_stream(stream));
+	return allocate_async(out, bytes, 0, NULL, own_stream(stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
-	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, stream);
+	return allocate_async(out, bytes, 1, pool, stream);
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
-	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, own_stream(stream));
+	return allocate_async(out, bytes, 1, pool, own_stream(stream));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {

@@ -69,6 +69,18 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 	return SUCCESS;
 }
 
+CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context) {
+	*context = NULL;
+	CUresult result = (uintptr_t)handle > 2 ? SUCCESS : current_context(context);
+	if (result == SUCCESS)
+		result = find_stream(handle, *context, stream);
+	if (result == SUCCESS && *context == NULL) {
+		*context = (*stream)->context;
+		result = (*context)->sticky;
+	}
+	return result;
+}
+
 static int do_left_work(void);
 
 static int finished(struct mark mark) { return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq; }
@@ -436,11 +448,19 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	});
 }
 
+/* May one ask what a stream is? */
+static CUresult described(const struct stream *stream) {
+	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : legacy_implies(stream);
+}
+
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetPriority);
-	IN_STREAM(handle, *priority = stream->priority);
+	IN_STREAM(handle, {
+		result = described(stream);
+		*priority = stream->priority;
+	});
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
@@ -449,13 +469,30 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCtx);
 	IN_STREAM(handle, {
-		result = stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
+		result = described(stream);
 		*out = stream->context;
 	});
 }
 
+/* A question about a captured stream spoils its own capture, before it would spoil those of other streams. */
+static CUresult stream_refused(CUstream handle) {
+	struct context *context = NULL;
+	struct stream *stream;
+	LOCK;
+	CUresult result = SUCCESS;
+	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS) && find_stream(handle, context, &stream) == SUCCESS)
+		if (stream->capture != NULL || stream == stream->context->legacy)
+			result = observes(stream);
+	UNLOCK;
+	return result;
+}
+
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	enter_machine();
+	CUresult refused = stream_refused(handle);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -485,6 +522,10 @@ static int idle(struct stream *stream) {
 
 EXPORT CUresult cuStreamQuery(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	enter_machine();
+	CUresult refused = stream_refused(handle);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuStreamQuery);
 	IN_STREAM(handle, {
 		result = observes(stream);

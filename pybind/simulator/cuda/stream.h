@@ -101,6 +101,7 @@ void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */
+CUresult legacy_implies(const struct stream *stream); /* is it the legacy stream, and one that it waits for is captured? */
 CUresult observes(struct stream *stream); /* may its state be queried? */
 CUresult event_observed(struct event *event);
 void take_piece(struct stream *stream, struct work work);
@@ -116,21 +117,15 @@ extern struct stream *all_streams(void);
 int word_holds(const struct work *work);
 void write_word(const struct work *work);
 
-/*
- * IN_STREAM runs a body with the stream of a handle and its context, under the lock. A default stream is the current context's; for others
- * no context need be current.
- */
+/* A default stream is the current context's; for others no context need be current. */
+CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context);
+
+/* IN_STREAM runs a body with the stream of a handle and its context, under the lock. */
 #define IN_STREAM(handle, ...) \
-	struct context *context = NULL; \
+	struct context *context; \
 	struct stream *stream; \
 	LOCK; \
-	CUresult result = (uintptr_t)(handle) > 2 ? SUCCESS : current_context(&context); \
-	if (result == SUCCESS) \
-		result = find_stream(handle, context, &stream); \
-	if (result == SUCCESS && context == NULL) { \
-		context = stream->context; \
-		result = context->sticky; \
-	} \
+	CUresult result = stream_and_context(handle, &stream, &context); \
 	if (result == SUCCESS) { \
 		__VA_ARGS__; \
 	} \

@@ -601,7 +601,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 			free(gone);
 		}
 	}
-	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 && reserved(addr, bytes);
+	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 && reserved(addr, GRANULE); /* its end is not looked at */
 	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
 		nothing &= !overlap(one->range, addr, bytes);
 	UNLOCK;
