@@ -41,6 +41,101 @@ def test_torchvision_may_be_imported_after_operators_in_python(tmp_path: Path) -
     assert run(program, PYTHONPATH=str(tmp_path)) == ["2.0"]
 
 
+def test_the_mode_of_long_rows_is_that_of_the_cpu() -> None:
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    rows = torch.arange(3 * 5000).reshape(3, 5000) % 777 + 1
+    print([torch.equal(one.cpu(), other) for one, other in zip(rows.cuda().mode(), rows.mode())])
+    """
+    assert run(program) == ["[True, True]"]
+
+
+def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None:
+    """A tensor that Python has seen, as all that kernels in Python return, is one that autograd does not add to in place."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+
+    def grown(function):
+        x = torch.ones(1 << 20, device="cuda", requires_grad=True)
+        y, seed = function(x), torch.ones_like(x)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        y.backward(seed)
+        return torch.cuda.max_memory_allocated() - before >> 22, x.grad[0].item()
+
+    class Kept(torch.autograd.Function):
+        kept = []
+
+        @staticmethod
+        def forward(context, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(context, grad):
+            Kept.kept.append(grad * 2)
+            return Kept.kept[-1]
+
+    print(grown(lambda x: x * 2 + x * 3))
+    print(grown(lambda x: Kept.apply(x) + Kept.apply(x)), [one[0].item() for one in Kept.kept])
+    """
+    assert run(program) == ["(2, 5.0)", "(3, 4.0) [2.0, 2.0]"]  # two gradients, and their sum only if one is kept
+
+
+def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_card() -> None:
+    """Sorting and selecting need memory beside the input and the result, which only PyTorch's kernels for CUDA request."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+
+    def beside(call, *inputs):
+        given = [one.cuda() for one in inputs]
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        found, expected = call(*given), call(*inputs)
+        own = torch.cuda.memory_allocated() - before
+        pairs = zip((found,), (expected,)) if isinstance(found, torch.Tensor) else zip(found, expected)
+        equal = all(torch.equal(one.cpu(), other) for one, other in pairs)
+        return equal, torch.cuda.max_memory_allocated() - before - own >> 20
+
+    x = torch.arange(1 << 20) * 7919 % 100_000
+    print(beside(torch.unique, x), beside(lambda x: torch.unique(x, return_inverse=True, return_counts=True), x))
+    print(beside(torch.median, x.float()), beside(torch.nanmedian, x.float()), beside(torch.isin, x, x[:1000] // 2))
+    print(beside(torch.nonzero, x % 2), beside(torch.masked_select, x, x % 2 == 0), beside(lambda x: x[x > 500], x))
+    print(beside(torch.bincount, x), beside(torch.histc, x.float()), beside(torch.repeat_interleave, x % 3))
+    print(torch.equal(x.cuda(), x.cuda()), beside(lambda x: torch.unique(x % 9 == 0), x))
+    """
+    assert run(program) == [
+        "(True, 8) (True, 16)",
+        "(True, 32) (True, 32) (True, 40)",
+        "(True, 0) (True, 4) (True, 8)",
+        "(True, 0) (True, 0) (True, 1)",
+        "True (True, 8)",
+    ]
+
+
+@pytest.mark.parametrize("values", ["cpu", "none"])
+def test_what_only_kernels_for_cuda_take(values: str) -> None:
+    program = f"""
+    import gpuconf
+    gpuconf.simulate("A100-40GB", values="{values}")
+    import torch
+
+    x = torch.arange(12.0).reshape(4, 3)
+    print(torch.allclose(torch.linalg.svdvals(x.cuda(), driver="gesvdj").cpu(), torch.linalg.svdvals(x), atol=1e-5))
+    print(torch.fft.fft(x[:, :2].cuda().half()).dtype, torch.nansum(torch.tensor([1j, float("nan")], device="cuda")).item())
+    print(torch.normal(x.cuda(), torch.zeros(4, 3, device="cuda")).sum().item())
+    bag = torch.nn.EmbeddingBag(5, 2, mode="sum", sparse=True, device="cuda")
+    bag(torch.tensor([[1, 1, 2]], device="cuda")).sum().backward()
+    print(bag.weight.grad.to_dense().tolist())
+    """
+    assert run(program) == ["True", "torch.complex32 1j", "66.0", "[[0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]"]
+
+
 def test_devices_memory_streams_and_out_of_memory() -> None:
     program = """
     import gpuconf

@@ -125,20 +125,31 @@ EXPORT int cudnnGetFilterNdDescriptor(const struct cudnn_tensor *filter, int roo
 }
 
 /*
- * NVIDIA documents no size. This is that of a cuRAND generator (curandState of 48 bytes) for each thread that the card can hold at a time.
+ * NVIDIA documents no size. On an H200 it was that of a cuRAND generator (curandState of 48 bytes) for each thread of a block on each multiprocessor.
  */
 EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
 	if (handle == NULL || bytes == NULL)
 		return CUDNN_NULL_POINTER;
-	*bytes = 48 * (size_t)attribute_here(16) * (size_t)attribute_here(39);
+	*bytes = 48 * (size_t)attribute_here(16) * (size_t)attribute_here(1);
 	return SUCCESS;
 }
 
-/* The states are memory of the caller, which no kernel fills. Nothing that is set here is read again. */
+/* The states are memory of the caller, which no kernel fills. Of a dropout only counts whether there is one. */
+EXPORT int cudnnSetDropoutDescriptor(int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
+	(void)states, (void)bytes, (void)seed;
+	if (descriptor == NULL || handle == NULL)
+		return CUDNN_NULL_POINTER;
+	*descriptor = dropout > 0;
+	return SUCCESS;
+}
+
+EXPORT int cudnnRestoreDropoutDescriptor(int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
+	return cudnnSetDropoutDescriptor(descriptor, handle, dropout, states, bytes, seed);
+}
+
+/* Nothing that is set here is read again. */
 #define SETS(name) \
 	EXPORT int name(void *descriptor) { return descriptor == NULL ? CUDNN_NULL_POINTER : SUCCESS; }
-SETS(cudnnSetDropoutDescriptor)
-SETS(cudnnRestoreDropoutDescriptor)
 SETS(cudnnSetCTCLossDescriptorEx)
 SETS(cudnnSetCTCLossDescriptor_v9)
 SETS(cudnnSetActivationDescriptor)

@@ -1,43 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: one engine
- * for each graph of operations, which has no notes and no knobs, and needs no workspace (engines and their workspaces are not documented).
+ * for each graph of operations, which has no notes and no knobs. Engines and their workspaces are not documented; cudnn_workspace.c has what
+ * was recorded.
  */
-#include "cudnn.h"
+#include "cudnn_graph.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
-enum kind { ENGINE = 2, ENGINE_CONFIG = 3, ENGINE_HEURISTIC = 4, EXECUTION_PLAN = 5, OPERATION_GRAPH = 15 };
-enum name {
-	HEURISTIC_GRAPH = 201,
-	HEURISTIC_RESULTS = 202,
-	CONFIG_ENGINE = 300,
-	CONFIG_WORKSPACE = 303,
-	CONFIG_SHARED_MEMORY = 304,
-	PLAN_CONFIG = 401,
-	PLAN_WORKSPACE = 402,
-	PLAN_JSON = 405,
-	GRAPH_ENGINES = 802,
-	ENGINE_GRAPH = 1300,
-	ENGINE_INDEX = 1301,
-};
-
-struct attribute {
-	int name, type;
-	int64_t count;
-	void *values;
-	struct attribute *next;
-};
-
-/* A descriptor lives as long as its creator or another one holds it. The lock guards the counts and all attributes. */
-struct descriptor {
-	int kind, finalized;
-	int holders;
-	struct attribute *attributes;
-};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bytes of one value, by cudnnBackendAttributeType_t; the other types are enumerations. */
@@ -84,7 +56,7 @@ static void release(struct descriptor *descriptor) {
 	free(descriptor);
 }
 
-static struct attribute *find(const struct descriptor *descriptor, int name) {
+struct attribute *cudnn_attribute(const struct descriptor *descriptor, int name) {
 	struct attribute *one = descriptor->attributes;
 	while (one != NULL && one->name != name)
 		one = one->next;
@@ -94,7 +66,7 @@ static struct attribute *find(const struct descriptor *descriptor, int name) {
 static int set(struct descriptor *descriptor, int name, int type, int64_t count, const void *values) {
 	size_t bytes = bytes_of(type) * (size_t)count;
 	void *copy = malloc(bytes + 1);
-	struct attribute *attribute = find(descriptor, name);
+	struct attribute *attribute = cudnn_attribute(descriptor, name);
 	if (attribute == NULL && copy != NULL && (attribute = calloc(1, sizeof *attribute)) != NULL) {
 		attribute->next = descriptor->attributes;
 		descriptor->attributes = attribute;
@@ -185,7 +157,7 @@ EXPORT int cudnnBackendGetAttribute(struct descriptor *descriptor, int name, int
 	if (count != NULL)
 		*count = 0;
 	pthread_mutex_lock(&lock);
-	const struct attribute *attribute = find(descriptor, name);
+	const struct attribute *attribute = cudnn_attribute(descriptor, name);
 	if (attribute != NULL)
 		result = get(attribute, type, room, count, values);
 	pthread_mutex_unlock(&lock);
@@ -202,14 +174,14 @@ static struct descriptor *make(int kind) {
 static int complete_config(struct descriptor *config) {
 	static const int64_t no_bytes = 0;
 	static const int32_t no_shared = 0;
-	int result = find(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
+	int result = cudnn_attribute(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
 /* The one configuration of the one engine of a graph of operations. */
 static int recommend(struct descriptor *heuristic) {
 	static const int64_t zero = 0;
-	const struct attribute *graph = find(heuristic, HEURISTIC_GRAPH);
+	const struct attribute *graph = cudnn_attribute(heuristic, HEURISTIC_GRAPH);
 	struct descriptor *engine = make(ENGINE), *config = make(ENGINE_CONFIG);
 	int result = graph == NULL ? CUDNN_BAD_PARAM : engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY : SUCCESS;
 	if (result == SUCCESS)
@@ -227,22 +199,30 @@ static int recommend(struct descriptor *heuristic) {
 	return result;
 }
 
-static int complete(struct descriptor *descriptor) {
-	static const int64_t zero = 0, one = 1;
+static int complete_plan(struct descriptor *plan) {
 	static const char json[] = "{}";
-	int result;
+	const struct attribute *config = cudnn_attribute(plan, PLAN_CONFIG);
+	if (config == NULL)
+		return CUDNN_BAD_PARAM;
+	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
+	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH));
+	int result = set(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
+	return result != SUCCESS ? result : set(plan, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
+}
+
+static int complete(struct descriptor *descriptor) {
+	static const int64_t one = 1;
 	switch (descriptor->kind) {
 	case OPERATION_GRAPH:
 		return set(descriptor, GRAPH_ENGINES, TYPE_INT64, 1, &one);
 	case ENGINE_HEURISTIC:
 		return recommend(descriptor);
 	case ENGINE:
-		return find(descriptor, ENGINE_GRAPH) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
+		return cudnn_attribute(descriptor, ENGINE_GRAPH) == NULL ? CUDNN_BAD_PARAM : SUCCESS;
 	case ENGINE_CONFIG:
 		return complete_config(descriptor);
 	case EXECUTION_PLAN:
-		result = find(descriptor, PLAN_CONFIG) == NULL ? CUDNN_BAD_PARAM : set(descriptor, PLAN_WORKSPACE, TYPE_INT64, 1, &zero);
-		return result != SUCCESS ? result : set(descriptor, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
+		return complete_plan(descriptor);
 	default:
 		return SUCCESS;
 	}

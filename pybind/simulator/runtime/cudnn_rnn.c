@@ -13,7 +13,7 @@
 enum { LSTM = 2, GRU = 3, NO_BIAS = 0, INPUT_BIAS = 1, TWO_BIASES = 2, RECURRENT_BIAS = 3, SKIPPED_INPUT = 1, TRAINING = 1 };
 
 struct rnn {
-	int mode, bias, directions, skips_input, type, input, hidden, projection, layers;
+	int mode, bias, directions, skips_input, type, input, hidden, projection, layers, drops;
 };
 
 struct sequences {
@@ -36,15 +36,16 @@ EXPORT int cudnnDestroyRNNDataDescriptor(void *object) {
 }
 
 EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, int bias, int direction, int input_mode, int type, int precision, int math,
-                                    int input, int hidden, int projection, int layers, const void *dropout, unsigned flags) {
-	(void)algorithm, (void)precision, (void)math, (void)dropout, (void)flags;
+                                    int input, int hidden, int projection, int layers, const int *dropout, unsigned flags) {
+	(void)algorithm, (void)precision, (void)math, (void)flags;
 	if (rnn == NULL)
 		return CUDNN_NULL_POINTER;
 	if (mode < 0 || mode > GRU || input <= 0 || hidden <= 0 || layers <= 0 || projection < 0 || projection > hidden)
 		return CUDNN_BAD_PARAM;
 	if (projection == 0)
 		projection = hidden;
-	*rnn = (struct rnn){mode, bias, 1 + (direction == 1), input_mode == SKIPPED_INPUT, type, input, hidden, projection, layers};
+	*rnn = (struct rnn){mode, bias, 1 + (direction == 1), input_mode == SKIPPED_INPUT, type, input, hidden, projection, layers,
+	                    dropout != NULL && *dropout};
 	return SUCCESS;
 }
 
@@ -139,18 +140,45 @@ EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, in
 }
 
 /*
- * NVIDIA documents neither size. No kernel needs a workspace here. The reserve space is what the backward pass needs of each step, layer and
- * direction: the gates, an LSTM's cell or a GRU's recurrent term, and the outputs of the layers below the last. A card's is larger.
+ * NVIDIA documents neither size. These are rules for what cuDNN 9.19 answered on an H200 for a grid of shapes (tests_py/test_library_sizes.py has
+ * how many agree).
+ *
+ * The workspace has 8 MiB for the products of each layer and direction, and a copy of the weights; for each step the gates, an output, in two
+ * directions four more outputs, and the input; and states for each sequence. In training an RNN has the steps twice, and a GRU its input.
  */
+static size_t working(const struct rnn *rnn, const struct sequences *data, int training) {
+	enum { PRODUCT = 8 << 20, HEADER = 256, SEQUENCE = 8 };
+	int64_t hidden = rnn->hidden, both = rnn->directions - 1, pseudos = rnn->layers * rnn->directions, input = rnn->input;
+	int64_t steps = (gates(rnn) + 1) * rnn->directions * hidden + 4 * both * hidden + input;
+	int64_t states = (rnn->mode == LSTM ? 10 : rnn->mode == GRU ? 5 : 3) + 2 * both;
+	if (training && gates(rnn) == 1) {
+		steps += 2 * hidden + input;
+		states += 2;
+	}
+	if (training && rnn->mode == GRU && pseudos != 2)
+		steps += input;
+	int64_t elements = before(rnn, (int)pseudos) + data->steps * steps + states * pseudos * data->batch * hidden;
+	return (size_t)(pseudos * PRODUCT + HEADER + SEQUENCE * data->batch) + (size_t)elements * cudnn_element(rnn->type);
+}
+
+/*
+ * The reserve space has, for each step, layer and direction, an RNN's output, an LSTM's four gates and cell, or six vectors of a GRU; the outputs
+ * of the layers below the last; and a bit for each output that may be dropped, once for each direction of the next layer.
+ */
+static size_t reserved(const struct rnn *rnn, int64_t steps) {
+	enum { HEADER = 256 };
+	int64_t kept = rnn->mode == LSTM ? 5 : rnn->mode == GRU ? 6 : 1, wide = (int64_t)rnn->projection * rnn->directions;
+	int64_t each = rnn->layers * kept * rnn->hidden + (rnn->layers - 1) * (int64_t)rnn->projection;
+	int64_t masks = rnn->drops ? (rnn->layers - 1) * steps * wide * rnn->directions / 8 : 0;
+	return HEADER + (size_t)(steps * rnn->directions * each) * cudnn_element(rnn->type) + (size_t)masks;
+}
+
 EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, int mode, const struct sequences *data, size_t *workspace, size_t *reserve) {
 	if (handle == NULL || rnn == NULL || data == NULL)
 		return CUDNN_NULL_POINTER;
 	if (workspace != NULL)
-		*workspace = 0;
-	if (reserve != NULL) {
-		int64_t kept = gates(rnn) + (rnn->mode == LSTM || rnn->mode == GRU);
-		int64_t each = rnn->layers * kept * rnn->hidden + (rnn->layers - 1) * (int64_t)rnn->projection;
-		*reserve = mode == TRAINING ? (size_t)(data->steps * rnn->directions * each) * cudnn_element(rnn->type) : 0;
-	}
+		*workspace = working(rnn, data, mode == TRAINING);
+	if (reserve != NULL)
+		*reserve = mode == TRAINING ? reserved(rnn, data->steps) : 0;
 	return SUCCESS;
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuSOLVER. A solver computes nothing, and says on the card that it succeeded. NVIDIA documents no size of a workspace: no solver needs one here.
+ * cuSOLVER. A solver computes nothing, and says on the card that it succeeded. The sizes of workspaces are in cusolver_sizes.h; a solver that it
+ * does not have needs none here.
  */
 #include "unmarked.h"
 
 #include "arguments.h"
+#include "cusolver_sizes.h"
 
 #include <stdlib.h>
 
@@ -52,26 +54,48 @@ static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t cou
 #define COMPLEX(M, name, ...) M(cusolverDnC##name, __VA_ARGS__) M(cusolverDnZ##name, __VA_ARGS__)
 #define ALL(M, name, ...) REAL(M, name, __VA_ARGS__) COMPLEX(M, name, __VA_ARGS__)
 
-ALL(SOLVER, potrf, a5, a7, 1)
+/* A size by a rule, in elements of 4, 8, 8 and 16 bytes. */
+#define ASKED(name, lwork, size) \
+	EXPORT int name##_bufferSize(ARGUMENTS) { \
+		*(int *)(lwork) = (int)(size); \
+		return SUCCESS; \
+	}
+#define EACH(letter, name, lwork, size, bytes) ASKED(cusolverDn##letter##name, lwork, (size) / (bytes))
+#define REAL_OF(name, lwork, size, info) \
+	EACH(S, name, lwork, size, 1) EACH(D, name, lwork, size, 1) REAL(SOLVES, name, info, 1)
+#define COMPLEX_OF(name, lwork, size, info) \
+	EACH(C, name, lwork, size, 1) EACH(Z, name, lwork, size, 1) COMPLEX(SOLVES, name, info, 1)
+#define ALL_OF(name, lwork, size, info) REAL_OF(name, lwork, size, info) COMPLEX_OF(name, lwork, size, info)
+#define IN_BYTES(name, lwork, size, info) \
+	EACH(S, name, lwork, size(4), 4) EACH(D, name, lwork, size(8), 8) EACH(C, name, lwork, size(8), 8) EACH(Z, name, lwork, size(16), 16) \
+	ALL(SOLVES, name, info, 1)
+
+#define POTRF(element) potrf_bytes((int)a1 == 1, (int)a2, element)
+#define GETRF(element) getrf_bytes((int)a1, (int)a2)
+IN_BYTES(potrf, a5, POTRF, a7)
 ALL(SOLVES, potrs, a8, 1)
 ALL(SOLVES, potrfBatched, a5, (int)a6)
 ALL(SOLVES, potrsBatched, a8, 1)
-ALL(SOLVER, getrf, a5, a7, 1)
+IN_BYTES(getrf, a5, GETRF, a7)
 ALL(SOLVES, getrs, a9, 1)
-ALL(SOLVER, geqrf, a5, a8, 1)
-REAL(SOLVER, orgqr, a7, a9, 1)
-COMPLEX(SOLVER, ungqr, a7, a9, 1)
-REAL(SOLVER, ormqr, a11, a13, 1)
-COMPLEX(SOLVER, unmqr, a11, a13, 1)
-ALL(SOLVER, sytrf, a4, a8, 1)
-ALL(SOLVER, gesvd, a3, a15, 1)
-REAL(SOLVER, syevd, a7, a9, 1)
-COMPLEX(SOLVER, heevd, a7, a9, 1)
-REAL(SOLVER, syevj, a7, a9, 1)
-COMPLEX(SOLVER, heevj, a7, a9, 1)
+ALL_OF(geqrf, a5, geqrf((int)a2), a8)
+REAL_OF(orgqr, a7, orgqr((int)a1, (int)a2, (int)a3), a9)
+COMPLEX_OF(ungqr, a7, orgqr((int)a1, (int)a2, (int)a3), a9)
+REAL_OF(ormqr, a11, ormqr((int)a3, (int)a4), a13)
+COMPLEX_OF(unmqr, a11, ormqr((int)a3, (int)a4), a13)
+EACH(S, sytrf, a4, sytrf((int)a1, 24608), 1)
+EACH(D, sytrf, a4, sytrf((int)a1, 13328), 1)
+EACH(C, sytrf, a4, sytrf((int)a1, 13328), 1)
+EACH(Z, sytrf, a4, sytrf((int)a1, 11016), 1)
+ALL(SOLVES, sytrf, a8, 1)
+ALL_OF(gesvd, a3, gesvd((int)a2), a15)
+REAL_OF(syevd, a7, syevd((int)a3), a9)
+COMPLEX_OF(heevd, a7, syevd((int)a3), a9)
+REAL_OF(syevj, a7, syevj((int)a3), a9)
+COMPLEX_OF(heevj, a7, syevj((int)a3), a9)
 REAL(SOLVER, syevjBatched, a7, a9, (int)a11)
 COMPLEX(SOLVER, heevjBatched, a7, a9, (int)a11)
-ALL(SOLVER, gesvdj, a12, a14, 1)
+ALL_OF(gesvdj, a12, gesvdj((int)a3, (int)a4), a14)
 ALL(SOLVER, gesvdjBatched, a11, a13, (int)a15)
 ALL(SOLVER, gesvdaStridedBatched, a16, a18, (int)a20)
 
@@ -82,16 +106,28 @@ ALL(SOLVER, gesvdaStridedBatched, a16, a18, (int)a20)
 		NOTHING_TO(size_t, host); \
 		return SUCCESS; \
 	}
-TWICE_SIZED(cusolverDnXpotrf, a8, a9)
+/* Bytes of an element of a cudaDataType: R_32F, R_64F, C_32F and C_64F are 0, 1, 4 and 5. */
+static int64_t element_of(uintptr_t type) {
+	unsigned number = (unsigned)type;
+	return (number & 1 ? 8 : 4) * (number >= 4 ? 2 : 1);
+}
+
+#define CARD_SIZED(name, card, host, bytes) \
+	EXPORT int name##_bufferSize(ARGUMENTS) { \
+		*(size_t *)(card) = (size_t)(bytes); \
+		NOTHING_TO(size_t, host); \
+		return SUCCESS; \
+	}
+CARD_SIZED(cusolverDnXpotrf, a8, a9, potrf_bytes((int)a2 == 1, (int64_t)a3, element_of(a4)))
 SOLVES(cusolverDnXpotrf, a12, 1)
 SOLVES(cusolverDnXpotrs, a11, 1)
-TWICE_SIZED(cusolverDnXgeqrf, a10, a11)
+CARD_SIZED(cusolverDnXgeqrf, a10, a11, geqrf((int64_t)a3) * element_of(a4) + 128)
 SOLVES(cusolverDnXgeqrf, a14, 1)
 TWICE_SIZED(cusolverDnXsytrs, a11, a12)
 SOLVES(cusolverDnXsytrs, a15, 1)
-TWICE_SIZED(cusolverDnXsyevd, a11, a12)
+CARD_SIZED(cusolverDnXsyevd, a11, a12, syevd((int64_t)a4) * element_of(a5) + 128)
 SOLVES(cusolverDnXsyevd, a15, 1)
-TWICE_SIZED(cusolverDnXsyevBatched, a11, a12)
+CARD_SIZED(cusolverDnXsyevBatched, a11, a12, syev_batched_bytes((int64_t)a4, (int64_t)a13, element_of(a5)))
 SOLVES(cusolverDnXsyevBatched, a15, (int64_t)a16)
 TWICE_SIZED(cusolverDnXgeev, a17, a18)
 SOLVES(cusolverDnXgeev, a21, 1)

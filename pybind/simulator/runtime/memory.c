@@ -2,6 +2,8 @@
 /* Memory and copies. */
 #include "runtime.h"
 
+#include <string.h>
+
 #define IN_CONTEXT(call) \
 	int result = begin(); \
 	return keep(result != SUCCESS ? result : (call))
@@ -67,9 +69,31 @@ int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 	return result == SUCCESS ? cuMemcpy(to, from, bytes) : result;
 }
 
+/*
+ * What a kernel would have written and PyTorch reads on the host: the thread's next copies of at most 8 bytes to the host get these values, if the
+ * Python layer knows them, and so PyTorch allocates what it does on a card.
+ */
+static __thread struct {
+	const int64_t *values;
+	int count;
+} answers;
+
+EXPORT void gpuconf_runtime_answer(const int64_t *values, int count) {
+	answers.values = values;
+	answers.count = count;
+}
+
+static int answer(void *to, size_t bytes, int kind) {
+	enum { TO_HOST = 2 };
+	if (answers.count == 0 || kind != TO_HOST || bytes == 0 || bytes > sizeof *answers.values)
+		return 0;
+	memcpy(to, answers.values++, bytes);
+	answers.count--;
+	return 1;
+}
+
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
-	(void)kind;
-	IN_CONTEXT(copy_async(to, from, bytes, stream));
+	IN_CONTEXT(answer(to, bytes, kind) ? SUCCESS : copy_async(to, from, bytes, stream));
 }
 
 /* All devices' memory is in one address space. */

@@ -12,7 +12,7 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
+from . import accumulation, answers, compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
 from .formulas import formula_of, refusal_of
 
 _only_small = False
@@ -29,7 +29,11 @@ _ALONE_NAMES = {
     "aten::linalg_eig.out",
     "aten::linalg_matrix_exp",
     "aten::median",
+    "aten::mode",
+    "aten::mode.values",
     "aten::nanmedian",
+    "aten::normal.float_Tensor",
+    "aten::normal.Tensor_Tensor",
     "aten::pow.Scalar",
     "aten::pow.Scalar_out",
 }
@@ -73,6 +77,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
     unmarked.install(library, strict=strict)
     queues.install(library)
+    answers.install(library)
+    accumulation.install(library, _at_first_call)
     for architecture in (torch._C._cuda_getArchFlags() or "").split():
         if architecture.startswith("sm_") and architecture[3:].isdigit():
             library.gpuconf_runtime_compiled_for(int(architecture[3:]))
@@ -207,6 +213,8 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
     if waits or name in _ALONE_NAMES or "_to_sparse" in name:
         return kernels.alone(operator, waits=waits)
     kernel = kernels.computing(operator, only_small=_only_small)
+    if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
+        return accumulation.summing(kernel)
     return kernels.zeroing(kernel) if _only_small and name == "aten::zero_" else kernel
 
 

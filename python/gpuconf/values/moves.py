@@ -44,6 +44,10 @@ def fill(result: Any, value: Any) -> None:
     if isinstance(result, torch.Tensor):
         if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
             return  # what only one of the devices keeps for the backward pass
+        if result.layout is torch.sparse_coo:
+            fill(result._indices(), value._indices())
+            fill(result._values(), value._values())
+            return
         if only_small and result.is_cuda and result.untyped_storage().nbytes() >= LIMIT:
             return
         target = on_cpu(result) if result.is_cuda else result

@@ -14,12 +14,14 @@ _address: Any = None
 class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
-    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous.
+    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the operation reads
+    next on the host.
     """
 
     def __init__(self) -> None:
         self.inside = False
         self.copying = False
+        self.answers: list[Any] = []
         self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
 
 
