@@ -1,8 +1,9 @@
 """Compare two recordings of operator_recorder.py: of a GPU and of a simulated one.
 
-``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many have the same sequence of
-allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ, --show both traces of
-those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted.
+``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many have the
+same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ, --show
+both traces of those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted. With
+``--reduce RECORDING...`` it writes REAL, with what is compared of these.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import lzma
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +48,16 @@ def error(phase: dict[str, Any]) -> str:
 
 
 def ordered(trace: list[int]) -> list[int]:
-    """Return a trace with frees that follow each other in the order of their allocations: autocast's cache is freed in that of hashes."""
+    """Return a trace with frees that follow each other in the order of their allocations: autocast frees its cache in any order."""
     found: list[int] = []
-    for free, steps in groupby(trace, lambda step: step <= 0):
-        found += sorted(steps, reverse=True) if free else steps
-    return found
+    frees: list[int] = []
+    for step in [*trace, 1]:
+        if step > 0:
+            found += [*sorted(frees, reverse=True), step]
+            frees = []
+        else:
+            frees.append(step)
+    return found[:-1]
 
 
 def sequences(unit: dict[str, Any]) -> list[Any]:
