@@ -10,7 +10,9 @@ import textwrap
 import time
 from pathlib import Path
 
+import gpuconf
 import pytest
+from gpuconf.cli import plan_program
 from gpuconf.rehearsal import largest
 from gpuconf.rehearsal.cards import Card, alike, parse
 from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
@@ -114,6 +116,15 @@ def test_invalid_usage(words: list[str], message: str) -> None:
     )
     assert done.returncode == 2
     assert message in done.stderr
+
+
+def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
+    environment = os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=environment)
+    assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
+    gpuconf.simulate("2xT4,A10")
+    assert plan_program._cards_here() == "T4,A10-24GB"
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:
@@ -238,6 +249,13 @@ def test_a_card_leaves_less_than_its_name_says(name: str) -> None:
     assert 0 < context.low < context.high < 2 * GIB
     assert usable.source
     assert context.source
+
+
+@pytest.mark.parametrize("name", ["H100-80GB", "H200-141GB"])
+@pytest.mark.parametrize("measured", [610, 676, 686, 768, 774])
+def test_the_context_of_a_hopper_card_has_the_room_that_was_measured(name: str, measured: int) -> None:
+    context = parse(name)[0].context()
+    assert context.low <= measured * MIB <= context.high
 
 
 class Answer:

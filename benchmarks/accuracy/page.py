@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.report import table
 
 MARGIN, WORKSPACES = 0.02, 4  # gpuconf/rehearsal/cards.py and needs.py
@@ -46,7 +47,9 @@ it does not fit. The card is the allocator's memory alone, without a CUDA contex
 
 {cuts}
 
-## Other tools, on the same programs
+{drawn}
+
+## Other tools, on the published programs
 
 *MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`) under FakeTensorMode: it counts allocated bytes, and knows
 nothing of what the allocator reserves. New tensors are made on the GPU at once, because a module of fake tensors that is
@@ -80,6 +83,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         verdict=_verdict(ran),
         reasons="\n".join(_reasons(runs)),
         cuts=table(_cuts(ran)),
+        drawn=drawn.text(),
         tools=table([_tools(run) for run in ran if "tracked" in run]),
         tool_verdict=_tool_verdict(ran),
     )

@@ -74,6 +74,7 @@ type Allocator struct {
 	walked     uint64       // steps of the last walk over all chunks (mayWalkLocked)
 	walkedID   uint64       // lastID at that walk
 	calm       uint64       // bytes freed before marks, since a request was last not served at once (countFreedLocked)
+	named      Stream       // the stream that the current call names; noStream: none
 }
 
 const noOne = math.MaxUint64
@@ -91,8 +92,9 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, served: noOne, uncut: neverSplit, streams: make([]stream, 1),
-		live: new(figures.Pool)}
+		timeline: opts.Timeline, only: noStream, named: noStream, served: noOne, uncut: neverSplit,
+		streams: make([]stream, 1),
+		live:    new(figures.Pool)}
 	if a.name == "" {
 		a.name = "bfc"
 	}

@@ -95,12 +95,12 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 	a.reapLocked(s)
 	st := &a.streams[s]
 	return st.refs == 0 && st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None &&
-		a.timeline.Passed(s) >= st.queued
+		max(st.passed, a.timeline.Passed(s)) >= st.queued
 }
 
-// EndStream declares that no more work will be queued in a stream. Call it before the stream itself is destroyed.
-// Blocks allocated on the stream stay; memory freed on it becomes available to other streams once its work is done.
-// If EndStream fails, the stream has not ended.
+// EndStream declares that no more work will be queued in a stream. Unless the stream is lasting, it waits for the
+// device. Blocks allocated on the stream stay; memory freed on it becomes available to other streams once its work is
+// done. If EndStream fails, the stream has not ended.
 func (a *Allocator) EndStream(s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,9 +207,40 @@ func (a *Allocator) shareLocked() (err error) {
 	return nil
 }
 
-// markLocked queues a mark. Its number is used up even if that fails, because the device may have received the call
-// (invariant 15).
+// markLocked queues a mark, or waits for the device if the stream may have been destroyed.
 func (a *Allocator) markLocked(s Stream) error {
+	if a.existsLocked(s) {
+		return a.queueMarkLocked(s)
+	}
+	return a.syncAllLocked(s)
+}
+
+// existsLocked reports whether a stream cannot have been destroyed: it is lasting, or the current call names it.
+func (a *Allocator) existsLocked(s Stream) bool { return s == a.named || a.timeline.Lasting(s) }
+
+// syncAllLocked waits for all work of the device, in place of a mark in stream s. All streams that may have been
+// destroyed have passed a mark then. Not while a capture requests memory: the wait would invalidate the capture.
+func (a *Allocator) syncAllLocked(s Stream) error {
+	if a.named != noStream && a.streams[a.named].state == private {
+		return status.Errorf(status.FailedPrecondition, "allocator %s: stream %d may have been destroyed, and a wait "+
+			"for the whole device would invalidate the capture: trim the pool before the capture begins", a.name, s)
+	}
+	if err := a.timeline.SyncAll(); err != nil {
+		return status.Errorf(status.Unknown, "allocator %s could not wait for the device in place of stream %d, which "+
+			"may have been destroyed: %w", a.name, s, err)
+	}
+	for other := range a.streams {
+		if st := &a.streams[other]; st.state == open && !a.timeline.Lasting(Stream(other)) {
+			st.marks++
+			st.queued, st.passed, st.sinceMark = st.marks, st.marks, 0
+		}
+	}
+	return nil
+}
+
+// queueMarkLocked queues a mark in a stream that exists. Its number is used up even if that fails, because the device
+// may have received the call (invariant 15).
+func (a *Allocator) queueMarkLocked(s Stream) error {
 	st := &a.streams[s]
 	st.marks++
 	st.sinceMark = 0
@@ -236,6 +267,9 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 		if err := a.markLocked(other); err != nil {
 			return err
 		}
+	}
+	if st.passed >= st.queued { // the host has waited
+		return nil
 	}
 	if a.streams[s].state == private { // a wait in a captured stream would become part of the graph: the host waits
 		if err := a.timeline.Sync(other, st.queued); err != nil {

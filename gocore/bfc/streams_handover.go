@@ -13,6 +13,9 @@ import (
 // memory, clean memory, memory that has become clean, memory that the stream is ordered after anyway; new memory;
 // another stream's memory, with a wait. Each step keeps invariant 17.
 func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64, by holder.ID) (Block, error) {
+	a.named = s
+	defer func() { a.named = noStream }()
+	a.markIfWorthLocked(s)
 	i := a.atOnceLocked(s, rounded)
 	if i == chunks.None {
 		i = a.withoutWaitLocked(s, rounded)
@@ -85,7 +88,8 @@ const (
 func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
 	for other := range a.streams {
 		st := &a.streams[other]
-		if Stream(other) == s || st.state != open || !a.needsMarkLocked(st) || a.markLocked(Stream(other)) != nil {
+		if Stream(other) == s || st.state != open || !a.needsMarkLocked(st) || !a.existsLocked(Stream(other)) ||
+			a.queueMarkLocked(Stream(other)) != nil {
 			continue
 		}
 		a.reapLocked(Stream(other))

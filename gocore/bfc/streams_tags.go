@@ -179,12 +179,18 @@ func (a *Allocator) freeSharedLocked(at int) {
 
 // countFreedLocked queues a mark if enough was freed on the stream since the last one. If that fails, the next mark
 // covers both. Once as much as the limit was marked and every request was still served at once, more marks would be in
-// vain: none is queued until a request is not (withoutWaitLocked).
+// vain: none is queued until a request is not (withoutWaitLocked). A stream that may have been destroyed gets its mark
+// with the next call that names it.
 func (a *Allocator) countFreedLocked(s Stream, bytes uint64) {
+	a.streams[s].sinceMark += bytes
+	a.markIfWorthLocked(s)
+}
+
+func (a *Allocator) markIfWorthLocked(s Stream) {
 	st := &a.streams[s]
-	if st.sinceMark += bytes; st.sinceMark >= markEveryBytes && st.state == open && a.calm < a.limitBytes {
+	if st.sinceMark >= markEveryBytes && st.state == open && a.calm < a.limitBytes && a.existsLocked(s) {
 		a.calm += st.sinceMark
-		_ = a.markLocked(s)
+		_ = a.queueMarkLocked(s)
 	}
 }
 
@@ -262,7 +268,9 @@ func (a *Allocator) FreeOn(addr uint64, s Stream) error {
 	if err != nil {
 		return err
 	}
+	a.named = s
 	a.freeLocked(at, s)
+	a.named = noStream
 	return nil
 }
 

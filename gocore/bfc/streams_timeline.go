@@ -8,7 +8,14 @@ package bfc
 //
 // A mark is a point in a stream. The allocator numbers the marks of a stream number from 1 up, and never uses a
 // number twice, even if the call failed or the stream number was reused for another stream in between.
+//
+// A program may destroy a stream at any time, and the device does not report it. So the allocator calls Mark and Follow
+// only for a lasting stream, or for the one that the current call names. In place of a mark in any other stream, it
+// waits for the whole device.
 type Timeline interface {
+	// Lasting reports whether the stream exists until the allocator is closed.
+	Lasting(stream Stream) bool
+
 	// Mark queues a mark behind everything that is queued in the stream.
 	Mark(stream Stream, mark uint64) error
 
@@ -22,4 +29,7 @@ type Timeline interface {
 
 	// Sync waits until the device has reached a mark that was queued. It fails if the device never will.
 	Sync(stream Stream, mark uint64) error
+
+	// SyncAll waits until everything queued so far in any stream is done.
+	SyncAll() error
 }

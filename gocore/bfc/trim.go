@@ -58,8 +58,10 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 			return err
 		}
 	}
-	if err := a.timeline.Sync(s, st.queued); err != nil {
-		return errSync(a.name, s, err)
+	if st.passed < st.queued {
+		if err := a.timeline.Sync(s, st.queued); err != nil {
+			return errSync(a.name, s, err)
+		}
 	}
 	st.passed = max(st.passed, st.queued)
 	a.reapLocked(s)
@@ -73,13 +75,18 @@ func (a *Allocator) settleLocked() {
 	if a.timeline == nil {
 		return
 	}
+	all := false // whether the device has been waited for
 	for s := range a.streams {
 		st := &a.streams[s]
 		used := Stream(s) == a.only || st.bins != nil || st.marks > 0
-		if used && st.state == open && a.markLocked(Stream(s)) != nil {
+		if used && st.state == open && !a.timeline.Lasting(Stream(s)) {
+			all = all || a.syncAllLocked(Stream(s)) == nil
 			continue
 		}
-		if st.queued > 0 {
+		if used && st.state == open && a.queueMarkLocked(Stream(s)) != nil {
+			continue
+		}
+		if st.queued > st.passed {
 			_ = a.timeline.Sync(Stream(s), st.queued)
 		}
 	}

@@ -26,8 +26,9 @@ type SimulatedOptions struct {
 	// machines of a process.
 	Version int
 
-	// SharedCards is the path of the file by which other processes have the same cards, and their memory with them; ""
-	// for none. It must be this user's alone. If it is of other cards, the machine has its cards alone.
+	// SharedCards is the path of a file through which several processes use the same simulated cards and their memory;
+	// "" keeps the cards of this machine to itself. Only this user may have access to the file. A file of other cards
+	// has no effect.
 	SharedCards string
 }
 

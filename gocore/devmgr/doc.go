@@ -26,8 +26,9 @@
 //  3. A context is retained once for each logical GPU and released in Close.
 //  4. Close fails while there are live blocks or captured graphs with memory, unless it is forced: no memory is
 //     released silently.
-//  5. Nothing is queued in a stream that is being captured or was destroyed: the driver is queried before each mark and
-//     wait.
+//  5. Nothing is queued in a stream that is being captured: the driver is queried before each mark and wait. The driver
+//     is never given the handle of a stream that may have been destroyed, which is any but a lasting one outside of the
+//     calls that name it: NVIDIA's driver crashes on it.
 //  6. Memory that was allocated for a captured stream, or freed from one, belongs to the capture until the driver
 //     reports that its graph is destroyed.
 //  7. Memory is returned to the driver only when no queued work is known to touch it. Close waits for all streams that

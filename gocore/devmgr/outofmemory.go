@@ -95,6 +95,10 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 		if oom.Rounded > p.device.TotalBytes {
 			return "Request less memory: this is more than the GPU has."
 		}
+		if p.bfc.Stats().BytesInUse+oom.Rounded > p.device.TotalBytes {
+			return "Free memory: with this request the process would use more than the GPU has, which is less than " +
+				"the limit."
+		}
 		return "Free memory, or end other programs on this GPU."
 	case bfc.Injected:
 		return "The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation fail."

@@ -25,9 +25,10 @@ import (
 // last allocation. Unless it is lasting, what it allocates while it is captured has a number for the handle of captured
 // streams, which is never alive: once the graph is gone, that memory is handed over after a wait for the GPU.
 //
-// CUDA does not report that a stream was destroyed. That is detected when its handle denotes another stream, or none.
-// Then nothing can be queued behind its work, and the timeline waits for the GPU instead (timeline.settle). Once there
-// are enough such streams, their numbers are ended, so that they can be reused.
+// CUDA does not report that a stream was destroyed, and drivers crash on the handle of one. So the handle of a stream
+// that is not lasting is used only in calls that were given it, and otherwise the timeline waits for the whole GPU. A
+// handle that comes again with another id belonged to a stream that was destroyed. Once there are enough of these,
+// their numbers are ended, so that they can be reused.
 type streamNumbers struct {
 	driver  gpu.Driver
 	device  gpu.Device
@@ -52,7 +53,6 @@ type streamHandles struct {
 	key         streamKey
 	lasting     bool // the stream is never destroyed
 	gone        bool // the stream was destroyed
-	done        bool // and its work is complete
 }
 
 // enoughGone is the number of destroyed streams that justifies a wait for the GPU.
@@ -213,74 +213,21 @@ func isNoStream(err error) bool {
 	return errors.Is(err, gpu.ErrorInvalidHandle) || errors.Is(err, gpu.ErrorContextIsDestroyed)
 }
 
-// alive returns a number's handles, and queries the driver whether they still denote the same stream. If that stream is
-// being captured, it returns an error: nothing must be queued in it (invariant 5).
-func (s *streamNumbers) alive(number bfc.Stream) (h streamHandles, alive bool, err error) {
-	if h = s.handle(number); h.gone || h.key.captured {
-		return h, false, nil
-	}
-	err = errIfCaptured(s.driver, s.device, h.marks)
-	if err == nil && !h.lasting && !isLegacy(h.marks) {
-		err = s.errIfAnother(h)
-	}
-	if !isNoStream(err) || isLegacy(h.marks) {
-		return h, err == nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leaveLocked(number)
-	return h, false, nil
-}
-
-// errIfAnother returns ErrorInvalidHandle if a handle denotes no stream, or another one than before. The stream is not
-// being captured.
-func (s *streamNumbers) errIfAnother(h streamHandles) error {
-	id, err := s.driver.StreamGetID(s.device.Ordinal, h.work)
-	if err == nil && id != h.key.id {
-		return gpu.ErrorInvalidHandle
-	}
-	if isNoStream(err) {
-		return err
-	}
-	return nil // the driver has no ids
-}
-
-// allGone lists the streams destroyed so far whose work may be pending; markDone records that their work is complete.
-func (s *streamNumbers) allGone() []bfc.Stream {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var gone []bfc.Stream
-	for number, h := range s.handles {
-		if h.gone && !h.done {
-			gone = append(gone, bfc.Stream(number))
-		}
-	}
-	return gone
-}
-
-// errIfAnyCaptured returns an error if a known stream is being captured: waiting for all streams would invalidate the
-// capture.
+// errIfAnyCaptured returns an error if the driver says that a lasting stream is being captured, or a blocking one, for
+// which it refuses the legacy stream: waiting for all streams would invalidate the capture.
 func (s *streamNumbers) errIfAnyCaptured() error {
 	s.mu.Lock()
 	handles := slices.Clone(s.handles)
 	s.mu.Unlock()
 	for _, h := range handles {
-		if h.gone || h.work == gpu.StreamPerThread {
+		if !h.lasting && !isLegacy(h.work) {
 			continue
 		}
-		if err := errIfCaptured(s.driver, s.device, h.work); err != nil && !isNoStream(err) {
+		if err := errIfCaptured(s.driver, s.device, h.work); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (s *streamNumbers) markDone(numbers []bfc.Stream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, number := range numbers {
-		s.handles[number].done = true
-	}
 }
 
 func (s *streamNumbers) handle(number bfc.Stream) streamHandles {

@@ -55,6 +55,12 @@ const (
 
 var _ bfc.Timeline = (*timeline)(nil)
 
+// Lasting reports whether a stream is never destroyed. The per-thread default stream's marks are in the legacy one.
+func (t *timeline) Lasting(s bfc.Stream) bool {
+	h := t.numbers.handle(s)
+	return h.lasting || isLegacy(h.marks) && !h.key.captured
+}
+
 // Mark queues a mark behind all work in the stream, unless the stream is being captured (invariant 5).
 func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 	use := t.use(s)
@@ -74,14 +80,10 @@ func (t *timeline) use(s bfc.Stream) *wordUse {
 }
 
 func (t *timeline) mark(s bfc.Stream, number uint64) error {
-	handles, alive, err := t.numbers.alive(s)
-	if err != nil {
+	stream := t.numbers.handle(s).marks
+	if err := errIfCaptured(t.driver, t.device, stream); err != nil {
 		return err
 	}
-	if !alive {
-		return t.settle(s, number)
-	}
-	stream := handles.marks
 	if !t.device.StreamMemOps {
 		return t.markByEvent(s, stream, number)
 	}
@@ -92,30 +94,18 @@ func (t *timeline) mark(s bfc.Stream, number uint64) error {
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
 }
 
-// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark
-// as passed. For the number of captured streams it waits each time, because those streams may live on.
-func (t *timeline) settle(s bfc.Stream, number uint64) error {
-	if !t.numbers.handle(s).done {
-		gone := t.numbers.allGone()
-		if err := t.numbers.errIfAnyCaptured(); err != nil {
-			return err
-		}
-		if err := t.driver.ContextSynchronize(t.device.Ordinal); err != nil {
-			return fmt.Errorf("cannot wait for the work of a destroyed stream: %w", err)
-		}
-		t.numbers.markDone(gone)
+// SyncAll waits for all work of the GPU. It would invalidate a capture, so it fails if a lasting or a blocking stream
+// is being captured (invariant 5).
+func (t *timeline) SyncAll() error {
+	if err := t.numbers.errIfAnyCaptured(); err != nil {
+		return err
 	}
-	if t.device.StreamMemOps {
-		if _, err := t.word(s); err != nil {
-			return err
-		}
-		atomic.StoreUint64(&t.words.Load().Words[s], number)
-		return nil
+	if err := t.driver.ContextSynchronize(t.device.Ordinal); err != nil {
+		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.openLocked()
-	t.passed[s] = number
+	for s := range t.uses {
+		t.uses[s].waits = false
+	}
 	return nil
 }
 
@@ -159,8 +149,8 @@ func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
 }
 
-// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait
-// on. A broken context never writes the mark, so now and then it makes a call that fails if the context is broken.
+// Sync waits for a mark. It polls, because the stream may have been destroyed since. A broken context never writes the
+// mark, so now and then it makes a call that fails if the context is broken.
 func (t *timeline) Sync(s bfc.Stream, number uint64) error {
 	for naps, nap := 1, syncNap; t.Passed(s) < number; naps, nap = naps+1, min(2*nap, longestNap) {
 		if event, pending := t.eventOf(s, number); pending {

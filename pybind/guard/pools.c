@@ -366,7 +366,10 @@ static int takes(struct request *request)
 	return 1;
 }
 
-/* If what is free is not in one piece, the pool grows, which is undone. */
+/*
+ * Nothing of a pool that has grown beyond the limit on its own: it is trimmed first. If what is free is not in one piece, the pool grows,
+ * which is undone.
+ */
 static int claims(struct request *request)
 {
 	struct pool *pool = request->pool;
@@ -375,7 +378,7 @@ static int claims(struct request *request)
 	pthread_mutex_lock(&lock);
 	recharge(pool, 0, 0);
 	used = (ask(pool, POOL_USED, &used) ? used : pool->charged) + pool->claimed;
-	int fits = pool->charged >= used && pool->charged - used >= request->bytes;
+	int fits = pool->charged >= used && pool->charged - used >= request->bytes && take(pool->card, 0);
 	if (fits) {
 		pool->in_flight++;
 		pool->claimed += request->bytes;

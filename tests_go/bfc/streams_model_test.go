@@ -62,6 +62,7 @@ func TestStreamsAgainstOracle(t *testing.T) {
 			"new stream": func(*rapid.T) {
 				if len(streams) < 4 {
 					streams = append(streams, w.newStream())
+					w.fleeting[streams[len(streams)-1]] = rapid.Bool().Draw(t, "it may be destroyed")
 				}
 			},
 			"end of a stream": func(*rapid.T) {

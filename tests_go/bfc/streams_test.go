@@ -552,6 +552,10 @@ func (i *instant) Mark(s bfc.Stream, mark uint64) error {
 	return nil
 }
 
+func (i *instant) Lasting(bfc.Stream) bool { return true }
+
+func (i *instant) SyncAll() error { return nil }
+
 func (i *instant) Passed(s bfc.Stream) uint64 {
 	if i.never {
 		return 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/capturing"
@@ -64,16 +65,16 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := m.AllocateOn(0, -1, stream, mib, 0)
+		_, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
 		requireCode(t, row.code, err)
 		require.ErrorContains(t, err, row.text)
 		require.Equal(t, before, stats(t, m, "GPU:0"))
 	}
 	d.SetFaults()
-	block, err := m.AllocateOn(0, -1, stream, mib, 0)
+	block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.Free(block.Addr))
-	none, err := m.AllocateOn(0, -1, stream, 0, 0)
+	none, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 0, 0)
 	require.NoError(t, err)
 	require.Zero(t, none)
 	graph, err := captures.EndCapture(0, stream)

@@ -56,7 +56,7 @@ func (c *closing) closeWhile(t *testing.T, done func(), force bool) {
 }
 
 func (c *closing) allocateOn(t *testing.T, stream gpu.Stream, bytes uint64) uint64 {
-	block, err := c.AllocateOn(0, -1, stream, bytes, 0)
+	block, err := c.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0)
 	require.NoError(t, err)
 	return block.Addr
 }
@@ -87,9 +87,10 @@ func TestCloseWaitsForTheWorkOnItsMemory(t *testing.T) {
 				return true
 			},
 			"a destroyed stream": func(t *testing.T, c *closing) bool {
-				addr := c.allocateOn(t, c.one, mib)
-				fill(t, c.d, c.one, addr, 1, mib)
-				require.NoError(t, c.Free(addr))
+				block, err := c.AllocateOn(0, -1, c.one, mib, 0) // nothing says that the stream lasts
+				require.NoError(t, err)
+				fill(t, c.d, c.one, block.Addr, 1, mib)
+				require.NoError(t, c.Free(block.Addr))
 				require.NoError(t, c.d.StreamDestroy(0, c.one))
 				return false
 			},
@@ -150,7 +151,7 @@ func TestCloseDuringACapture(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, d.machine.ContextRelease(0)) })
 	one, other := newStream(t, d), newStream(t, d)
 	for _, stream := range []gpu.Stream{one, other, one} {
-		block, err := m.AllocateOn(0, -1, stream, 16*mib, 0)
+		block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 16*mib, 0)
 		require.NoError(t, err)
 		require.NoError(t, m.FreeOn(block.Addr, stream))
 	}
@@ -167,11 +168,11 @@ func TestCloseDuringACapture(t *testing.T) {
 func TestWaitsInABrokenContextEnd(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{16})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateOn(0, -1, one, 16*mib, 0)
+	block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 16*mib, 0)
 	require.NoError(t, err)
 	closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
-	_, err = m.AllocateOn(0, -1, other, 8*mib, 0)
+	_, err = m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 	require.NoError(t, err, "it takes half of the memory, after a mark that covers all of it")
 	breakContext(t, d)
 

@@ -1,10 +1,12 @@
 package devmgr_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
@@ -201,4 +203,107 @@ func TestFreesAfterClose(t *testing.T) {
 		require.ErrorContains(t, err, "this runtime was reset", name)
 	}
 	d.requireNothingLeft(t)
+}
+
+// deadly is a driver that, as NVIDIA's, must never be given the handle of a destroyed stream: that is a crash.
+type deadly struct {
+	*driver
+	t    *testing.T
+	gone map[gpu.Stream]bool
+}
+
+func (d *deadly) requireThere(stream gpu.Stream) {
+	d.t.Helper()
+	require.False(d.t, d.gone[stream], "the driver was given the handle of a stream that was destroyed")
+}
+
+func (d *deadly) destroy(stream gpu.Stream) {
+	require.NoError(d.t, d.driver.StreamDestroy(0, stream))
+	d.gone[stream] = true
+}
+
+func (d *deadly) StreamGetID(ordinal int, stream gpu.Stream) (uint64, error) {
+	d.requireThere(stream)
+	return d.driver.StreamGetID(ordinal, stream)
+}
+
+func (d *deadly) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, error) {
+	d.requireThere(stream)
+	return d.driver.StreamGetCaptureInfo(ordinal, stream)
+}
+
+func (d *deadly) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
+	d.requireThere(stream)
+	return d.driver.StreamWriteValue64(ordinal, stream, addr, value)
+}
+
+func (d *deadly) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
+	d.requireThere(stream)
+	return d.driver.StreamWaitValue64(ordinal, stream, addr, value)
+}
+
+func (d *deadly) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
+	d.requireThere(stream)
+	return d.driver.EventRecord(ordinal, event, stream)
+}
+
+func (d *deadly) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event) error {
+	d.requireThere(stream)
+	return d.driver.StreamWaitEvent(ordinal, stream, event)
+}
+
+// A random program whose streams come and go, as those of CuPy do. No call gives the driver a handle that is gone.
+func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(r *rapid.T) {
+				machine := newDriver(t, "T4", opts)
+				d := &deadly{driver: machine, t: t, gone: map[gpu.Stream]bool{}}
+				m, err := devmgr.New(d, nil)
+				require.NoError(t, err)
+				require.NoError(t, splitGPU(m, 0, 256))
+				require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+				streams, blocks := []gpu.Stream{gpu.StreamNull}, []uint64{}
+				which := func() int { return rapid.IntRange(0, len(blocks)-1).Draw(r, "block") }
+				r.Repeat(map[string]func(*rapid.T){
+					"a stream": func(*rapid.T) { streams = append(streams, newStream(t, machine)) },
+					"the end of a stream": func(r *rapid.T) {
+						if len(streams) > 1 {
+							at := rapid.IntRange(1, len(streams)-1).Draw(r, "stream")
+							d.destroy(streams[at])
+							streams = slices.Delete(streams, at, at+1)
+						}
+					},
+					"allocate": func(r *rapid.T) {
+						bytes := rapid.Uint64Range(1, 128).Draw(r, "MiB") * mib
+						block, err := m.AllocateOn(0, -1, rapid.SampledFrom(streams).Draw(r, "stream"), bytes, 0)
+						if err == nil {
+							blocks = append(blocks, block.Addr)
+						}
+					},
+					"free": func(r *rapid.T) {
+						if len(blocks) == 0 {
+							return
+						}
+						at := which()
+						if rapid.Bool().Draw(r, "on a stream") {
+							require.NoError(t, m.FreeOn(blocks[at], rapid.SampledFrom(streams).Draw(r, "stream")))
+						} else {
+							require.NoError(t, m.Free(blocks[at]))
+						}
+						blocks = slices.Delete(blocks, at, at+1)
+					},
+					"record": func(r *rapid.T) {
+						if len(blocks) > 0 {
+							require.NoError(
+								t, m.RecordStream(blocks[which()], rapid.SampledFrom(streams).Draw(r, "stream")))
+						}
+					},
+					"trim": func(*rapid.T) { _, _ = m.Trim() },
+					"":     func(*rapid.T) { require.NoError(t, m.Check()) },
+				})
+				require.NoError(t, m.Close(true))
+			})
+		})
+	}
 }

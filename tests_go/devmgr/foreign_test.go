@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/simulated"
@@ -46,7 +47,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.want, number, name)
 	}
-	block, err := m.AllocateOn(0, -1, second, 1000, 0)
+	block, err := m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, stats(t, m, "GPU:1").LiveBlocks)
 	require.NoError(t, m.Free(block.Addr))

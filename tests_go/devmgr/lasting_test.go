@@ -113,7 +113,7 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 		fill(t, d, stream, block.Addr, 1, 8*mib)
 		require.NoError(t, m.Free(block.Addr))
 
-		got, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
+		got, err := m.AllocateKnowing(0, -1, heir, devmgr.Lasting, 8*mib, 0)
 		require.NoError(t, err)
 		fill(t, d, heir, got.Addr, 2, 8*mib)
 		require.NoError(t, d.ContextSynchronize(0))

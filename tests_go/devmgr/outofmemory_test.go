@@ -118,7 +118,7 @@ func TestOutOfMemory(t *testing.T) {
 				"  limit 150.00MiB (157286400 bytes), in use 60.00MiB (62914560 bytes) in 1 block, reserved 98.42MiB " +
 				"(103195904 bytes), largest free block 38.42MiB (40281344 bytes)\n  in use by c, untagged: 60.00MiB " +
 				"(62914560 bytes) in 1 block\n  on Tesla T4, which has 100.00MiB (104857600 bytes) in total. Free " +
-				"memory, or end other programs on this GPU.",
+				"memory: with this request the process would use more than the GPU has, which is less than the limit.",
 		},
 		{
 			name: "lowered by the environment", spec: "T4", limits: []float64{10},

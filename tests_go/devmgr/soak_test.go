@@ -171,7 +171,7 @@ func (s *soaker) size() uint64 {
 func (s *soaker) allocate() {
 	b := soaked{requested: s.size(), stream: s.streams[s.random.IntN(len(s.streams))], stamp: byte(s.random.Uint32())}
 	var err error
-	if b.Block, err = s.m.AllocateOn(0, -1, b.stream, b.requested, 0); err != nil {
+	if b.Block, err = s.m.AllocateKnowing(0, -1, b.stream, devmgr.Lasting, b.requested, 0); err != nil {
 		if code := status.CodeOf(err); code != status.ResourceExhausted && !s.meter.lost {
 			require.NoError(s.t, err)
 		}

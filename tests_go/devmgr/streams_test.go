@@ -58,11 +58,11 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 			stream := which(t, d)
-			first, err := m.AllocateOn(0, -1, stream, mib, 0)
+			first, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
 			require.NoError(t, err)
 			before := d.CallsOf()
 			for range 100 {
-				block, err := m.AllocateOn(0, -1, stream, mib, 0)
+				block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
 				require.NoError(t, err)
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 			}
@@ -84,7 +84,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
 			one, other := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateOn(0, -1, one, 8*mib, 0)
+			block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
 			require.NoError(t, err)
 			var held *gate
 			if !opts.NoStreamMemOps {
@@ -93,7 +93,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			fill(t, d, one, block.Addr, 1, 8*mib)
 			require.NoError(t, m.FreeOn(block.Addr, one))
 
-			heir, err := m.AllocateOn(0, -1, other, 8*mib, 0)
+			heir, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 			require.NoError(t, err, "the limit leaves no other memory")
 			require.Equal(t, block.Addr, heir.Addr)
 			fill(t, d, other, heir.Addr, 2, 8*mib)
@@ -132,12 +132,12 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 			const limit, size = 256, 64 * mib
 			m, d := initialized(t, "T4", opts, nil, []float64{limit})
 			busy, other := newStream(t, d), newStream(t, d)
-			first, err := m.AllocateOn(0, -1, other, mib, 0)
+			first, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, mib, 0)
 			require.NoError(t, err)
 			calls := func(times int) map[string]int {
 				before := d.CallsOf()
 				for range times {
-					block, err := m.AllocateOn(0, -1, busy, size, 0)
+					block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
 					require.NoError(t, err)
 					require.NoError(t, m.Free(block.Addr))
 				}
@@ -150,16 +150,16 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 				return after
 			}
 			calls(10)
-			looks := map[string]int{"StreamGetID": 1000, "StreamGetCaptureInfo": 1000} // they do not contact the GPU
+			looks := map[string]int{"StreamGetCaptureInfo": 1000} // which do not contact the GPU
 			require.Equal(t, looks, calls(1000))
 
-			block, err := m.AllocateOn(0, -1, busy, size, 0)
+			block, err := m.AllocateKnowing(0, -1, busy, devmgr.Lasting, size, 0)
 			require.NoError(t, err)
 			slowly(t, d, busy, opts)
 			fill(t, d, busy, block.Addr, 1, size)
 			require.NoError(t, m.Free(block.Addr))
 			before := d.CallsOf()
-			heir, err := m.AllocateOn(0, -1, other, (limit-1)*mib, 0)
+			heir, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, (limit-1)*mib, 0)
 			require.NoError(t, err, "all that the limit leaves")
 			for _, wait := range []string{"ContextSynchronize", "StreamSynchronize", "EventSynchronize", "MemGetInfo"} {
 				require.Equal(t, before[wait], d.CallsOf()[wait], "%s: the host does not wait", wait)
@@ -178,18 +178,18 @@ func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
+	block, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.RecordStream(block.Addr, reader))
 	held := closedGate(t, d, reader)
 	require.NoError(t, m.Free(block.Addr))
 
-	next, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
+	next, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
 	require.NoError(t, err)
 	require.NotEqual(t, block.Addr, next.Addr, "the reader is not done")
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, reader))
-	third, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
+	third, err := m.AllocateKnowing(0, -1, gpu.StreamNull, devmgr.Lasting, 4*mib, 0)
 	require.NoError(t, err)
 	require.Equal(t, block.Addr, third.Addr)
 	require.NoError(t, m.Free(next.Addr))
@@ -200,7 +200,7 @@ func TestRecordedStreamsHoldABlock(t *testing.T) {
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, stream, mib, 0)
+	block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(block.Addr, stream))
 	for name, err := range map[string]error{
@@ -247,9 +247,9 @@ func TestStreamCallsMayFail(t *testing.T) {
 // handOver allocates on one stream and then on another, at most twice, and frees everything.
 func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 	for _, stream := range []gpu.Stream{one, other} {
-		block, err := m.AllocateOn(0, -1, stream, 8*mib, 0)
+		block, err := m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 8*mib, 0)
 		if err != nil {
-			block, err = m.AllocateOn(0, -1, stream, 8*mib, 0)
+			block, err = m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 8*mib, 0)
 		}
 		require.NoError(t, err)
 		if m.FreeOn(block.Addr, stream) != nil {
@@ -262,7 +262,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", simulated.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateOn(0, -1, one, 8*mib, 0)
+	block, err := m.AllocateKnowing(0, -1, one, devmgr.Lasting, 8*mib, 0)
 	require.NoError(t, err)
 	held := closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
@@ -272,7 +272,7 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateOn(0, -1, other, 8*mib, 0)
+	_, err = m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed "+
 		"(CUDA_ERROR_UNKNOWN (999))")
@@ -280,7 +280,7 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	d.SetFaults()
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, one))
-	again, err := m.AllocateOn(0, -1, other, 8*mib, 0)
+	again, err := m.AllocateKnowing(0, -1, other, devmgr.Lasting, 8*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(again.Addr, other))
 	require.NoError(t, m.Check())

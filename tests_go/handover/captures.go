@@ -88,13 +88,13 @@ func (s *stage) stream(flags gpu.StreamFlags) gpu.Stream {
 }
 
 func (s *stage) allocate(stream gpu.Stream, bytes uint64) uint64 {
-	block, err := s.m.AllocateOn(0, -1, stream, bytes, 0)
+	block, err := s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0)
 	require.NoError(s, err)
 	return block.Addr
 }
 
 func (s *stage) refuses(stream gpu.Stream, bytes uint64) {
-	_, err := s.m.AllocateOn(0, -1, stream, bytes, 0)
+	_, err := s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, bytes, 0)
 	require.Equal(s, status.ResourceExhausted, status.CodeOf(err), "%v", err)
 	require.ErrorContains(s, err, "kept for captured graphs")
 }
@@ -179,7 +179,7 @@ func (s *stage) nothingOfOursIsCaptured() {
 		s.fill(captured, mine, mib, 3)
 		for range 3 {
 			for _, stream := range []gpu.Stream{one, other} {
-				block, err := s.m.AllocateOn(0, -1, stream, 3*mib, 0)
+				block, err := s.m.AllocateKnowing(0, -1, stream, devmgr.Lasting, 3*mib, 0)
 				if err == nil {
 					s.fill(stream, block.Addr, 3*mib, 4)
 					require.NoError(s, s.m.FreeOn(block.Addr, stream))

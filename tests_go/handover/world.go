@@ -64,7 +64,8 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 			config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
-	w.ballast, err = w.m.AllocateOn(0, -1, w.order.streams[0], poolBytes-program.Units*unitBytes, 0)
+	w.ballast, err = w.m.AllocateKnowing(0, -1, w.order.streams[0], devmgr.Lasting,
+		poolBytes-program.Units*unitBytes, 0)
 	require.NoError(t, err)
 	w.at = make([]int, len(program.Threads))
 	w.live = map[string]*block{}
@@ -97,7 +98,7 @@ func (w *world) close(drain func()) {
 // each stream has used it and was marked since. All work is done.
 func (w *world) begin(drain func()) {
 	for i := len(w.order.streams) - 1; i >= -1; i-- {
-		all, err := w.m.AllocateOn(0, -1, w.order.streams[max(i, 0)], w.program.Units*unitBytes, 0)
+		all, err := w.m.AllocateKnowing(0, -1, w.order.streams[max(i, 0)], devmgr.Lasting, w.program.Units*unitBytes, 0)
 		w.must(err)
 		w.must(w.m.Free(all.Addr))
 		drain()
@@ -193,7 +194,7 @@ func (w *world) join(op *Op) {
 
 func (w *world) allocate(op *Op) {
 	wanted := op.units * unitBytes
-	given, err := w.m.AllocateOn(0, -1, w.order.streams[op.stream], wanted, 0)
+	given, err := w.m.AllocateKnowing(0, -1, w.order.streams[op.stream], devmgr.Lasting, wanted, 0)
 	w.order.look()
 	if err != nil {
 		require.Equal(w.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)

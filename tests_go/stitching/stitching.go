@@ -103,7 +103,7 @@ func (r *run) step() {
 		b.stream = r.streams[r.random.IntN(len(r.streams))]
 	}
 	var err error
-	if b.Block, err = r.m.AllocateOn(0, -1, b.stream, b.requested, 0); err != nil {
+	if b.Block, err = r.m.AllocateKnowing(0, -1, b.stream, devmgr.Lasting, b.requested, 0); err != nil {
 		require.Equal(r.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
 		for range min(len(r.live), 3) {
 			r.free(r.random.IntN(len(r.live)))

@@ -85,6 +85,14 @@ def efficient_attention() -> None:
                 compare(F.scaled_dot_product_attention, _attend, (*tensors, torch.randn(2, 3, 7, columns)), dtype)
 
 
+def softmax_to_float32() -> None:
+    """As under autocast to float16, where PyTorch's CUDA kernels take float16 and return float32."""
+    for call in (torch.softmax, torch.log_softmax):
+        compare(lambda x: call(x, -1, dtype=torch.float32), lambda x: call(x, -1), [torch.randn(5, 7)], torch.float16)  # noqa: B023
+    with torch.autocast("cuda", torch.float16):
+        compare(lambda x: torch.softmax(x, 0), lambda x: torch.softmax(x, 0), [torch.randn(5, 7)], torch.float16)
+
+
 def attention_of_cudnn() -> None:
     for causal in (False, True):
         tensors = [torch.randn(2, 3, 8, 16) for _ in range(3)]
@@ -427,7 +435,7 @@ ALL = (
     flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences, convolutions,
     transposed_convolutions,
     depthwise_convolutions, normalizations, normalization_of_several_processes, cells, recurrent_networks, bags, dropouts, samplers,
-    losses_of_sequences, products,
+    losses_of_sequences, products, softmax_to_float32,
 )  # fmt: skip
 
 

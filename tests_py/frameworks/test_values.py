@@ -74,6 +74,15 @@ def test_what_runs_without_a_value_is_named_at_the_end() -> None:
     )
 
 
+def test_gradients_that_meet_are_added_in_place_unless_something_holds_them() -> None:
+    assert run("program_with_sums_of_gradients.py").stdout.splitlines() == ["9 True None", "10 True True"]
+
+
+def test_workspaces_of_cudnn_are_those_that_a_card_was_asked_for() -> None:
+    done = run("program_with_workspaces.py")
+    assert all(line.endswith(" equal") for line in done.stdout.splitlines()), done.stdout
+
+
 def test_a_triton_kernel_is_launched_and_named() -> None:
     done = run("program_with_a_triton_kernel.py")
     assert done.stdout == "0.0\n"

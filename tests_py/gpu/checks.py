@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import json
 import os
 import time
@@ -31,6 +32,13 @@ def need(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise Missing(f"{name} is not installed ({error})") from None
+
+
+def installed(*names: str) -> None:
+    """Raise Missing without an import: the libraries are used in processes of their own."""
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise Missing(f"{name} is not installed")
 
 
 def live(device: str = "GPU:0") -> int:

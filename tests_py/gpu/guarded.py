@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuconf
-from checks import MIB, Missing, expect, note
+from checks import MIB, Missing, expect, installed, note
 from gpuconf.sharing import _budget
 
 FILL = Path(__file__).with_name("guard_fill.py")
@@ -83,14 +82,8 @@ def case_nothing_gets_past_the_check() -> None:
         expect(done.returncode == (3 if past else 0), f"exit code {done.returncode}: {done.stdout}{done.stderr}")
 
 
-def _installed(name: str) -> None:
-    """Raise Missing without an import: the library is used in a process of its own."""
-    if importlib.util.find_spec(name) is None:
-        raise Missing(f"{name} is not installed")
-
-
 def _library(name: str, what: str) -> dict[str, Any]:
-    _installed(name)
+    installed(name)
     row = _filled(what)
     note(**row)
     told = f"{what}: {row}"
@@ -147,7 +140,7 @@ def case_guarded_jax_grows_within_its_limit() -> dict[str, Any]:
 
 
 def _jax(what: str) -> dict[str, Any]:
-    _installed("jax")
+    installed("jax")
     row = _filled(what)
     if row["platform"] == "cpu":
         raise Missing("this JAX does not see the GPU")

@@ -8,7 +8,7 @@ import gpuconf
 from checks import MIB, Missing, expect, live, need
 
 
-def case_cupy_computes_on_the_books() -> None:
+def case_cupys_memory_is_counted() -> None:
     """Sums are correct, memory is in the accounting and is released, and out of memory is CuPy's own error."""
     cupy = need("cupy")
     gpuconf.configure(limit="256MiB", libraries=["cupy"])
@@ -29,7 +29,7 @@ def case_cupy_computes_on_the_books() -> None:
     expect(live() == 0, "blocks are left")
 
 
-def case_numba_computes_on_the_books() -> None:
+def case_numbas_memory_is_counted() -> None:
     """A Numba kernel on gpuconf's memory, with streams and without."""
     need("numba_cuda")
     numpy = need("numpy")

@@ -156,7 +156,7 @@ def case_torch_captures_graphs_in_whole_mode() -> None:
     wait_for_graphs()
 
 
-def case_threads_keep_the_books() -> None:
+def case_threads_count_all_memory() -> None:
     """Sixteen Python threads allocate and free through PyTorch at once."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])

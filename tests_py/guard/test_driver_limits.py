@@ -267,7 +267,7 @@ def test_run_prefers_the_driver(command: Run, client: dict[str, Path], tmp_path:
     code = f"cat {group}/gpuconf-*/dmem.max; echo $LD_LIBRARY_PATH $GPUCONF_GUARD"
     done = command("run", "--memory", "512MiB", "--json-report", report, "--report", "--", "sh", "-c", code)
     limited, libraries = done.stdout.splitlines()
-    assert limited == f"{REGION} {(512 + 448) * MIB}"  # and the CUDA context of an H100, which such a limit counts
+    assert limited == f"{REGION} {(512 + 528) * MIB}"  # and the CUDA context of an H100, which such a limit counts
     assert "gpuconf-job-" not in libraries
     guard = json.loads(report.read_text())["guard"]
     assert (guard["mode"], guard["gpus"]) == ("driver", {CARDS[0]: {"limit_bytes": 512 * MIB}})

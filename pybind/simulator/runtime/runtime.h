@@ -20,6 +20,11 @@ struct dim3 {
 	unsigned x, y, z;
 };
 
+/* cudaIpcMemHandle_t and cudaIpcEventHandle_t, which are the driver's. */
+struct ipc_bytes {
+	char reserved[64];
+};
+
 /* The versions of the libraries that this PyTorch was built for. */
 struct versions {
 	int cuda, cudnn, nccl, cublas;
@@ -113,9 +118,11 @@ int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value);
 int cuMemAllocManaged(void **out, size_t bytes, unsigned flags);
 int cuMemPrefetchAsync(const void *address, size_t bytes, int device, void *stream);
 int cuMemHostGetDevicePointer_v2(void **out, void *address, unsigned flags);
-int cuIpcGetMemHandle(void *handle, void *address);
+int cuIpcGetMemHandle(struct ipc_bytes *handle, void *address);
+int cuIpcOpenMemHandle_v2(void **out, struct ipc_bytes handle, unsigned flags);
 int cuIpcCloseMemHandle(void *address);
-int cuIpcGetEventHandle(void *handle, void *event);
+int cuIpcGetEventHandle(struct ipc_bytes *handle, void *event);
+int cuIpcOpenEventHandle(void **out, struct ipc_bytes handle);
 int cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status);
 
 #endif

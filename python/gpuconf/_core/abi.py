@@ -33,6 +33,8 @@ def library() -> ctypes.CDLL:
     opened.gpuconf_free.restype = None
     opened.gpuconf_record_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
     opened.gpuconf_logical_stream.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+    opened.gpuconf_region.argtypes = (ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t))
+    opened.gpuconf_region.restype = ctypes.c_void_p
     opened.gpuconf_torch_seen.restype = ctypes.c_uint64
     opened.gpuconf_last_error.restype = ctypes.c_char_p
     return opened

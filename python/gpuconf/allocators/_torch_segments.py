@@ -14,6 +14,7 @@ from collections.abc import Callable
 from .. import errors
 from .._core import abi
 from .._typing import Any
+from . import _torch_processes
 
 _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _SETTERS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
@@ -47,6 +48,7 @@ def install() -> None:
     """Make gpuconf the source of segments, reject these settings at run time too, and let ``empty_cache()`` trim our pools."""
     refuse_expandable()
     abi.redirect_torch()
+    _torch_processes.install()
     native: Any = sys.modules["torch"]._C
     for names, wrap in ((_SETTERS, _refusing), (_EMPTIERS, _trimming)):
         for name in names:

@@ -95,6 +95,9 @@ _CALLS = {
 }
 
 
+_BY_PATH = "by path"
+
+
 def _exported(library: Any) -> Find:
     return lambda exported, _base, _version: getattr(library, exported)
 
@@ -117,7 +120,7 @@ def _ways(real: str) -> Iterator[tuple[str, Find]]:
         yield "cuGetProcAddress", _resolved(library.cuGetProcAddress)
     if hasattr(library, "cuGetProcAddress_v2"):
         yield "cuGetProcAddress_v2", _resolved(library.cuGetProcAddress_v2, byref(c_int()))
-    yield "by path", _exported(ctypes.CDLL(real))
+    yield _BY_PATH, _exported(ctypes.CDLL(real))
 
 
 def _refused(reader: Reader | None) -> int:
@@ -178,10 +181,11 @@ def main() -> int:
     if wrong or real is None:
         print(f"gpuconf run --check: {wrong}", file=sys.stderr)
         return ERROR
-    rows = [[way, *(_verdict(reader, call, find, limit + _GRANULE) for call in _CALLS.values())] for way, find in _ways(real)]
-    library = runtime.load()
-    if library is not None:
-        rows.append(["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, limit + _GRANULE) for name in _CALLS)])
+    library, size, rows = runtime.load(), limit + _GRANULE, list[list[str]]()
+    for way, found in _ways(real):
+        if way == _BY_PATH and library is not None:  # before that one, whose memory the driver's pool may keep
+            rows.append(["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, size) for name in _CALLS)])
+        rows.append([way, *(_verdict(reader, call, found, size) for call in _CALLS.values())])
     print_table(["way", *_CALLS], rows)
     if library is None:
         print("the CUDA runtime was not tried: this Python finds no libcudart")
@@ -189,7 +193,7 @@ def main() -> int:
     print(f"limit {human_bytes(limit)}; the driver reports a total of {human_bytes(total)}")
     past = [row[0] for row in rows if "GOT PAST" in row]
     if past:
-        hint = "; --guard=preload covers it" if past == ["by path"] else ""
+        hint = "; --guard=preload covers it" if past == [_BY_PATH] else ""
         print(f"memory beyond the limit was allocated: {', '.join(past)}{hint}")
     return CONDITION if past or total > limit else OK
 

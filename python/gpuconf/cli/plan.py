@@ -46,7 +46,8 @@ def add_to(commands: Any) -> None:
     planning.add_argument(
         "--gpu",
         metavar="MODEL",
-        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as L4,A10,A100-40GB",
+        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as L4,A10,A100-40GB "
+        "(default: this machine's)",
     )
     planning.add_argument(
         "--policy", action="append", choices=POLICIES, help="memory management policy; may be repeated (default: all)"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._typing import Any
+from ..machine import cards
 from ..planning import report
 from ..rehearsal import largest
 from ..rehearsal.answer import SCHEMA, Rehearsal
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if options.verify or options.phases:
         raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
     if options.gpu is None:
-        raise UsageError("--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB")
+        options.gpu = _cards_here()
     words = _words(options)
     if options.html is not None:
         report.plotly_script()  # if it is missing, the rest would be in vain
@@ -112,6 +113,17 @@ def run(options: argparse.Namespace) -> int:
     if options.smallest_card and not options.json and answer.cards:
         print(_smallest(answer))
     return _code(answer)
+
+
+def _cards_here() -> str:
+    """The models of this machine's cards, for a program without --gpu."""
+    products = {model.product: model.name for model in cards.models()}
+    here = cards.survey().cards
+    known = dict.fromkeys(products[card.name] for card in here if card.name in products)
+    if not known:
+        other = f"; no simulated model is {here[0].name!r}" if here else ", and this machine has none"
+        raise UsageError(f"--gpu is missing: name the cards, such as --gpu L4,A10,A100-40GB{other}")
+    return ",".join(known)
 
 
 def _smallest(answer: Rehearsal) -> str:

@@ -51,8 +51,8 @@ void *gpuconf_malloc(size_t size, int device, void *stream);
 /*
  * Frees memory, identified by its address; size and device are ignored. stream is the stream of the last use, or NULL for the
  * stream that the memory was allocated for, which may have been destroyed since. The memory is not reused before the work
- * queued on that stream is done. A NULL address is ignored. An address that gpuconf_malloc did not return, an address already
- * freed, or an invalid stream changes nothing and sets gpuconf_last_error.
+ * queued on that stream is done. A NULL address is ignored. An address that gpuconf_malloc did not return, or one already
+ * freed, changes nothing and sets gpuconf_last_error. A stream that was destroyed must not be passed: NVIDIA's driver crashes on it.
  */
 void gpuconf_free(void *ptr, size_t size, int device, void *stream);
 

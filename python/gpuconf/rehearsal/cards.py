@@ -51,6 +51,8 @@ class Card(namedtuple("Card", ["name", "count", "memory", "capability", "has_vir
 
     def context(self) -> Beside:
         """Return what a process's CUDA context takes, with the kernels that PyTorch loads."""
+        if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
+            return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
         source = "gocore/config/contexts.go, and the kernels that PyTorch loads"
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
@@ -71,8 +73,17 @@ _SEEN = {
     "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
 }
 
+# What NVML counted for PyTorch 2.11 (CUDA 13.0) beside its allocator: 610 MiB with one tensor, 66 MiB for each thread that uses
+# cuBLAS, 10 to 18 MiB for cuDNN, 164 MiB for cuBLAS and cuSOLVER; 678 to 686 MiB in inference, 694 to 768 MiB in training. A bare
+# context was 524 MiB. The low end is for older drivers and CUDA 12, the high end for a program that trains and uses all of these.
+HOPPER_CONTEXT = Beside(
+    "CUDA context", 448 * _MIB, 928 * _MIB, "measured on H200, driver 580.159.04, 2026-11-26: 610 to 774MiB; docs/accuracy.md"
+)
+
 # One communicator, of ranks on one machine.
-NCCL = Beside("NCCL", 110 * _MIB, 1638 * _MIB, "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB)")
+NCCL = Beside(
+    "NCCL", 110 * _MIB, 1638 * _MIB, "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26"
+)
 # What the rehearsal may miss of the allocator's own memory, as a fraction: docs/accuracy.md.
 MARGIN = 0.02
 

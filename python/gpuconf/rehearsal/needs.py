@@ -41,7 +41,7 @@ def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
     convolutions = sum(one["convolutions"] for one in gpu)
     if convolutions:
         most = WORKSPACES * max(one["largest"] for one in gpu)
-        source = f"PyTorch allocates them; at most {WORKSPACES} times the largest tensor, as in docs/accuracy.md"
+        source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/accuracy.md"
         found.append(Beside("workspaces of cuDNN", 0, most, source))
     return found
 

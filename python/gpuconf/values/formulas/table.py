@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ..._typing import Any
-from . import attention, cells, convolution, decompositions, normalization, products, recurrent, sequences
+from . import attention, cells, convolution, decompositions, normalization, products, recurrent, sequences, softmax
 
 
 def _plain(formula: Any) -> Any:
@@ -55,6 +55,10 @@ _BY_NAME = {
     "_thnn_fused_gru_cell_backward": cells.gru_backward,
     "_cudnn_rnn": recurrent.forward,
     "_cudnn_rnn_backward": recurrent.backward,
+    "_softmax": softmax.softmax,
+    "_log_softmax": softmax.log_softmax,
+    "_softmax_backward_data": softmax.softmax_backward,
+    "_log_softmax_backward_data": softmax.log_softmax_backward,
     "_embedding_bag": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
     "_masked_scale": products.masked_scale,

@@ -1,0 +1,178 @@
+"""The section of docs/accuracy.md on the programs that were drawn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.drawn import keep, predict, program
+from benchmarks.report import table
+
+HERE = Path(__file__).resolve().parent
+MIB = 1 << 20
+MOST_ALLOCATED, MOST_RESERVED = 0.005, 0.02
+CUTS = (-0.02, 0.0, 0.02)
+MARGIN, WORKSPACES = 0.02, 4  # gpuconf/rehearsal/cards.py and needs.py
+REASONS = json.loads((HERE / "reasons.json").read_text())
+
+TEXT = """## Programs that were drawn
+
+The runs above are those that others published. These are {rows} programs that were drawn by a rule
+(benchmarks/accuracy/drawn/draw.py), and recorded on 2026-11-26 on {cards} with driver 580.159.04, PyTorch {torch},
+torchvision {torchvision}, timm {timm_recorded}, transformers {transformers} and torch-geometric {torch_geometric}. The
+rows with their settings, the program and the recorder were committed before the first recording and the first prediction. The rule:
+
+{rules}
+
+{recorded}
+
+**First predictions**, before any change that these recordings gave rise to: {first}
+
+**After the changes**, of the rows that were seen: {after}
+
+**Unseen rows**, predicted once, after the last of these changes: {unseen}
+
+MiB. *First* is how far the first prediction was off. cuDNN chooses kernels, and so workspaces: what is off are almost only
+programs with convolutions, and those whose sizes depend on values.
+
+{runs}
+
+{reasons}
+
+Each row against cards that are cut to its recorded peak of reserved memory, as below:
+
+{cuts}
+
+**Beside the allocator**, NVML counted for the recorded processes {beside}. With one tensor it was {bare} MiB, and after a
+library's first calls this much more:
+
+{contexts}
+"""
+
+
+def text() -> str:
+    """Return the section."""
+    asked = json.loads((HERE / "rows.json").read_text())
+    kept = json.loads((HERE / "recorded.json").read_text())
+    recorded = {one["row"]: one for one in kept["rows"]}
+    first = {one["row"]: one for one in json.loads((HERE / "first.json").read_text())["rows"]}
+    rows = []
+    for row in program.rows():
+        path = predict.kept(row["row"])
+        found = keep.shortened(json.loads(path.read_text())) if path.exists() else None
+        rows.append(row | {"recorded": recorded.get(row["row"], {}), "found": found, "first": first.get(row["row"])})
+    ran = [row for row in rows if "allocated" in row["recorded"]]
+    compared = [row for row in ran if row["found"]]
+    beside = sorted(row["recorded"]["beside"] // MIB for row in ran if row["recorded"]["beside"])
+    bare = min(one["bare"] for one in kept["contexts"])
+    contexts = [{"library": one["context"], "MiB": f"{(one['after'] - one['bare']) / MIB:.0f}"} for one in kept["contexts"]]
+    versions = asked["versions"]
+    return TEXT.format(
+        rows=len(rows),
+        cards=" and ".join(sorted({f"an {one['gpu']}" for one in kept["versions"]})),
+        torch=versions["torch"].partition("+")[0],
+        torchvision=versions["torchvision"].partition("+")[0],
+        timm_recorded=" and ".join(sorted({one["timm"] for one in kept["versions"]})),
+        transformers=versions["transformers"],
+        torch_geometric=versions["torch_geometric"],
+        rules="\n".join(f"- {rule}" for rule in asked["rule"]),
+        recorded=_recorded(rows, ran),
+        first=_rate([row | {"found": row["first"]} for row in ran if row["first"]]),
+        after=_rate([row for row in compared if not row["unseen"]]),
+        unseen=_rate([row for row in compared if row["unseen"]]),
+        runs=table([_row(row) for row in compared if "allocated" in row["found"]]),
+        reasons="\n".join(_reasons(rows)),
+        cuts=table(_cuts([row for row in compared if "allocated" in row["found"]])),
+        beside=f"{beside[0]} to {beside[-1]} MiB",
+        bare=bare // MIB,
+        contexts=table([one for one in contexts if one["library"] != "nothing"]),
+    )
+
+
+def _recorded(rows: Sequence[dict[str, Any]], ran: Sequence[dict[str, Any]]) -> str:
+    failed = [row for row in rows if "error" in row["recorded"]]
+    named = "; ".join(f"{row['model']}: {row['recorded']['error']}" for row in failed)
+    return f"{len(ran)} of the {len(rows)} ran on the card." + (f" The others did not: {named}." if named else "")
+
+
+def _off(found: float, recorded: float) -> float:
+    return found / recorded - 1
+
+
+def _percent(found: float, recorded: float) -> str:
+    return f"{100 * _off(found, recorded):+.2f} %".replace("-0.00", "0.00").replace("+0.00", "0.00")
+
+
+def _is_near(row: dict[str, Any], what: str, most: float) -> bool:
+    return what in row["found"] and abs(_off(row["found"][what], row["recorded"][what])) <= most
+
+
+def _rate(rows: Sequence[dict[str, Any]]) -> str:
+    if not rows:
+        return "none yet."
+    count = len(rows)
+    allocated = sum(_is_near(row, "allocated", MOST_ALLOCATED) for row in rows)
+    exact = sum("allocated" in row["found"] and row["found"]["allocated"] == row["recorded"]["allocated"] for row in rows)
+    reserved = sum(_is_near(row, "reserved", MOST_RESERVED) for row in rows)
+    return (
+        f"allocated within 0.5 %: {allocated} of {count} ({100 * allocated / count:.0f} %), of which {exact} to the byte; "
+        f"reserved within 2 %: {reserved} of {count} ({100 * reserved / count:.0f} %)."
+    )
+
+
+def _row(row: dict[str, Any]) -> dict[str, str]:
+    found, recorded, first = row["found"], row["recorded"], row["first"]
+    settings = [row["precision"], row["optimizer"] if row["training"] else "inference", f"{row['batch']}"]
+    settings += [name for name in ("checkpointing", "channels_last", "cudnn_benchmark") if row[name]] + [row["allocator"]] * bool(
+        row["allocator"]
+    )
+    return {
+        "row": f"{row['row']}" + (", unseen" if row["unseen"] else ""),
+        "model": row["model"],
+        "precision, optimizer, batch": ", ".join(settings),
+        "allocated: predicted": f"{found['allocated'] / MIB:,.2f}",
+        "recorded": f"{recorded['allocated'] / MIB:,.2f}",
+        "off": _percent(found["allocated"], recorded["allocated"]),
+        "first": _percent(first["allocated"], recorded["allocated"]) if first and "allocated" in first else "",
+        "reserved: predicted": f"{found['reserved'] / MIB:,.0f}",
+        "recorded ": f"{recorded['reserved'] / MIB:,.0f}",
+        "off ": _percent(found["reserved"], recorded["reserved"]),
+    }
+
+
+def _reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
+    lines = []
+    for row in rows:
+        found = row["found"]
+        if not found or "allocated" not in row["recorded"]:
+            continue
+        reason = REASONS.get(str(row["row"]), "the workspaces of cuDNN" if found.get("convolutions") else "not known")
+        if "allocated" not in found:
+            lines.append(f"- **{row['model']}** was not predicted: {REASONS.get(str(row['row']), found['error'])}.")
+        elif not _is_near(row, "allocated", MOST_ALLOCATED):
+            lines.append(f"- **{row['model']}**, {_percent(found['allocated'], row['recorded']['allocated'])}: {reason}.")
+        elif not _is_near(row, "reserved", MOST_RESERVED):
+            off = _percent(found["reserved"], row["recorded"]["reserved"])
+            lines.append(f"- **{row['model']}**, reserved {off}: {reason}.")
+    return lines
+
+
+def _says(row: dict[str, Any], card: float) -> str:
+    found = row["found"]
+    least = found["least"]["expandable_segments" if row["allocator"].startswith("expandable") else "default"]
+    most = least * (1 + MARGIN) + (WORKSPACES * found["largest"] if found["convolutions"] else 0)
+    return "fits" if most <= card else "does not fit" if least > card else "depends"
+
+
+def _cuts(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    lines = []
+    for what in ("allocated", "reserved"):
+        for cut in CUTS:
+            said = [_says(row, (1 + cut) * row["recorded"][what]) for row in rows]
+            counts = {word: str(said.count(word)) for word in ("fits", "depends", "does not fit")}
+            lines.append(
+                {"the card": f"the {what} peak {100 * cut:+.0f} %".replace("+0 %", "").strip(), "runs": str(len(rows)), **counts}
+            )
+    return lines
