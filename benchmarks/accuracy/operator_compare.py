@@ -1,8 +1,8 @@
 """Compare two recordings of operator_recorder.py: of a GPU and of a simulated one.
 
 ``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many have the
-same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ, --show
-both traces of those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted. With
+same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ,
+--show both traces of those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted. With
 ``--reduce RECORDING...`` it writes REAL, with what is compared of these.
 """
 

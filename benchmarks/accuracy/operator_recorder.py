@@ -4,7 +4,8 @@
 FOLDER/operators.jsonl.gz: a line for each unit (an operator of op_db with a type and a sample, or a unit of operator_units.py) with
 its phases (forward, backward, ...). A phase has the trace, in which a positive number is an allocation's requested bytes and a
 negative one frees the allocation of that index, counted from 1 in this unit (0: one from before it); the peak and the bytes after
-it, over what was allocated before the unit; what was reserved after it; and an error's class and first line. It needs PyTorch alone.
+it, over what was allocated before the unit; what was reserved after it; and an error's class and first line. It needs
+PyTorch alone.
 """
 
 from __future__ import annotations
