@@ -231,6 +231,12 @@ profile: $(VENV)/dev ## measure the allocator, and write the profile that the co
 	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/bfc
 	go tool pprof -proto -output pybind/_gpuconf/default.pgo build/profile/cpu
 
+.PHONY: accuracy-operators
+accuracy-operators: $(VENV)/dev ## compare what PyTorch 2.11's operators allocate on a simulated H200 with a recording of one (20 minutes; needs TORCH_2_11)
+	PATH="$$(dirname "$(TORCH_2_11)"):$$PATH" $(TORCH_2_11) -m gpuconf run --simulate H200-141GB --values none -- \
+		$(TORCH_2_11) benchmarks/accuracy/operator_recorder.py build/operators --processes 6 --at-once 1 --seconds 7200 --patience 20
+	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
+
 .PHONY: accuracy
 accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)
 	$(BIN)/python benchmarks/accuracy/run.py $(ACCURACY_ARGS)

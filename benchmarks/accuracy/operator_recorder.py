@@ -3,9 +3,9 @@
 ``python benchmarks/accuracy/operator_recorder.py FOLDER [--processes N] [--seconds S] [--second]`` writes
 FOLDER/operators.jsonl.gz: a line for each unit (an operator of op_db with a type and a sample, or a unit of operator_units.py) with
 its phases (forward, backward, ...). A phase has the trace, in which a positive number is an allocation's requested bytes and a
-negative one frees the allocation of that index, counted from 1 in this unit (0: one from before it); the peak and the bytes after it
-(allocated, as rounded), over what was allocated before the unit; what was reserved after it; and an error's class and first line.
-It needs PyTorch alone.
+negative one frees the allocation of that index, counted from 1 in this unit (0: one from before it); the peak and the bytes after
+it, over what was allocated before the unit; what was reserved after it; and an error's class and first line. It needs
+PyTorch alone.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ class Phases:
 
     @contextmanager
     def __call__(self, name: str) -> Iterator[None]:
+        """Record a phase."""
         one: dict[str, Any] = {"phase": name}
         self.found.append(one)
         self.cuda.synchronize()
@@ -73,9 +74,10 @@ class Phases:
         one["after"] = self.cuda.memory_allocated() - self.start
         one["reserved"] = self.cuda.memory_reserved() - self.reserved
         if error is not None:
-            raise StopUnit from error
+            raise StoppedError from error
 
     def steps(self, trace: list[dict[str, Any]]) -> Iterator[int]:
+        """Yield allocations and frees."""
         for step in trace:
             if step["action"] == "alloc":
                 self.count += 1
@@ -85,7 +87,7 @@ class Phases:
                 yield -self.numbers.pop(step["addr"], 0)
 
 
-class StopUnit(Exception):
+class StoppedError(Exception):
     """A phase raised, which is part of the record."""
 
 
@@ -185,7 +187,7 @@ def recorded(name: str, unit: Unit) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         unit(phase, random.Random(name))
-    except StopUnit:
+    except StoppedError:
         pass
     except Exception as error:
         line["error"] = f"{type(error).__name__}: {str(error).strip()[:160]}"
@@ -288,7 +290,8 @@ ABOUT = (
     "import torch, json, platform\n"
     "p = torch.cuda.get_device_properties(0)\n"
     "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
-    " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), 'linalg': str(torch.backends.cuda.preferred_linalg_library()), 'properties': str(p), 'total': p.total_memory}}))"
+    " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), "
+    "'properties': str(p), 'total': p.total_memory}}))"
 )
 
 
@@ -305,6 +308,7 @@ class Worker:
             self.path.with_suffix(suffix).touch()
 
     def start(self) -> None:
+        """Start the process, after the last unit that was begun."""
         again = [
             sys.executable,
             __file__,
@@ -322,6 +326,7 @@ class Worker:
         self.heard = time.time()
 
     def last(self) -> tuple[int, str]:
+        """Return the number and the name of the last unit that was begun."""
         lines = self.path.read_text().splitlines()
         for line in reversed(lines):
             if line.startswith('{"begin"'):
@@ -330,6 +335,7 @@ class Worker:
         return self.after, ""
 
     def look(self) -> None:
+        """Notice that the process has ended or says nothing, and start it again."""
         if self.process is None or self.finished:
             return
         size = self.path.stat().st_size

@@ -118,10 +118,10 @@
 // The request after such a time finds only clean memory without a wait; the mark that it queues serves the ones after
 // it.
 //
-// A stream that is not lasting (Timeline) may have been destroyed whenever no call names it. Its marks are queued only in
-// calls that name it, so its memory is clean later than a lasting stream's. If such memory is the last resort, the host
-// waits for the whole device in place of a mark, and then all streams that are not lasting have passed one. A request of
-// a capture must not wait like that, which would invalidate the capture: it fails.
+// A stream that is not lasting (Timeline) may have been destroyed whenever no call names it. Its marks are queued only
+// in calls that name it, so its memory is clean later than a lasting stream's. If such memory is the last resort, the
+// host waits for the whole device in place of a mark, and then all streams that are not lasting have passed one. A
+// request of a capture must not wait like that, which would invalidate the capture: it fails.
 //
 // The steps before new memory take time proportional to the number of streams, with one exception: finding a run
 // of neighbors with several owners walks all chunks. That is needed when no single chunk fits although enough

@@ -2,7 +2,7 @@
 """Calls of the driver and of NVML by ctypes, written down with what they answered.
 
 Each call is a line of JSON, `[what, code, values]`. The first part of it is written before the call: a line that ends there
-tells which call did not come back.
+names the call that did not return.
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ class Driver(Calls):
         self.quiet("cuMemGetInfo_v2", free, total)
         return free.v
 
-    def settled(self, seconds: float = 1.0) -> None:
-        """Wait until nothing is left to do, by asking, so that a time limit holds."""
+    def settled(self, stream: int, seconds: float = 1.0) -> None:
+        """Wait until a stream has nothing to do, by asking, so that a time limit holds."""
         end = time.monotonic() + seconds
-        while self.quiet("cuStreamQuery", 0) == 600 and time.monotonic() < end:
+        while self.quiet("cuStreamQuery", stream) == 600 and time.monotonic() < end:
             time.sleep(0.001)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ACCEPTED = Path(__file__).resolve().parent / "differences.json"
-UNKNOWN = ("crash", "hang", "deadline", 719)  # of a real driver: any answer is right, and after 719 its context is lost
+UNKNOWN = ("crash", "hang", "deadline", "signal 11")  # of a real driver: any answer is right
+LOST = 719  # CUDA_ERROR_LAUNCH_FAILED: after something undefined, the process has no context any more
 Call = tuple[str, str, int]  # the unit, what was called, and the how-manieth such call of the unit it is
 
 
@@ -47,19 +48,25 @@ class Comparison:
     """The calls that both have, and those of them whose answers differ."""
 
     def __init__(self, real: dict[Call, Answer], simulated: dict[Call, Answer]) -> None:
-        self.both = {
-            call: (answer, simulated[call]) for call, answer in real.items() if call in simulated and answer.code not in UNKNOWN
-        }
+        lost: set[str] = set()
+        self.both: dict[Call, tuple[Answer, Answer]] = {}
+        for call, answer in real.items():
+            if answer.code == LOST:
+                lost.add(call[0])
+            if call in simulated and answer.code not in UNKNOWN and call[0] not in lost:
+                self.both[call] = answer, simulated[call]
         self.differing = {call: pair for call, pair in self.both.items() if pair[0] != pair[1]}
-        self.listed, self.unlisted = {}, {}
+        self.listed: dict[Call, tuple[Answer, Answer]] = {}
+        self.unlisted: dict[Call, tuple[Answer, Answer]] = {}
         patterns = accepted()
         for call, pair in self.differing.items():
             text = as_text(call, pair)
             (self.listed if any(fnmatchcase(text, one) for one in patterns) else self.unlisted)[call] = pair
 
-    def of(self, part: str) -> tuple[int, int, int]:
-        """Return the calls of a part, those that differ and those that differ without a reason."""
-        return tuple(sum(unit.startswith(part) for unit, *_ in calls) for calls in (self.both, self.differing, self.unlisted))  # type: ignore[return-value]
+    def of(self, part: str) -> list[int]:
+        """Return the numbers of calls of a part or a unit, of those that differ and of those that differ without a reason."""
+        lists: tuple[Iterable[Call], ...] = (self.both, self.differing, self.unlisted)
+        return [sum(part in ("", unit, unit.split(".")[0]) for unit, *_ in calls) for calls in lists]
 
 
 def as_text(call: Call, pair: tuple[Answer, Answer]) -> str:

@@ -265,4 +265,9 @@ def unit(function: Callable[[Driver], None]) -> Callable[[int, int], None]:
     return lambda descriptor, _skip: function(Driver(descriptor))
 
 
-UNITS = {"beyond": unit(beyond), "out_of_bounds": unit(out_of_bounds), "illegal_address": unit(illegal_address), "full": full}
+UNITS = {
+    "full": full,  # first: nothing of an ended process is left then
+    "beyond": unit(beyond),
+    "out_of_bounds": unit(out_of_bounds),
+    "illegal_address": unit(illegal_address),
+}

@@ -68,7 +68,7 @@ def streams(d: Driver) -> None:
     d("cuStreamBatchMemOp_v2", stream, 300, Cell(64 * 300), 0, say="300")
     d("cuStreamAttachMemAsync", stream, 0, 0, 1, say="null")
     d("cuStreamAttachMemAsync", stream, word, 0, 1, say="device memory")
-    d.settled()
+    d.settled(stream)
     d("cuStreamQuery", stream)
     d("cuStreamSynchronize", stream)
     d("cuMemcpyDtoH_v2", q, word, 8, v=lambda: q.v)

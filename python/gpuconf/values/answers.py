@@ -52,7 +52,7 @@ def _mode(_results: Any, args: tuple[Any, ...]) -> list[Any] | None:
     return [] if args[0].dim() == 0 or args[0].shape[dim] <= _LONG else None
 
 
-# Functions of the CPU's results and of the arguments on the CPU: what is read, in this order; None if PyTorch's kernel must not run.
+# Functions of the CPU's results and of the arguments on the CPU: what is read, in this order; None if no kernel for CUDA may run.
 ANSWERS: dict[str, Answers] = {
     "aten::nonzero": _rows,
     "aten::masked_select": _none,
@@ -117,10 +117,12 @@ def without_errors(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def same_shapes(results: Any, computed: Any) -> bool:
-    """Whether the kernel for CUDA returned what the CPU did. Of several results, one that was not requested may be empty on one of them."""
+    """Whether the kernel for CUDA returned what the CPU did. Of several results, one that was not requested may be empty."""
     if isinstance(computed, (list, tuple)):
         pairs = zip(results, computed, strict=True)
-        return all(one is None or other is None or 0 in (one.numel(), other.numel()) or same_shapes(one, other) for one, other in pairs)
+        return all(
+            one is None or other is None or 0 in (one.numel(), other.numel()) or same_shapes(one, other) for one, other in pairs
+        )
     if isinstance(computed, torch.Tensor):
         return bool(results.shape == computed.shape and results.dtype is computed.dtype)
     return bool(results == computed)

@@ -13,7 +13,9 @@ _LIBRARY = re.compile(
     r"CUDNN_STATUS|CUBLAS_STATUS|CUSOLVER_STATUS|cusolver error|cuFFT error|CUFFT_|cusparse|CUSPARSE|MAGMA|magma|"
     r"not supported on a simulated GPU|NVRTC|nvrtc|cudnn_frontend|cuDNN|info == 0 INTERNAL ASSERT"
 )
-_NO_KERNEL = re.compile(r"not implemented for|MKL FFT doesn't support|not support(ed)?.*(Half|BFloat16|half|bfloat16|Float16)|Unsupported (data)?type")
+_NO_KERNEL = re.compile(
+    r"not implemented for|MKL FFT doesn't support|not support(ed)?.*(Half|BFloat16|half|bfloat16|Float16)|Unsupported (data)?type"
+)
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 

@@ -12,7 +12,22 @@ import torch
 
 from .._core import import_hook
 from .._typing import Any
-from . import accumulation, answers, compiled, graphs, kernels, moves, notice, numbers, queues, seen, small, sparse, unmarked, unwritten
+from . import (
+    accumulation,
+    answers,
+    compiled,
+    graphs,
+    kernels,
+    moves,
+    notice,
+    numbers,
+    queues,
+    seen,
+    small,
+    sparse,
+    unmarked,
+    unwritten,
+)
 from .formulas import formula_of, refusal_of
 
 _only_small = False

@@ -199,10 +199,9 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
 def alone(operator: Operator, *, waits: bool) -> Kernel:
     """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
 
-    With ``waits``, it waits on a card for what it reads, as one does whose results have sizes that depend on values. Where it is known
-    what PyTorch's kernel reads, that runs, too, and allocates the results.
+    With ``waits``, it waits on a card for what it reads, as one does whose results have sizes that depend on values. Where it is
+    known what PyTorch's kernel reads, that runs, too, and allocates the results.
     """
-
     alike = answers.ANSWERS.get(operator.name)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
@@ -359,7 +358,7 @@ def zeroing(kernel: Kernel) -> Kernel:
 
 
 def unless_inside(operator: Operator) -> Kernel:
-    """Make the kernel of a check of values, which inside an operator has none yet: it finds no error, and the CPU's makes the same check."""
+    """Make the kernel of a check of values, of which an operator has none: it finds no error. The CPU's makes the same check."""
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if not state.inside:

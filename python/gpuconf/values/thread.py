@@ -14,8 +14,8 @@ _address: Any = None
 class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
-    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the operation reads
-    next on the host.
+    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the operation
+    reads next on the host.
     """
 
     def __init__(self) -> None:
