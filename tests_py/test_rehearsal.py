@@ -252,7 +252,7 @@ def test_a_card_leaves_less_than_its_name_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["H100-80GB", "H200-141GB"])
-@pytest.mark.parametrize("measured", [610, 676, 686, 768, 774])
+@pytest.mark.parametrize("measured", [610, 676, 686, 768, 774, 1150])
 def test_the_context_of_a_hopper_card_has_the_room_that_was_measured(name: str, measured: int) -> None:
     context = parse(name)[0].context()
     assert context.low <= measured * MIB <= context.high

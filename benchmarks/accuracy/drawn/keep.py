@@ -37,7 +37,7 @@ def main() -> None:
                 versions.append(found["versions"])
             if "context" in found:
                 contexts += [context(found)] if "marks" in found else []
-            elif found.get("steps") or found["row"] not in rows:
+            elif found.get("steps") or "allocated" not in rows.get(found["row"], {}):
                 rows[found["row"]] = row(found)
     write("recorded.json", {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]})
 

@@ -22,7 +22,8 @@ TEXT = """## Programs that were drawn
 The runs above are those that others published. These are {rows} programs that were drawn by a rule
 (benchmarks/accuracy/drawn/draw.py), and recorded on 2026-11-26 on {cards} with driver 580.159.04, PyTorch {torch},
 torchvision {torchvision}, timm {timm_recorded}, transformers {transformers} and torch-geometric {torch_geometric}. The
-rows with their settings, the program and the recorder were committed before the first recording and the first prediction. The rule:
+rows with their settings, the program and the recorder were committed before the first recording and the first prediction; five lengths and a
+format of memory were mended before those rows were recorded. The rule:
 
 {rules}
 
@@ -36,8 +37,8 @@ rows with their settings, the program and the recorder were committed before the
 
 The changes: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for convolutions that copy tensors to
 channels last, for recurrent networks and attention follow rules that were read from a recording of shapes (workspaces.jsonl.gz, by
-workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was measured. The rule for gradients of filters was
-read from these shapes, too, and gives too much for 4 of the unseen programs.
+workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was measured. The rule for
+gradients of filters was read from these shapes, too, and gives too much for 4 of the unseen programs.
 
 MiB. *First* is how far the first prediction was off. cuDNN chooses kernels, and so workspaces: what is off are almost only
 programs with convolutions, and those whose sizes depend on values.
