@@ -334,7 +334,7 @@ with gpuconf.device("GPU:1"):
     try:
         torch.empty(9 << 20, device="cuda")
     except torch.OutOfMemoryError as error:
-        print("device:GPU:1" in str(error))
+        print("on GPU:1" in str(error))
     torch.cuda.synchronize()
 torch.empty(9 << 20, device="cuda")
 del weight, loss, other, outside

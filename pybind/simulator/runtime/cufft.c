@@ -52,10 +52,13 @@ static long long of_rows(long long rows, long long n, long long count, long long
 
 EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in, long long in_stride, long long in_distance, int in_type, void *to,
                                long long to_stride, long long to_distance, int to_type, long long batch, size_t *workspace, int type) {
-	enum { COMPLEX_SINGLE = 4, COMPLEX_DOUBLE = 5 };
+	enum { COMPLEX_SINGLE = 4, COMPLEX_DOUBLE = 5, INVALID_SIZE = 8 };
 	int is_real = in_type < COMPLEX_SINGLE || to_type < COMPLEX_SINGLE;
 	long long element = type == COMPLEX_DOUBLE ? 16 : type == COMPLEX_SINGLE ? 8 : 4, rows = 1;
 	(void)plan, (void)in, (void)in_stride, (void)in_distance, (void)to, (void)to_stride, (void)to_distance;
+	for (int i = 0; i < rank; i++)
+		if (n[i] < 1)
+			return INVALID_SIZE;
 	for (int i = 0; i < rank - 1; i++)
 		rows *= n[i];
 	long long last = n[rank - 1];
