@@ -114,7 +114,7 @@ FULL = """
 def test_a_full_gpu_lists_the_other_processes(nvidia: Path, tmp_path: Path) -> None:
     report, parent = run(nvidia, FULL, FAKE_NVML=str(tmp_path / "machine")).splitlines()
     pid, name = parent.split(" ", 1)
-    assert report.partition(" on this GPU. ")[2] == (
+    assert report.partition(" than the limit. ")[2] == (
         "Other processes on this GPU: PID 4194304 uses 1.00GiB (1073741824 bytes), "
         f"PID {pid} ({name}) uses 3.00MiB (3145728 bytes), PID 4194305."
     )
@@ -122,4 +122,4 @@ def test_a_full_gpu_lists_the_other_processes(nvidia: Path, tmp_path: Path) -> N
 
 def test_without_nvml_the_report_names_no_processes(nvidia: Path) -> None:
     report = run(nvidia, FULL).splitlines()[0]
-    assert report.endswith("Free memory, or end other programs on this GPU.")
+    assert report.endswith("would use more than the GPU has, which is less than the limit.")

@@ -23,7 +23,7 @@ The runs above are those that others published. These are {rows} programs that w
 (benchmarks/accuracy/drawn/draw.py), and recorded on 2026-11-26 on {cards} with driver 580.159.04, PyTorch {torch},
 torchvision {torchvision}, timm {timm_recorded}, transformers {transformers} and torch-geometric {torch_geometric}. The
 rows with their settings, the program and the recorder were committed before the first recording and the first prediction;
-five lengths and a format of memory were mended before these rows were recorded. The rule:
+five lengths and a format of memory were corrected before these rows were recorded. The rule:
 
 {rules}
 
