@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
+import re
 import subprocess
 import sys
 import textwrap
@@ -12,14 +12,14 @@ import no_gpu
 import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
-PROGRAM = runpy.run_path(str(Path(__file__).resolve().parents[1] / "gpu" / "workloads.py"))["HANDED_OVER"]
+WORKLOADS = Path(__file__).resolve().parents[1] / "gpu" / "workloads.py"  # whose program runs on a card
 ARRIVED = [f"{24 << 20}.0", "filled", "48", "[0.0,", "1.0,", "2.0]"]  # its sum, there; its sum in MiB, here; the others' values
 
 
 def handed_over(folder: Path, configure: str, *words: str) -> str:
     program = folder / "train.py"
-    program.write_text(textwrap.dedent(PROGRAM).replace("gpuconf.configure(", configure))
+    (text,) = re.findall(r'^HANDED_OVER = """(.*?)"""', WORKLOADS.read_text(), re.DOTALL | re.MULTILINE)
+    program.write_text(textwrap.dedent(text).replace("gpuconf.configure(", configure))
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H100-80GB", "--", sys.executable, program, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150, cwd=folder)
     return done.stdout + done.stderr
