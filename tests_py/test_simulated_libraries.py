@@ -203,3 +203,40 @@ def test_a_program_compiles_to_kernels_that_the_driver_finds() -> None:
     print(cuda.nvrtcDestroyProgram(byref(made)), made.value)
     '''
     assert run(program) == ["0 0", "4 9", "0 8", "[10, 0]", "0 0", "[0, 0, 0, 500]", "0 None"]
+
+
+def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
+    """Workspaces are worked out from the sizes of tensors, which a program may set to anything."""
+    program = """
+    from ctypes import c_int64
+    def made(kind, *attributes):
+        one = c_void_p()
+        assert cuda.cudnnBackendCreateDescriptor(kind, byref(one)) == 0
+        for name, type_, values in attributes:
+            assert cuda.cudnnBackendSetAttribute(one, name, type_, c_int64(len(values)), values) == 0
+        assert cuda.cudnnBackendFinalize(one) == 0
+        return one
+    def tensor(*sizes):
+        return made(17, (901, 1, (c_int * 1)(2)), (902, 3, (c_int64 * 4)(*sizes)), (903, 3, (c_int64 * 4)(*sizes)))
+    def workspace(kind, names, x, w, y):
+        held = lambda one: (c_void_p * 1)(one)
+        tensors = [(name, 15, held(one)) for name, one in zip(names, map(lambda sizes: tensor(*sizes), (x, w, y)))]
+        graph = made(15, (801, 15, held(made(kind, *tensors))))
+        plan = made(5, (401, 15, held(made(3, (300, 15, held(made(2, (1300, 15, held(graph)))))))))
+        bytes_, count = c_int64(-1), c_int64()
+        assert cuda.cudnnBackendGetAttribute(plan, 402, 3, c_int64(1), byref(count), byref(bytes_)) == 0
+        return bytes_.value
+    whole = (16, 32, 20, 20), (32, 32, 3, 3), (16, 32, 18, 18)
+    for kind, names in ((10, (704, 703, 705)), (11, (716, 715, 717)), (12, (710, 709, 711))):
+        assert workspace(kind, names, *whole) > 0
+        for which in range(3):
+            for at in range(4):
+                for size in (0, -1, 1):
+                    sizes = [list(one) for one in whole]
+                    sizes[which][at] = size
+                    assert workspace(kind, names, *sizes) >= 0, (kind, sizes)
+    size, none = c_size_t(7), (ctypes.c_longlong * 1)(0)
+    print(cuda.cufftXtMakePlanMany(1, 1, none, None, ctypes.c_longlong(1), ctypes.c_longlong(1), 4, None, ctypes.c_longlong(1),
+                                   ctypes.c_longlong(1), 4, ctypes.c_longlong(1), byref(size), 4), size.value)
+    """
+    assert run(program) == ["8 7"]

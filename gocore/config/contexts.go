@@ -16,7 +16,6 @@ package config
 //	426 MiB  RTX 6000 Ada, 142 multiprocessors, PyTorch 2.10                      github.com/unslothai/unsloth-zoo/pull/1053
 //	107 MiB  RTX 4060 Ti, 34 multiprocessors                                      github.com/ggml-org/llama.cpp/pull/23604
 //	555 MiB  RTX PRO 6000 Blackwell, 188 multiprocessors                          github.com/ggml-org/llama.cpp/pull/23604
-//
 //	524 MiB  H200, 132 multiprocessors, driver 580.159, measured with NVML        docs/gpu-results.md
 //
 // On that H200 PyTorch 2.11's first tensor made it 616 MiB, and its first matrix product 682 MiB.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200 (benchmarks/accuracy/operators).
+ * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200 (benchmarks/accuracy/operators_h200.jsonl.xz).
  */
 #include "cudnn_graph.h"
 
@@ -49,7 +49,10 @@ static int64_t of_attention(const struct attribute *operations) {
  */
 static int64_t converted(const struct descriptor *tensor, int64_t groups, int64_t few) {
 	enum { VECTOR = 16 };
-	int64_t vector = VECTOR / element(tensor), channels = size(tensor, 1) / groups;
+	int64_t channels = size(tensor, 1) / groups;
+	if (channels < 1 || element(tensor) < 1)
+		return 0;
+	int64_t vector = VECTOR / element(tensor);
 	int64_t padded = groups > 1 && channels <= few ? channels : (channels + vector - 1) / vector * vector;
 	return elements(tensor) / channels * padded * element(tensor);
 }
@@ -59,9 +62,16 @@ static int channels_last(const struct descriptor *tensor) {
 	return strides != NULL && strides->type == TYPE_INT64 && strides->count > 1 && ((int64_t *)strides->values)[1] == 1;
 }
 
+/* Whether a tensor has no elements, or the filter has more channels than the image, which no convolution has: nothing is divided by them. */
+static int are_empty(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y) {
+	return elements(x) < 1 || elements(w) < 1 || elements(y) < 1 || size(w, 1) < 1 || size(w, 0) < 1 || size(x, 1) < size(w, 1);
+}
+
 static int64_t of_convolution(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, int forward) {
 	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
-	int64_t channels = size(w, 1), groups = channels > 0 ? size(x, 1) / channels : 1, kernel = elements(w) / size(w, 0) / channels;
+	if (are_empty(x, w, y))
+		return 0;
+	int64_t channels = size(w, 1), groups = size(x, 1) / channels, kernel = elements(w) / size(w, 0) / channels;
 	int steps = size(y, 2) < size(x, 2);
 	if (channels_last(x) || channels == 1 || (element(x) != 2 && (element(x) != 4 || size(x, 0) < BATCH)))
 		return 0;
@@ -81,6 +91,8 @@ static int64_t of_convolution(const struct descriptor *x, const struct descripto
  */
 static int64_t of_filter(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y) {
 	enum { COUNTER = 16 };
+	if (are_empty(x, w, y))
+		return 0;
 	int64_t channels = size(w, 1), kernel = elements(w) / size(w, 0) / channels;
 	if (channels_last(x) || (channels == 1 && size(x, 1) > 1) || element(x) < 2 || element(x) > 4)
 		return 0;

@@ -49,6 +49,13 @@ def address(name: str) -> int:
     return found
 
 
+def region(pointer: int) -> int:
+    """Return where the region of a pool with this address begins, or 0 if no pool has it."""
+    import ctypes
+
+    return int(library().gpuconf_region(pointer, ctypes.byref(ctypes.c_size_t())) or 0)
+
+
 def last_error() -> str:
     """Return the error message of this thread's last call, or ""."""
     text = library().gpuconf_last_error()

@@ -8,7 +8,6 @@ the other process would read and write the memory of other tensors. A pool that 
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable
 
@@ -27,17 +26,17 @@ def install() -> None:
 
 def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
     def shared(storage: Any, *arguments: Any) -> Any:
-        begin = _region(storage.data_ptr()) if storage.device.type == "cuda" and storage.nbytes() else None
+        begin = abi.region(storage.data_ptr()) if storage.device.type == "cuda" and storage.nbytes() else 0
         try:
             answer = share(storage, *arguments)
         except RuntimeError as error:
-            if begin is None or "invalid argument" not in str(error):
+            if not begin or "invalid argument" not in str(error):
                 raise
             raise errors.FailedPreconditionError(
                 "a pool that grows cannot hand tensors to other processes: use gpuconf.configure(growth=False), or send a copy "
                 "of the tensor in host memory"
             ) from error
-        if begin is None:
+        if not begin:
             return answer
         values = list(answer)
         values[_OFFSET] = storage.data_ptr() - begin
@@ -45,9 +44,3 @@ def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
 
     return shared
 
-
-def _region(address: int) -> int | None:
-    """Return where the pool's region with this address begins, or None if no pool has it."""
-    size = ctypes.c_size_t()
-    begin = abi.library().gpuconf_region(ctypes.c_void_p(address), ctypes.byref(size))
-    return int(begin) if begin else None

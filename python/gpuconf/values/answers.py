@@ -8,6 +8,7 @@ allocates on a card, the temporary memory of sorting and selecting, too.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
 
 import torch
@@ -73,7 +74,6 @@ ANSWERS: dict[str, Answers] = {
     "aten::nanmedian": lambda _result, args: [int(args[0].isnan().sum())],
 }
 
-
 # They read from their solvers on the host whether these failed, which the CPU's find out.
 CHECKS = {"aten::_linalg_svd", "aten::_linalg_svd.U"}
 
@@ -89,6 +89,8 @@ class Answering:
 
     __slots__ = ("_before", "_kept", "_values")
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, values: list[Any]) -> None:
         self._values = values
         self._kept: Any = None
@@ -102,6 +104,8 @@ class Answering:
         _library.gpuconf_runtime_answer(self._kept, len(whole))
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         state.answers = self._before
         _library.gpuconf_runtime_answer(None, 0)
 
