@@ -43,4 +43,3 @@ def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
         return tuple(values)
 
     return shared
-
