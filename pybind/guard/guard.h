@@ -159,6 +159,10 @@ void end_free(const struct entry *entry, CUresult result);
 	end_free(charged_ ? &entry_ : NULL, result_); \
 	return result_
 
+/* segments.c */
+void learn_segment(uint64_t reserved, int grew_beyond); /* grew_beyond: by more than segments() of the request */
+uint64_t segments(uint64_t bytes);                      /* what a pool grows by at most for a request; UINT64_MAX: too much */
+
 /*
  * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge: of all, or of those that
  * the driver is not working on (IDLE), whose figures it does not delay.

@@ -180,6 +180,9 @@ TRIMMED = {
     "cuMemPoolGetAttribute": "cuda.cuMemPoolTrimTo(pool, c_size_t(0))",
     "cuDeviceGetGraphMemAttribute": "cuda.cuDeviceGraphMemTrim(0)",
 }
+# What takes a segment of 32 MiB for its request while it is blocked, and the guard's own questions before that.
+REQUESTS = [call for call in GATED.values() if "Alloc" in call or "exec" in call]
+BEFORE = ("cuDeviceGetMemPool", "cuDeviceGetDefaultMemPool", "cuDeviceGetGraphMemAttribute")
 
 
 @pytest.fixture(scope="module")
@@ -228,9 +231,9 @@ def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(newest: Path, na
             print("went on")
             cuda.fakecuda_gate(b"")
             thread.join()
-            print(result, held >= 54 * MIB, cuda.cuCtxSynchronize())
+            print(result, held // MIB, cuda.cuCtxSynchronize())
         """)
-        assert told.splitlines() == ["went on", "[0] True 0"]
+        assert told.splitlines() == ["went on", f"[0] {32 if call in REQUESTS and name not in BEFORE else 64} 0"]
         assert one.budget.log() == []
 
 

@@ -51,15 +51,17 @@ int count_arrays(void) {
 
 static uint64_t element_bytes(int format) { return format == 0x20 || format == 0x03 || format == 0x0a ? 4 : format == 0x01 || format == 0x08 ? 1 : 2; }
 
-/* Of integers and floating-point numbers; others are compressed or of video. */
+/* Integers and floating-point numbers, then what is packed, compressed or video. NV12 needs a flag of video, which is not done. */
 static int is_plain(int format) { return (format >= 1 && format <= 3) || (format >= 8 && format <= 10) || format == 0x10 || format == 0x20; }
+
+static int is_other(int format) { return (format >= 0x50 && format <= 0x5e) || (format >= 0x91 && format <= 0xff && format != 0xb0); }
 
 /* The bounds are those of the attributes of devices. */
 static int is_possible(const shape3d *shape) {
 	int layered = (shape->flags & LAYERED) != 0, cube = (shape->flags & CUBEMAP) != 0, deep = shape->depth > 0 && !layered && !cube;
-	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 || shape->channels == 3 || (shape->flags & ~ALL_FLAGS) != 0)
+	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 || (shape->channels == 3 && !is_other(shape->format)) || (shape->flags & ~ALL_FLAGS) != 0)
 		return 0;
-	if (!is_plain(shape->format) && shape->format < 0x90)
+	if (!is_plain(shape->format) && !is_other(shape->format))
 		return 0;
 	if (cube && (shape->width != shape->height || shape->depth % 6 != 0 || shape->depth == 0 || (!layered && shape->depth != 6)))
 		return 0;

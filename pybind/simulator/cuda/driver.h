@@ -197,6 +197,7 @@ struct machine {
 	int mig, vmm; /* vmm: some GPU has it */
 	int lenient;
 	int to_the_byte; /* what memory is charged; simulator.h */
+	uint64_t segment; /* of pools; 0: the usual size */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
 	int arena_files[MAX_GPUS]; /* of machines with shared cards, whose memory others can map; 0: none */
@@ -342,6 +343,7 @@ uint64_t add_graph_memory(uint64_t bytes, int gpu);
 CUresult free_outside(uint64_t addr);
 void end_outside(struct context *context);
 void pools_synchronized(void);
+uint64_t segment(void); /* what pools, and the reserve for graphs, grow by */
 void end_pools(void);
 CUresult free_linear(uint64_t addr); /* memory.c; takes the lock */
 

@@ -120,7 +120,7 @@ static uint64_t need(const struct body *body, int *gpu) {
 }
 
 static uint64_t segments(uint64_t bytes) {
-	const uint64_t unit = m->to_the_byte ? GRANULE : 32 * MIB;
+	const uint64_t unit = segment();
 	return (bytes + unit - 1) / unit * unit;
 }
 

@@ -165,7 +165,7 @@ EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevic
 	return SUCCESS;
 }
 
-EXPORT CUresult cuCtxGetExecAffinity(int affinity[2], int type) {
+EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
 	if (affinity == NULL)
 		return INVALID_VALUE;

@@ -15,14 +15,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
+enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
 enum { PINNED = 1, MANAGED = 2 };                          /* CUmemAllocationType */
 enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
-#define SEGMENT (32 * MIB)
+uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
 
 static uint64_t segments(const struct pool *pool, uint64_t bytes) {
-	uint64_t unit = m->to_the_byte || pool->imported ? GRANULE : SEGMENT;
+	uint64_t unit = pool->imported ? GRANULE : segment();
 	return (bytes + unit - 1) / unit * unit;
 }
 
@@ -67,11 +67,11 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	pool->reserved = wanted;
 }
 
-/* A pool that was destroyed ends with its last allocation. */
+/* A pool that was destroyed ends with its last allocation, and gives back then what it has reserved, as CUDA documents. */
 static void end_pool(struct pool *pool) {
-	shrink(pool, 0);
-	if (pool->used > 0)
+	if (pool->first != NULL || pool->used > 0)
 		return;
+	shrink(pool, 0);
 	if (pool->share != 0)
 		leave_export(pool->share);
 	if (pool->file > 0)
@@ -89,7 +89,8 @@ void pools_synchronized(void) {
 	for (int i = 0; i < m->gpus; i++)
 		shrink(&m->standard[i], m->standard[i].threshold);
 	for (struct pool *one = m->pools; one != NULL; one = one->next)
-		shrink(one, one->gone ? 0 : one->threshold);
+		if (!one->gone)
+			shrink(one, one->threshold);
 }
 
 /* A new driver: nothing is left of pools. */
@@ -195,7 +196,7 @@ static struct pool *standard_pool(int gpu) {
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
-	if (out == NULL || props == NULL || props->location.type < LOCATION_DEVICE || props->location.type > LOCATION_LAST)
+	if (out == NULL || props == NULL || props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) || props->location.type > LOCATION_LAST)
 		return INVALID_VALUE;
 	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
 		return INVALID_VALUE;
