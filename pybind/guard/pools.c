@@ -128,8 +128,9 @@ static int ask(struct pool *pool, int which, uint64_t *value)
 
 /*
  * The charge becomes what is reserved. What was taken for requests in flight covers growth first; what is left of it goes back when none is
- * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged. What was taken for
- * the caller's request is undecided until now. The lock is not held while the driver is asked.
+ * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged; 1 if the request was to
+ * fit into what the pool had free, and whether it does is not known. What was taken for it is undecided until now. The lock is not held while
+ * the driver is asked.
  */
 static uint64_t recharge(struct pool *pool, int own, enum room room)
 {
@@ -155,7 +156,7 @@ static uint64_t recharge(struct pool *pool, int own, enum room room)
 	if (reserved > have && !take(pool->card, reserved - have))
 		return reserved - have;
 	pool->charged = reserved;
-	return 0;
+	return !known && (room == OWN || room == PART);
 }
 
 static void trim_pool(struct pool *pool, uint64_t keep)

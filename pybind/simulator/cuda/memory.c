@@ -13,7 +13,7 @@ static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
 uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
 
-/* What is smaller than a page of 2 MiB shares one. So were an H200's counted (tests_py/driver_calls/full.py). */
+/* What is smaller than a page of 2 MiB shares one of its context. So were an H200's counted (tests_py/driver_calls/full.py). */
 static int is_small(uint64_t bytes) { return charge(bytes) < GRANULE && !m->to_the_byte; }
 
 static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
@@ -66,26 +66,27 @@ static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	return at;
 }
 
-/* A hole in a page that has small allocations already; NULL if there is none. */
-static struct allocation **hole_in_page(int gpu, uint64_t bytes, uint64_t *addr) {
+/* A hole in a page of the context that has small allocations already; NULL if there is none. */
+static struct allocation **hole_in_page(const struct context *context, uint64_t bytes, uint64_t *addr) {
 	uint64_t page = UINT64_MAX;
 	*addr = 0;
-	struct allocation **at = &m->allocations;
-	for (; *at != NULL; at = &(*at)->next) {
-		const struct allocation *one = *at;
-		if (one->context->gpu != gpu || !is_small(one->range.bytes))
+	struct allocation **behind = NULL; /* the last one of the page: others than small ones may follow it */
+	for (struct allocation **at = &m->allocations; *at != NULL; at = &(*at)->next) {
+		struct allocation *one = *at;
+		if (one->context != context || !is_small(one->range.bytes))
 			continue;
 		if (page_of(one->range.addr) != page) {
 			if (page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE)
-				return at;
+				return behind;
 			page = page_of(one->range.addr);
 			*addr = page * GRANULE;
 		}
 		if (one->range.addr >= *addr + bytes)
 			return at;
 		*addr = one->range.addr + room(one);
+		behind = &one->next;
 	}
-	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? at : NULL;
+	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
 }
 
 /* Another allocation of its page, which then keeps the page; NULL: it has it alone. */
@@ -93,7 +94,7 @@ static struct allocation *companion(const struct allocation *one) {
 	if (!is_small(one->range.bytes))
 		return NULL;
 	for (struct allocation *other = m->allocations; other != NULL; other = other->next)
-		if (other != one && other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr))
+		if (other != one && other->context == one->context && page_of(other->range.addr) == page_of(one->range.addr))
 			return other;
 	return NULL;
 }
@@ -134,7 +135,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 		uint64_t addr;
 		drop_gone();
 		int possible = bytes <= gpu->total + gpu->spill;
-		struct allocation **at = possible && is_small(bytes) ? hole_in_page(context->gpu, charge(bytes), &addr) : NULL;
+		struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
 		uint64_t charged = at != NULL ? 0 : pages(bytes);
 		if (at == NULL)
 			at = hole(context->gpu, possible ? pages(bytes) : 0, &addr);
