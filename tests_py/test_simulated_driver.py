@@ -179,3 +179,22 @@ def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(t
     (target,) = compile_all([source], [], {})
     assert target.parent == tmp_path
     assert target.exists()
+
+
+def test_the_handle_of_a_destroyed_stream_is_named_once(newest: Path) -> None:
+    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone), so that a program that does so must be told."""
+    program = """
+stream, context = c_void_p(), c_void_p()
+assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == cuda.cuCtxSetCurrent(context)
+assert cuda.cuStreamCreate(byref(stream), 1) == 0 == cuda.cuStreamQuery(stream) == cuda.cuStreamDestroy_v2(stream)
+print(cuda.cuStreamQuery(c_void_p(0x123456789)), flush=True)
+sys.stderr.write("then ")
+sys.stderr.flush()
+print(cuda.cuStreamQuery(stream), cuda.cuStreamSynchronize(stream), cuda.cuStreamDestroy_v2(stream))
+"""
+    out, errors = run(newest, program, GPUCONF_SIMULATE="H200")
+    assert out.split() == ["400"] * 4
+    assert errors == (
+        "then gpuconf: the program uses the handle of a CUDA stream that it has destroyed: "
+        "with an H200's driver, such a call ends the process\n"
+    )

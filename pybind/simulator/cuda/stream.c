@@ -7,6 +7,7 @@
 #include "stream.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,6 +50,13 @@ static struct stream *per_thread(struct context *context) {
 	return stream;
 }
 
+/* Once, to stderr: here the program goes on. */
+static void note_destroyed(void) {
+	static int noted;
+	if (m->cards_of_environment && !__atomic_exchange_n(&noted, 1, __ATOMIC_RELAXED))
+		fputs("gpuconf: the program uses the handle of a CUDA stream that it has destroyed: with an H200's driver, such a call ends the process\n", stderr);
+}
+
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
@@ -63,6 +71,8 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 	for (struct stream *one = m->streams; m->found != handle && one != NULL; one = one->next)
 		if (one == handle)
 			m->found = one;
+	if (m->found == handle && m->found->destroyed)
+		note_destroyed();
 	if (m->found != handle || m->found->destroyed || m->found->ended)
 		return INVALID_HANDLE;
 	*out = m->found;
