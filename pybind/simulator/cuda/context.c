@@ -40,6 +40,7 @@ CUresult current_context(struct context **out) {
 
 static struct context *make_context(int gpu) {
 	struct context *context = calloc(1, sizeof *context);
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	context->machine = m;
 	context->gpu = gpu;
 	context->alive = 1;
