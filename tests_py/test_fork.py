@@ -515,7 +515,7 @@ assert fork(child) == (5, "")
 
 
 def test_a_child_may_start_simulated_cuda_that_gpuconf_has_only_listed() -> None:
-    """NVIDIA's driver refuses a child of a process that has started it. Listing simulated GPUs starts nothing that a child may not."""
+    """NVIDIA's driver refuses a child of a process that has started it. Listing simulated GPUs does not count as a start."""
     program = """
     import ctypes, os
     import gpuconf
