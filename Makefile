@@ -21,8 +21,9 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # Random Go tests draw the same inputs in each run, so that a change of the result is a change of the sources; make soak draws new ones.
 export RAPID_SEED ?= 1
 
-# Go from PATH, else from the wheel in the environment.
-export PATH := $(PATH):$(abspath $(BIN))
+# Go from PATH if it is new enough, else from the wheel in the environment.
+BEFORE_PATH := $(shell $(PYTHON) pybind/hatch_build.py --before-path "$(abspath $(BIN))")
+export PATH := $(if $(BEFORE_PATH),$(BEFORE_PATH):)$(PATH):$(abspath $(BIN))
 
 .DEFAULT_GOAL := help
 
@@ -177,8 +178,8 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	$(BIN)/python tests_py/wheel/check.py dist
 
 .PHONY: test-reproducible
-test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
-	$(BIN)/python tests_py/wheel/reproducible.py
+test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
+	$(WHEELS_VENV)/bin/python tests_py/wheel/reproducible.py
 
 # Its type checker needs Node.js, which comes along: 280 MB together, so that only who runs this has it.
 PYRIGHT := basedpyright==1.40.2
@@ -196,20 +197,31 @@ lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for use
 	go run $(ACTIONLINT)
 	go run $(ACTIONLINT) examples/github-actions.yml
 
-# zig's C compiler, of 100 MB, knows the C libraries of all machines.
-ZIG := ziglang==0.17.1
+# What `make wheels` builds with, and nothing else, in an environment of its own: exact versions with hashes, Go and zig's C compiler
+# (150 MB), which knows the C libraries of all machines, among them.
+WHEELS_VENV ?= .venv-wheels
+
+$(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
+	@$(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/bin/python
+	@echo "installing Go and a C compiler into $(WHEELS_VENV)"
+	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
 
 .PHONY: wheels
-wheels: $(VENV)/dev ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(ZIG)
-	$(BIN)/python pybind/wheels.py dist
+wheels: $(WHEELS_VENV)/wheels-ready ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
+	$(WHEELS_VENV)/bin/python pybind/wheels.py dist
+
+.PHONY: lock-build
+lock-build: $(VENV)/dev ## write pybind/requirements anew: the versions of pyproject.toml and of the build hook, with hashes
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	$(BIN)/python pybind/requirements/lock.py
 
 .PHONY: test-arm64
-test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
+test-arm64: wheels $(VENV)/dev ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/arm64.py dist
 
 .PHONY: test-python314
-test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
+test-python314: wheels $(VENV)/dev ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/python314.py dist
 
 .PHONY: test-versions
@@ -350,4 +362,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
