@@ -92,8 +92,8 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
         env["PYTHONPATH"] = str(tmp_path)
     with holder(env, 10 << 30, 8 << 30, 3 << 30):
         for command in (["ps"], ["stats"], ["lease", "--list"]):
-            shown = without_others(on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", ""))
-            lines = shown.splitlines()
+            shown = on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").replace("\r", "")
+            lines = without_others(shown).splitlines()
             (line,) = (line for line in lines if "GiB" in line and not line.startswith("GPU "))
             assert len(line.rstrip()) <= 80
             assert "…" in line
