@@ -187,6 +187,11 @@ $(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
 	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	@touch $@
 
+.PHONY: test-c-api
+test-c-api: $(VENV)/dev ## build and run the examples in C, C++ and Rust, and with CMake (make test leaves out what is not installed)
+	@for tool in c++ cmake rustc; do command -v $$tool >/dev/null || { echo "install $$tool (Debian: g++, cmake, rustc)" >&2; exit 1; }; done
+	$(BIN)/python -m pytest tests_py/test_standalone.py tests_py/test_c_abi.py tests_py/test_simulated_clients.py -rs
+
 .PHONY: test-reproducible
 test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
 	$(WHEELS_VENV)/bin/python tests_py/wheel/reproducible.py
@@ -334,6 +339,14 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 .PHONY: test-frameworks
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+
+# The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
+SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
+	test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
+
+.PHONY: test-simulated-programs
+test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
+	$(FRAMEWORKS_VENV)/bin/python -m pytest $(SIMULATED_PROGRAMS) -rs
 
 # Programs that know nothing of gpuconf, on the simulated driver and NVML that are shipped. HAMI_CORE=DIR is a checkout of HAMi-core, and
 # CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.

@@ -97,7 +97,8 @@ def _list(options: argparse.Namespace) -> int:
         print("no leases and no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
-        print_table(_CLAIM_HEADER, cells, right=("PID", "memory", "time"), drop=("time", "user", "command"), cut=("command", "name"))
+        right = ("PID", "memory", "time")
+        print_table(_CLAIM_HEADER, cells, right=right, drop=("time", "user", "command"), cut=("command", "name"))
     if claims and processes:
         print()
     if processes:
