@@ -53,6 +53,7 @@ static void begin_context(struct context *context) {
 
 static struct context *make_context(int gpu) {
 	struct context *context = calloc(1, sizeof *context);
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	context->machine = m;
 	context->gpu = gpu;
 	context->next = m->contexts;

@@ -268,6 +268,7 @@ EXPORT CUresult cuInit(unsigned flags) {
 	if (flags != 0)
 		return INVALID_VALUE;
 	LOCK;
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	result = start();
 	UNLOCK;
 	return result;

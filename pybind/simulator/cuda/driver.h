@@ -191,6 +191,7 @@ struct machine {
 	int era; /* differs between the machines of a process, and between the starts of one */
 	int started, no_device; /* cuInit has found devices; has found none */
 	int forked;             /* in a child, after one of these in its parent */
+	int only_listed;        /* gpuconf has asked which cards there are, and nothing else has started the driver: a child may */
 	int version; /* of CUDA, as 12040; 0 until it is requested */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
