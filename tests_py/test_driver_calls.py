@@ -42,7 +42,7 @@ def test_many_answers_are_compared(comparison: compare.Comparison) -> None:
     """Were the recorder or the recording cut short, nothing would differ either."""
     assert len(comparison.both) > 30000
     assert len({unit for unit, *_ in comparison.both if unit.startswith("programs.")}) > 250
-    assert len(comparison.differing) < 2300
+    assert len(comparison.differing) < 2110  # 6.9 %; it was 28.8 % before the card was asked
 
 
 def test_each_listed_difference_is_there(comparison: compare.Comparison) -> None:
