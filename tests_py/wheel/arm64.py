@@ -73,7 +73,7 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
-        test_types.py test_words.py
+        test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
