@@ -24,7 +24,7 @@ class Site:
     @property
     def key(self) -> str:
         """What the site is, without its line, so that a change elsewhere in the file leaves it."""
-        return f"{Path(self.path).name}:{self.function}: {self.kind}: {self.shown} -> {self.new or 'removed'}"
+        return f"{Path(self.path).name}:{self.function}: {self.kind}: {self.shown} -> {' '.join(self.new.split()) or 'removed'}"
 
 
 OPPOSITES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
