@@ -46,8 +46,8 @@ func TestAProcessThatWasStoppedPassesNobody(t *testing.T) {
 	sound(t, l)
 }
 
-// A slot is taken in the file that was looked at. Another one that has its name now is refused: nobody reads it together
-// with the first one's claims.
+// A slot is taken in the file that was looked at. Another one that has its name now is refused: it has none of the
+// claims that were counted.
 func TestASlotIsNotTakenInAFileThatReplacedItsOwn(t *testing.T) {
 	l := private(t)
 	claim(t, l, request(1, card("A", gib))).Release()

@@ -43,61 +43,72 @@ class Finder(ast.NodeVisitor):
         self.sites: list[Site] = []
 
     def visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        """Walk what has a name."""
         self.function.append(node.name)
         self.generic_visit(node)
         self.function.pop()
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_function  # noqa: N815 - ast's names
 
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:  # noqa: N802
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Positions inside f-strings are those of the string before Python 3.12."""
 
-    def visit_If(self, node: ast.If | ast.IfExp) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If | ast.IfExp) -> None:
+        """Add the condition."""
         self.add("condition", *self.span(node.test), f"not ({self.text(node.test)})", self.text(node.test))
         self.generic_visit(node)
 
     visit_IfExp = visit_If  # noqa: N815
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        """Add its operators."""
         for before, after in zip(node.values, node.values[1:], strict=False):
             self.operator("condition", before, after, {"and": "or", "or": "and"}, node)
         self.generic_visit(node)
 
-    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """Add its operators."""
         for before, after in zip([node.left, *node.comparators], node.comparators, strict=False):
             self.operator("comparison", before, after, OPPOSITES | WORDS, node)
         self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> None:  # noqa: N802
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Add a whole number."""
         if type(node.value) is int:
             line = self.source.splitlines()[node.lineno - 1].decode()
             self.add("constant", *self.span(node), f"({self.text(node)} + 1)", " ".join(line.split()))
 
-    def visit_Raise(self, node: ast.Raise) -> None:  # noqa: N802
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Add it."""
         self.add("error", *self.span(node), "pass", self.text(node))
         self.generic_visit(node)
 
-    def visit_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+    def visit_Expr(self, node: ast.Expr) -> None:
+        """Add a call that is a statement."""
         if isinstance(node.value, ast.Call):
             self.add("call", *self.span(node), "pass", self.text(node))
         self.generic_visit(node)
 
     def operator(self, kind: str, before: ast.expr, after: ast.expr, opposites: dict[str, str], node: ast.expr) -> None:
+        """Add the operator between two expressions."""
         start, end = self.span(before)[1], self.span(after)[0]
         words = "|".join(re.escape(word) for word in sorted(opposites, key=len, reverse=True))
         if match := re.search(words, self.source[start:end].decode()):
             self.add(kind, start + match.start(), start + match.end(), opposites[match.group()], self.text(node))
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        """The bytes of a node."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def text(self, node: ast.expr | ast.stmt) -> str:
+        """The source of a node."""
         start, end = self.span(node)
         return self.source[start:end].decode()
 
     def add(self, kind: str, start: int, end: int, new: str, shown: str) -> None:
+        """Add a site."""
         line = self.source.count(b"\n", 0, start) + 1
         shown = " ".join(shown.split())
         self.sites.append(Site(self.path, line, ".".join(self.function), kind, start, end, new, shown))
@@ -128,7 +139,9 @@ def c_sites(folder: Path) -> list[Site]:
 
 def sites_of_c(path: str, source: str) -> list[Site]:
     """The sites of one C file."""
-    tokens = [match for match in TOKEN.finditer(source) if not match.group().startswith(("//", "/*")) and "#" not in match.group()[:9]]
+    tokens = [
+        match for match in TOKEN.finditer(source) if not match.group().startswith(("//", "/*")) and "#" not in match.group()[:9]
+    ]
     words = [token.group() for token in tokens]
     sites: list[Site] = []
     function, depth = "", 0
