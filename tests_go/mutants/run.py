@@ -3,7 +3,7 @@
 The places are drawn by a hash of SEED and of what stands there, a fifth of them of each kind: a comparison (``<`` becomes ``<=``),
 a constant (one more), a condition (negated, or ``&&`` for ``||``), a returned error (none; in Python nothing is raised), a call for
 its effect (removed). What does not compile does not count, nor do checkers of invariants, which only tests call. Nothing in the
-work tree is edited: Go gets the changed file by ``-overlay``, and Python and C run in an environment of their own below build/mutants.
+work tree is edited: Go gets the changed file by ``-overlay``, and Python and C have an environment of their own in build/mutants.
 
 The verdicts are in results/PACKAGE.txt, a line each, and a further run goes on where the last one ended. It tries survivors again.
 People may make of "survived" an "equivalent", and write behind the last bar why no test can notice: such a line stays, and does not
