@@ -77,7 +77,7 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 	}
 }
 
-// Who is at a limit is told what to raise: the variable, or the lease that set it.
+// The text for a program at its limit names what to raise: the variable, or the lease that set it.
 func TestHowACeilingIsRaised(t *testing.T) {
 	for want, env := range map[string]config.Env{
 		"raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)": {"GPUCONF_LIMIT": "4GiB"},
@@ -94,4 +94,14 @@ func TestHowACeilingIsRaised(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "use the GPU of this process: this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1",
 		elsewhere.Raise())
+}
+
+// What a session does not set stays as it was imported.
+func TestASessionWithoutOptionsKeepsWhatWasImported(t *testing.T) {
+	s := newSession("P2")
+	imported := config.Sizing{Fraction: 0.5, SystemMiB: 7, Shares: 1}
+	require.NoError(t, s.state.Import(config.Options{Sizing: imported}))
+	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true})
+	require.NoError(t, err)
+	require.Equal(t, imported, layout.Devices[1].Sizing)
 }
