@@ -104,7 +104,7 @@ _MEANT = {
 
 # What is looked for in gpuconf, and is in its module memory or a command.
 OF_MEMORY = ("fit_batch", "live_buffers", "measure", "memory_map", "record", "release", "report", "stats", "tag", "usage")
-COMMANDS = ("completion", "devices", "diff", "doctor", "env", "export", "ledger", "ps", "run", "top", "visible")
+COMMANDS = ("completion", "diff", "doctor", "env", "export", "ledger", "ps", "run", "top", "visible")
 
 
 def elsewhere(module: str, name: str) -> str:
