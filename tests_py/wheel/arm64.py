@@ -65,7 +65,8 @@ LEFT_OUT = {
         test_driver_calls.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
+        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
+        test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
         frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
@@ -76,6 +77,7 @@ LEFT_OUT = {
         test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
+    "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
