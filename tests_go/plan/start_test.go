@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// PyTorch had a segment of 20 MiB with a block of 10 before the first event. The plan goes on in that segment: a block of
-// 8 MiB fits into the rest of it. Without the segment each of them would take one of its own.
+// PyTorch had a segment of 20 MiB with a block of 10 before the first event. The plan goes on in that segment: a block
+// of 8 MiB fits into the rest of it. Without the segment each of them would take one of its own.
 func TestAPlanGoesOnWithTheSegmentsThatPyTorchHad(t *testing.T) {
 	const addr = 1 << 41
 	start := []caching.Segment{{Addr: addr, Bytes: 20 * mib, Pieces: []caching.Piece{
