@@ -16,7 +16,8 @@ func TestASessionsOptionsComeFirst(t *testing.T) {
 		s.facts[i].ComputeMajor = 9
 	}
 	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true,
-		DeviceCount: map[string]int64{"CPU": 3, "GPU": 1}, AllowGrowth: true, UnifiedMemory: true, Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}})
+		DeviceCount: map[string]int64{"CPU": 3, "GPU": 1}, AllowGrowth: true, UnifiedMemory: true,
+		Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}})
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 1}, []int{layout.CPUs, layout.GPUs})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0", "/device:GPU:1", "/device:GPU:2", "/device:GPU:3"},
