@@ -155,6 +155,37 @@ def test_a_tag_without_with() -> None:
         gpuconf.memory.tag("weights")
 
 
+def test_silent_calls() -> None:
+    """Each did nothing, or not what it was meant for, and said nothing."""
+    program = """
+        import gpuconf
+        gpuconf.config.list_physical_devices("gpu")
+        gpuconf.config.list_logical_devices("gpu")
+        gpuconf.config.get_visible_devices("cpu")
+        gpuconf.config.list_physical_devices("TPU")
+        gpuconf.device("GPU:0")
+        with gpuconf.device("GPU:0"):
+            pass
+        try:
+            gpuconf.device("GPU:9").__enter__()
+        except ValueError:
+            pass
+    """
+    done = run(program, env={"GPUCONF_SIMULATE": "T4"}, flags=["-W", "always"])
+    lines = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert [line.partition("UserWarning: ")[2] for line in lines] == [
+        "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
+        "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
+        "device types are case-sensitive, and 'cpu' matches no device. Did you mean 'CPU'?",
+        "this device scope was never entered: write `with gpuconf.device(...):`",
+    ]
+    assert [line.partition(":")[2].partition(":")[0] for line in lines] == ["3", "4", "5", "7"]
+    program = "import gpuconf; print(gpuconf.config.list_physical_devices('GPU'))"
+    done = run(program, env={"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "cuda:1"})
+    assert done.stdout == "[]\n"
+    assert 'CUDA_VISIBLE_DEVICES="cuda:1": CUDA ignores "cuda:1" and what follows it. Did you mean "1"?' in done.stderr
+
+
 def test_options_after_the_program(tmp_path: Path) -> None:
     command = [Path(sys.executable).with_name("gpuconf"), "run", "python", "--memory", "1GiB", "-c", "1"]
     done = subprocess.run(
