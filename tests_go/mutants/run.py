@@ -129,6 +129,7 @@ class PythonTests:
         venv.create(WORK / "venv", symlinks=True)
         site_packages = WORK / "venv" / installed.relative_to(ROOT / ".venv")
         shutil.copytree(installed / "gpuconf", site_packages / "gpuconf", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "python/gpuconf", site_packages / "gpuconf", dirs_exist_ok=True)
         for metadata in installed.glob("gpuconf-*.dist-info"):
             shutil.copytree(metadata, site_packages / metadata.name)
         (site_packages / "others.pth").write_text(f"{installed}\n")
