@@ -10,7 +10,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// below is a Mapper that has a region for the last MiB below its range of three granules of 2 MiB, and does not unmap one address.
+// below is a Mapper that has a region for the last MiB below its range of three granules of 2 MiB, and does not unmap
+// one address.
 type below struct {
 	doubling
 	mapped, stuck uint64

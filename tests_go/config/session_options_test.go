@@ -15,8 +15,9 @@ func TestASessionsOptionsComeFirst(t *testing.T) {
 	for i := range s.facts {
 		s.facts[i].ComputeMajor = 9
 	}
-	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true, DeviceCount: map[string]int64{"CPU": 3, "GPU": 1},
-		AllowGrowth: true, UnifiedMemory: true, Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}})
+	layout, err := s.state.LayoutFor(s.facts, config.Options{Given: true,
+		DeviceCount: map[string]int64{"CPU": 3, "GPU": 1}, AllowGrowth: true, UnifiedMemory: true,
+		Sizing: config.Sizing{Fraction: 0.25, SystemMiB: 10, Shares: 2}})
 	require.NoError(t, err)
 	require.Equal(t, []int{3, 1}, []int{layout.CPUs, layout.GPUs})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0", "/device:GPU:1", "/device:GPU:2", "/device:GPU:3"},
@@ -62,11 +63,12 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "-5"}.Malformed()
 	require.Len(t, notices, 3)
 	for name, want := range map[string]string{
-		"TF_FORCE_GPU_ALLOW_GROWTH": "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be parsed: " +
-			"\"yes\". Valid values are \"true\" or \"false\". Using original config value of 0.",
-		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but could " +
-			"not be parsed: \"1\". Valid values are \"true\" or \"false\". Using the default value \"true\".",
-		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "The requested reserved device memory -5 is invalid. The request will be ignored.",
+		"TF_FORCE_GPU_ALLOW_GROWTH": "The TF_FORCE_GPU_ALLOW_GROWTH environment variable is set but could not be " +
+			"parsed: \"yes\". Valid values are \"true\" or \"false\". Using original config value of 0.",
+		"TF_ENABLE_GPU_GARBAGE_COLLECTION": "The TF_ENABLE_GPU_GARBAGE_COLLECTION environment variable is set but " +
+			"could not be parsed: \"1\". Valid values are \"true\" or \"false\". Using the default value \"true\".",
+		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "The requested reserved device memory -5 is invalid. " +
+			"The request will be ignored.",
 	} {
 		require.Len(t, notices[name], 1, name)
 		require.Equal(t, want, notices[name][0].Text, name)
@@ -80,7 +82,8 @@ func TestVariablesThatCannotBeParsed(t *testing.T) {
 // The text for a program at its limit names what to raise: the variable, or the lease that set it.
 func TestHowACeilingIsRaised(t *testing.T) {
 	for want, env := range map[string]config.Env{
-		"raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)": {"GPUCONF_LIMIT": "4GiB"},
+		"raise GPUCONF_LIMIT, which sets this limit (gpuconf config --explain shows from where)": {
+			"GPUCONF_LIMIT": "4GiB"},
 		"raise the lease's memory, which sets this limit (--memory of gpuconf run)": {"GPUCONF_LIMIT": "4GiB",
 			"GPUCONF_LEASE": "1"},
 		"raise the lease's memory, which sets this limit (--memory of gpuconf run); 2 of 2 ranks share this GPU": {

@@ -12,7 +12,8 @@ import (
 	"gpuconf/gocore/ledger"
 )
 
-// beforeOpening does something once, before this process next opens a file of slots. The test must not run beside others.
+// beforeOpening does something once, before this process next opens a file of slots. The test must not run
+// beside others.
 func beforeOpening(t *testing.T, do func()) {
 	if !invariants.Enabled {
 		t.Skip("system calls can be told only in builds with invariants")

@@ -57,9 +57,9 @@ TESTS = {
     "rewind": ["./tests_go/rewind"],
     "plan": ["./tests_go/plan"],
     "sharing": [
-        "tests_py/test_lease.py tests_py/test_leased_run.py",
-        "tests_py/test_lease_on_instances.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py",
-        "tests_py/test_ledger.py tests_py/test_ps.py tests_py/test_shared_cards.py tests_py/test_process_limits.py",
+        "tests_py/test_lease_on_instances.py tests_py/test_lease.py",
+        "tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py",
+        "tests_py/test_leased_run.py",
     ],
     "planning": [
         "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_out_of_memory.py tests_py/test_html.py"
@@ -129,6 +129,7 @@ class PythonTests:
         venv.create(WORK / "venv", symlinks=True)
         site_packages = WORK / "venv" / installed.relative_to(ROOT / ".venv")
         shutil.copytree(installed / "gpuconf", site_packages / "gpuconf", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "python/gpuconf", site_packages / "gpuconf", dirs_exist_ok=True)
         for metadata in installed.glob("gpuconf-*.dist-info"):
             shutil.copytree(metadata, site_packages / metadata.name)
         (site_packages / "others.pth").write_text(f"{installed}\n")

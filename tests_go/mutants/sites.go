@@ -156,8 +156,8 @@ func isCheck(condition ast.Expr) bool {
 	return found
 }
 
-// leavesAlone reports whether a call has nothing to change: checks that releases do not have, and signals to processes, which a mutant
-// would send in earnest.
+// leavesAlone reports whether a call has nothing to change: checks that releases do not have, and signals to
+// processes, which a mutant would send in earnest.
 func leavesAlone(call *ast.CallExpr) bool {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	return ok && (isSelector(selector, "invariants", "Check") || isSelector(selector, "unix", "Kill"))
