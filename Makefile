@@ -104,6 +104,10 @@ fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s),
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
 	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
 
+.PHONY: mutants
+mutants: $(VENV)/dev ## change PACKAGE (bfc) in 30 places, see whether its tests notice, and write tests_go/mutants/results (up to 40 minutes)
+	@$(BIN)/python tests_go/mutants/run.py $(or $(PACKAGE),bfc)
+
 .PHONY: lint
 lint: $(VENV)/dev ## check formatting, style and types
 	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }

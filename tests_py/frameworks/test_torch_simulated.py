@@ -109,13 +109,10 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     print(beside(torch.bincount, x), beside(torch.histc, x.float()), beside(torch.repeat_interleave, x % 3))
     print(torch.equal(x.cuda(), x.cuda()), beside(lambda x: torch.unique(x % 9 == 0), x))
     """
-    assert run(program) == [
-        "(True, 8) (True, 16)",
-        "(True, 32) (True, 32) (True, 40)",
-        "(True, 0) (True, 4) (True, 8)",
-        "(True, 0) (True, 0) (True, 0)",
-        "True (True, 8)",
-    ]
+    *found, scans, last = run(program)
+    assert found == ["(True, 8) (True, 16)", "(True, 32) (True, 32) (True, 40)", "(True, 0) (True, 4) (True, 8)"]
+    assert scans in ("(True, 0) (True, 0) (True, 0)", "(True, 0) (True, 0) (True, 1)")  # the last is CUB's, and of its version
+    assert last == "True (True, 8)"
 
 
 @pytest.mark.parametrize("values", ["cpu", "none"])

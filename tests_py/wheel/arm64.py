@@ -65,7 +65,8 @@ LEFT_OUT = {
         test_driver_calls.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
+        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
+        test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
         frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
@@ -73,7 +74,7 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
-        test_types.py test_words.py
+        test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
