@@ -20,9 +20,11 @@ RECORDING = FOLDER / "h200.jsonl.gz"
 
 
 def record(out: Path, *options: str) -> dict[compare.Call, compare.Answer]:
-    command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200:driver=13.0", "--", sys.executable, FOLDER / "record.py"]
+    """On a busy machine, too."""
+    simulated = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200:driver=13.0", "--"]
+    command = [*simulated, sys.executable, FOLDER / "record.py", "--out", out, "--patience", "8", "--seconds", "240", *options]
     environment = {**os.environ, "GPUCONF_SIMULATE_PLAIN_NAMES": "1"}
-    subprocess.run([*command, "--out", out, *options], check=True, capture_output=True, timeout=200, env=environment)
+    subprocess.run(command, check=True, capture_output=True, timeout=300, env=environment)
     return compare.read(out)
 
 

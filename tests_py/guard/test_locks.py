@@ -11,7 +11,7 @@ from conftest_guard import CARDS, MIB, PRELUDE, build_driver, compile_c, job
 
 
 def test_a_refusal_does_not_wait_for_the_stream(driver: Path) -> None:
-    """A pool whose free memory is in two pieces grows past the limit, and is trimmed; the stream may wait for what the thread does later."""
+    """A pool whose free memory is in two pieces grows past the limit, and is trimmed. The stream may wait for the thread."""
     with job(driver, 36 * MIB) as one:
         told = one.python("""
             import signal

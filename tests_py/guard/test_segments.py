@@ -1,4 +1,4 @@
-"""Pools and graphs are charged with the segments that the driver reserves for them, whatever their size, and never reserve beyond the limit."""
+"""Pools and graphs are charged with the segments that the driver reserves, whatever their size, and never exceed the limit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ print(info()[0] // MIB)
 
 @pytest.mark.parametrize("segment", SEGMENTS)
 def test_threads_and_graphs_together_never_reserve_beyond_the_limit(driver: Path, segment: int) -> None:
-    """Threads that request from a pool each and launch graphs. What pools have given out is never freed here, so they do not shrink."""
+    """Threads that request from a pool each and launch graphs. Nothing of the pools is freed here, so they do not shrink."""
     limit = 200
     with job(driver, limit * MIB, FAKECUDA_SEGMENT=str(segment * MIB)) as one:
         told = one.python(

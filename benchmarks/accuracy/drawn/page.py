@@ -35,13 +35,13 @@ five lengths and a format of memory were corrected before these rows were record
 
 **Unseen rows**, which were not used and were predicted after the last change: {unseen}
 
-The changes: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for convolutions that copy tensors to
-channels last, for recurrent networks and attention follow rules that were read from a recording of shapes (workspaces.jsonl.gz, by
-workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was measured. The rule for
-gradients of filters was read from these shapes, too, and gives too much for 4 of the unseen programs.
+The changes: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for convolutions that copy
+tensors to channels last, for recurrent networks and attention follow rules that were read from a recording of shapes
+(workspaces.jsonl.gz, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was
+measured. The rule for gradients of filters was read from these shapes, too, and gives too much for 4 of the unseen programs.
 
-Sizes are in MiB. *First* is the error of the first prediction. cuDNN chooses its kernels, and so the sizes of its workspaces, by itself:
-nearly all large errors are those of programs with convolutions, or of programs whose sizes depend on values.
+Sizes are in MiB. *First* is the error of the first prediction. cuDNN chooses its kernels, and so the sizes of its workspaces,
+by itself: nearly all large errors are those of programs with convolutions, or of programs whose sizes depend on values.
 
 {runs}
 

@@ -97,8 +97,8 @@ def _list(options: argparse.Namespace) -> int:
         print("no leases and no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
-        right = ("PID", "memory", "time")
-        print_table(_CLAIM_HEADER, cells, right=right, drop=("time", "user", "command"), cut=("command", "name"))
+        numbers = ("PID", "memory", "time")
+        print_table(_CLAIM_HEADER, cells, right=numbers, drop=("time", "user", "command"), cut=("command", "name"))
     if claims and processes:
         print()
     if processes:
