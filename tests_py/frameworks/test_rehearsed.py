@@ -112,6 +112,19 @@ def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> No
     assert "the program asks how much memory the card has, and was run with each card's" in found["notes"]
 
 
+def test_a_program_that_lets_cudnn_try_kernels_reads_what_that_does_to_its_peak(tmp_path: Path) -> None:
+    program = """
+    import torch
+    torch.backends.cudnn.benchmark = {}
+    layer = torch.nn.Conv2d(3, 8, 3).to("cuda")
+    for _ in range(5):
+        layer(torch.randn(2, 3, 32, 32, device="cuda"))
+    """
+    for choice in (True, False):
+        notes = answer(tmp_path, program.format(choice), "--gpu", "A10")["notes"]
+        assert any(note.startswith("torch.backends.cudnn.benchmark is on") for note in notes) is choice
+
+
 def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
     program = """
     import torch

@@ -190,7 +190,7 @@ class Plan(metaclass=Made):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
 
-        Requires matplotlib (``gpuconf[plot]``); raises NotImplementedError without it, and ValueError for a format that it cannot
+        Requires matplotlib (``gpuconf[plot]``); raises MissingPackageError without it, and ValueError for a format that it cannot
         write.
         """
         from . import plot as _plot
