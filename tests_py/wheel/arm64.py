@@ -62,7 +62,7 @@ LEFT_OUT = {
         frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
         test_cuda_driver.py test_standalone.py test_driver_answers.py
-        test_driver_calls.py test_gpu_operations.py test_settings_trust.py
+        test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
         test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
