@@ -87,12 +87,11 @@ def run(mode: str, folder: str, names: list[str]) -> None:
 
 def become_1() -> None:
     """Let ``tensorflow`` be what TensorFlow 1 was: ``compat.v1``, with its Keras and the private modules."""
-    import tensorflow
     import tensorflow.compat.v1 as tf1
     import tf_keras.api._v1.keras as keras
 
     tf1.disable_v2_behavior()
-    tf1.python = tensorflow.python
+    tf1.python = sys.modules["tensorflow.python"]
     vars(tf1)["keras"] = keras
     sys.modules["tensorflow"] = tf1
     for name, module in list(sys.modules.items()):
