@@ -74,7 +74,7 @@ def serialize(optimizer: Optimizer) -> Any:
 def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Optimizer:
     """Return the optimizer of a dict. Raises ValueError for an unknown class."""
     name = str(config.get("class_name", ""))
-    found = (custom_objects or {}).get(name) or _CLASSES.get(name.lower())
+    found: Any = (custom_objects or {}).get(name) or _CLASSES.get(name.lower())
     if found is None:
         raise ValueError(f"Could not interpret optimizer identifier: {config}")
     return found.from_config(config.get("config", {}))  # type: ignore[no-any-return]
