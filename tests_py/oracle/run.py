@@ -222,7 +222,7 @@ one or no block more ran longer than 60 seconds and is left out.) Of the seven b
   ignore: these differ by the judge.
 
 So 215 of the 218 behave as in TensorFlow now. The first count of this draw was 206: the judge of blocks for TensorFlow 1 failed by
-itself, so that all 37 of these were judged as blocks for TensorFlow 2, and 9 others by that failure. It was mended, and all 218
+itself, so that all 37 of these were judged as blocks for TensorFlow 2, and 9 others by that failure. It was fixed, and all 218
 blocks were judged again, without a change of gpuconf; twelve blocks had been read by then. In this draw blocks that fail in Keras 3
 and not in Keras 2 are judged by Keras 2. 143 blocks come from repositories that were found by the name of a file in them, such as
 `gpu_config.py`, because names of repositories gave too few: they check GPUs more often than programs in general do. Of the 17 blocks
