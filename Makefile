@@ -21,8 +21,9 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # Random Go tests draw the same inputs in each run, so that a change of the result is a change of the sources; make soak draws new ones.
 export RAPID_SEED ?= 1
 
-# Go from PATH, else from the wheel in the environment.
-export PATH := $(PATH):$(abspath $(BIN))
+# Go from PATH if it is new enough, else from the wheel in the environment.
+BEFORE_PATH := $(shell $(PYTHON) pybind/hatch_build.py --before-path "$(abspath $(BIN))")
+export PATH := $(if $(BEFORE_PATH),$(BEFORE_PATH):)$(PATH):$(abspath $(BIN))
 
 .DEFAULT_GOAL := help
 
@@ -103,6 +104,10 @@ fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s),
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
 	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
 
+.PHONY: mutants
+mutants: $(VENV)/dev ## change PACKAGE (bfc) in 30 places, see whether its tests notice, and write tests_go/mutants/results (up to 40 minutes)
+	@$(BIN)/python tests_go/mutants/run.py $(or $(PACKAGE),bfc)
+
 .PHONY: lint
 lint: $(VENV)/dev ## check formatting, style and types
 	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }
@@ -176,9 +181,24 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
 
+# What `make wheels` builds with, and nothing else, in an environment of its own: exact versions with hashes, Go and zig's C compiler
+# (150 MB), which knows the C libraries of all machines, among them.
+WHEELS_VENV ?= .venv-wheels
+
+$(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
+	@$(MAKE) --no-print-directory VENV=$(WHEELS_VENV) $(WHEELS_VENV)/bin/python
+	@echo "installing Go and a C compiler into $(WHEELS_VENV)"
+	@$(WHEELS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+.PHONY: test-c-api
+test-c-api: $(VENV)/dev ## build and run the examples in C, C++ and Rust, and with CMake (make test leaves out what is not installed)
+	@for tool in c++ cmake rustc; do command -v $$tool >/dev/null || { echo "install $$tool (Debian: g++, cmake, rustc)" >&2; exit 1; }; done
+	$(BIN)/python -m pytest tests_py/test_standalone.py tests_py/test_c_abi.py tests_py/test_simulated_clients.py -rs
+
 .PHONY: test-reproducible
-test-reproducible: $(VENV)/dev ## build the wheel of the last commit twice, in different folders, and compare the files
-	$(BIN)/python tests_py/wheel/reproducible.py
+test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
+	$(WHEELS_VENV)/bin/python tests_py/wheel/reproducible.py
 
 # Its type checker needs Node.js, which comes along: 280 MB together, so that only who runs this has it.
 PYRIGHT := basedpyright==1.40.2
@@ -196,20 +216,21 @@ lint-workflows: $(VENV)/dev ## check .github/workflows, and the workflow for use
 	go run $(ACTIONLINT)
 	go run $(ACTIONLINT) examples/github-actions.yml
 
-# zig's C compiler, of 100 MB, knows the C libraries of all machines.
-ZIG := ziglang==0.17.1
-
 .PHONY: wheels
-wheels: $(VENV)/dev ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(ZIG)
-	$(BIN)/python pybind/wheels.py dist
+wheels: $(WHEELS_VENV)/wheels-ready ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
+	$(WHEELS_VENV)/bin/python pybind/wheels.py dist
+
+.PHONY: lock-build
+lock-build: $(VENV)/dev ## write pybind/requirements anew: the versions of pyproject.toml and of the build hook, with hashes
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
+	$(BIN)/python pybind/requirements/lock.py
 
 .PHONY: test-arm64
-test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
+test-arm64: wheels $(VENV)/dev ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/arm64.py dist
 
 .PHONY: test-python314
-test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
+test-python314: wheels $(VENV)/dev ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/python314.py dist
 
 .PHONY: test-versions
@@ -323,6 +344,14 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
 
+# The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
+SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
+	test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
+
+.PHONY: test-simulated-programs
+test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
+	$(FRAMEWORKS_VENV)/bin/python -m pytest $(SIMULATED_PROGRAMS) -rs
+
 # Programs that know nothing of gpuconf, on the simulated driver and NVML that are shipped. HAMI_CORE=DIR is a checkout of HAMi-core, and
 # CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.
 .PHONY: test-clients
@@ -350,4 +379,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

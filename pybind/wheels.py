@@ -2,7 +2,8 @@
 """Builds the wheels for every Linux with glibc 2.28 or newer, x86-64 and arm64, on one machine: ``python pybind/wheels.py dist``.
 
 zig's C compiler knows the C libraries of both, so neither a container nor a cross compiler is needed. Each wheel serves every
-CPython from 3.10. auditwheel must confirm each tag.
+CPython from 3.10. auditwheel must confirm each tag. The environment of this Python has what the build needs, in the versions and
+with the hashes of pybind/requirements/release.txt (`make wheels`).
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def build(machine: str, dist: Path, option: str) -> Path:
         "GPUCONF_WHEEL_PLATFORM": f"manylinux_{version.replace('.', '_')}_{machine}",
     }
     before = set(dist.glob("*.whl"))
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", dist, ROOT], check=True, env=environment)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, ROOT], check=True, env=environment
+    )
     (wheel,) = set(dist.glob("*.whl")) - before
     return wheel
 

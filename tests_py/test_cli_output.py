@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gpuconf.cli.main import COMMANDS
 from holder import holder
-from script import environment
+from script import environment, without_others
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
@@ -92,7 +92,8 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
         env["PYTHONPATH"] = str(tmp_path)
     with holder(env, 10 << 30, 8 << 30, 3 << 30):
         for command in (["ps"], ["stats"], ["lease", "--list"]):
-            lines = on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").splitlines()
+            shown = on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").replace("\r", "")
+            lines = without_others(shown).splitlines()
             (line,) = (line for line in lines if "GiB" in line and not line.startswith("GPU "))
             assert len(line.rstrip()) <= 80
             assert "…" in line
@@ -142,4 +143,4 @@ def test_completion_without_shtab(tmp_path: Path) -> None:
     (tmp_path / "shtab.py").write_text("raise ImportError('not here')")
     code, out, err = run("completion", "zsh", env={"PYTHONPATH": str(tmp_path)})
     assert (code, out) == (1, "")
-    assert err == "gpuconf completion: completion needs shtab: pip install 'gpuconf[cli]'\n"
+    assert err == "gpuconf completion: completion needs shtab (not here): pip install 'gpuconf[cli]'\n"

@@ -111,7 +111,7 @@ def test_pictures_without_matplotlib(here: Path) -> None:
     (here / "matplotlib").mkdir()
     (here / "matplotlib" / "__init__.py").write_text("raise ImportError('not here')")
     found = run("plan", "holes.csv", "--plot", "memory.png", cwd=here, env={"PYTHONPATH": str(here)})
-    assert found == (1, "", "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'\n")
+    assert found == (1, "", "gpuconf plan: plots need matplotlib (not here): pip install 'gpuconf[plot]'\n")
     assert not (here / "memory.png").exists()
 
 
@@ -149,7 +149,7 @@ def test_a_page_without_plotly(here: Path) -> None:
     (here / "plotly").mkdir()
     (here / "plotly" / "__init__.py").write_text("raise ImportError('not here')")
     found = run("plan", "holes.csv", "--html", "memory.html", cwd=here, env={"PYTHONPATH": str(here)})
-    assert found == (1, "", "gpuconf plan: the report needs plotly: pip install 'gpuconf[report]'\n")
+    assert found == (1, "", "gpuconf plan: the report needs plotly (not here): pip install 'gpuconf[report]'\n")
     assert not (here / "memory.html").exists()
 
 

@@ -512,3 +512,27 @@ def child():
 assert fork(child) == (5, "")
 """
     )
+
+
+def test_a_child_may_start_simulated_cuda_that_gpuconf_has_only_listed() -> None:
+    """NVIDIA's driver refuses a child of a process that has started it. Listing simulated GPUs does not count as a start."""
+    program = """
+    import ctypes, os
+    import gpuconf
+    gpuconf.simulate("2xT4")
+    gpuconf.config.list_physical_devices("GPU")
+    driver = ctypes.CDLL(os.path.join(os.path.dirname(gpuconf.__file__), "_simulator", "libcuda.so.1"))
+    def child():
+        pid = os.fork()
+        if pid == 0:
+            count = ctypes.c_int(-1)
+            result = driver.cuInit(0)
+            driver.cuDeviceGetCount(ctypes.byref(count))
+            print(result, count.value, flush=True)
+            os._exit(0)
+        os.waitpid(pid, 0)
+    child()
+    buffer = gpuconf.memory.allocate(1024, "GPU:0")
+    child()
+    """
+    assert run_well(program).splitlines() == ["0 2", "304 -1"]

@@ -263,8 +263,8 @@ print(live())
     )
     lines = out.splitlines()
     for line in lines[:2]:
-        assert line.startswith("operations on a GPU need cuBLAS, which is not available (libcublas.so.12: cannot open ")
-        assert "Install it with `pip install 'gpuconf[cublas-cu12]'`" in line
+        assert line.startswith("operations on a GPU need cuBLAS (libcublas.so.12: cannot open ")
+        assert "): pip install 'gpuconf[cublas-cu12]', or run them on the CPU" in line
     assert lines[0].endswith("[Op:MatMul] name: ")
     assert lines[2:4] == ["[[1.]]", "[(1, 256)]"]
     assert "[[Node: product = MatMul" in out

@@ -48,6 +48,9 @@ def shown(thing: Any) -> tuple[str, Page]:
     assert {name for name, _ in page.attributes} <= {"style", "title", "aria-hidden"}
     assert "url(" not in formats["text/html"]
     formats["text/html"].encode()  # a notebook's messages are UTF-8
+    assert type(thing._repr_html_()) is str  # marimo refuses subclasses
+    if isinstance(thing, tuple):
+        assert thing._display_()._repr_html_() == formats["text/html"]  # marimo shows it in lists by this
     return formats["text/plain"], page
 
 

@@ -39,9 +39,10 @@ def test_list(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> Non
         assert main(["ledger", "list", "--json"]) == 0
         listed = json.loads(capsys.readouterr().out)
         buffer.free()
-    assert lines[1].split() == ["PID", "user", "state", "since", "bytes", "each", "cards", "name", "command"]
+    assert lines[1].split() == ["PID", "user", "name", "state", "GPU", "memory", "time", "command"]
     assert lines[2].split()[0] == str(os.getpid())
-    assert lines[2].split("  ")[-3:] == ["GPU-4d1ee11c", "train", "python train.py"]
+    assert lines[2].split()[2:6] == ["train", "leased", "GPU-4d1ee11c", "10.00GiB"]
+    assert lines[2].endswith("python train.py")
     assert lines[5].split()[2:7] == ["GPU:0", "4.00GiB", "4.00GiB", "1.00GiB", "1.00GiB"]
     assert (listed["schema"], listed["folder"], listed["shared"]) == (1, ledger.folder, False)
     (claim,) = listed["claims"]

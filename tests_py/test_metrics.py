@@ -222,7 +222,7 @@ def test_without_prometheus_client(tmp_path: Path) -> None:
     assert export("--once", env={"PYTHONPATH": str(tmp_path), "GPUCONF_SIMULATE": "T4"}) == (
         1,
         "",
-        "gpuconf export: metrics need prometheus-client: pip install 'gpuconf[prometheus]'\n",
+        "gpuconf export: metrics need prometheus-client (not here): pip install 'gpuconf[prometheus]'\n",
     )
 
 

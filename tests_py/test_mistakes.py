@@ -9,6 +9,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+from gpuconf import _missing
 from gpuconf.cli.main import main
 from script import environment, run
 
@@ -49,6 +50,31 @@ CALLS = {
     "gpuconf.memory.max_memory_allocated()": "use gpuconf.memory.stats().peak_bytes_in_use",
     "gpuconf.memory.empty_cache()": "has no attribute 'empty_cache': use gpuconf.memory.release()",
     "gpuconf.memory.set_limit('6GiB')": "has no attribute 'set_limit': use gpuconf.configure(limit=\"6GiB\")",
+    "gpuconf.configure(limit=-1)": "limit must be at least 1 MiB and less than 2**63 bytes, but got -1",
+    "gpuconf.configure('110%')": "limit '110%' is no part of a GPU: it must be more than 0% and at most 100%",
+    "gpuconf.configure(growth='yes')": "growth must be True, False or None, but got 'yes'",
+    "gpuconf.configure({'GPU:0': '6GiB'})": "or a list with one for each, but got dict: {'GPU:0': '6GiB'}",
+    "gpuconf.memory.allocate(-5)": "nbytes must be at least 0 and less than 2**63, but got -5",
+    "gpuconf.memory.allocate('1.5')": "nbytes '1.5' is not a whole number of bytes: write a unit, such as '6GiB'",
+    "gpuconf.memory.allocate('1MiB', wait=True)": "wait must be a number of seconds, but got bool: True",
+    "gpuconf.memory.stats(5)": "device must be a string, but got int: 5; write 'GPU:5'",
+    "gpuconf.memory.tag(5)": "a tag must be a string, but got int: 5",
+    "gpuconf.memory.fit_batch(lambda n: None, start=0)": "start must be at least 1, but got 0",
+    "gpuconf.plan(command=['python', 'x.py'])": "gpu is missing: name the cards for command, such as gpu='L4,A10'",
+    "gpuconf.simulate('')": "spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation",
+    "gpuconf.simulate('T4:8')": 'memory "8" is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB',
+    "gpuconf.simulate('T4', values='gpu')": "values is 'gpu': choose \"cpu\"",
+    "gpuconf.lease('1').__enter__()": "memory must be at least 1 MiB, but got '1'; did you mean '1GiB'?",
+    "gpuconf.lease('1GiB', gpus=0).__enter__()": "gpus must be at least 1, but got 0",
+    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. Request less memory",
+    "gpuconf.stats()": "has no attribute 'stats': use gpuconf.memory.stats",
+    "gpuconf.fit_batch(print)": "has no attribute 'fit_batch': use gpuconf.memory.fit_batch",
+    "gpuconf.top()": "has no attribute 'top': it is a command: gpuconf top --help",
+    "gpuconf.is_available()": "use len(gpuconf.visible_devices()) > 0",
+    "gpuconf.memory.peak()": "use gpuconf.memory.stats().peak_bytes_in_use",
+    "gpuconf.memory.free()": "use free() of the buffer, or gpuconf.memory.release()",
+    "tf.config.experimental.set_memory_growth(gpu(), 'yes')": "Memory growth must be True or False, not a value of type str",
+    "tf.config.set_visible_devices('GPU:0', 'GPU')": "Unrecognized device: 'GPU:0': the physical devices are /physical_",
     "gpuconf.list_gpus()": "has no attribute 'list_gpus': use gpuconf.visible_devices()",
     "tf.config.set_logical_device_configuration(gpu(), 4096)": "'int' object is not iterable; use a "
     "list, [LogicalDeviceConfiguration(memory_limit=4096)]",
@@ -153,6 +179,45 @@ def test_a_lease_without_with() -> None:
 def test_a_tag_without_with() -> None:
     with pytest.warns(UserWarning, match="this tag was never entered: write `with gpuconf.memory.tag"):
         gpuconf.memory.tag("weights")
+
+
+def test_commands_that_are_looked_for_in_python_are_commands() -> None:
+    for name in _missing.COMMANDS:
+        with pytest.raises(AttributeError, match=f"it is a command: gpuconf {name} --help"):
+            getattr(gpuconf, name)
+        assert main([name, "--help"]) == 0
+    assert set(_missing.OF_MEMORY) <= set(gpuconf.memory.__all__)
+
+
+def test_silent_calls() -> None:
+    """Each did nothing, or not what it was meant for, and said nothing."""
+    program = """
+        import gpuconf
+        gpuconf.config.list_physical_devices("gpu")
+        gpuconf.config.list_logical_devices("gpu")
+        gpuconf.config.get_visible_devices("cpu")
+        gpuconf.config.list_physical_devices("TPU")
+        gpuconf.device("GPU:0")
+        with gpuconf.device("GPU:0"):
+            pass
+        try:
+            gpuconf.device("GPU:9").__enter__()
+        except ValueError:
+            pass
+    """
+    done = run(program, env={"GPUCONF_SIMULATE": "T4"}, flags=["-W", "always"])
+    lines = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert [line.partition("UserWarning: ")[2] for line in lines] == [
+        "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
+        "device types are case-sensitive, and 'gpu' matches no device. Did you mean 'GPU'?",
+        "device types are case-sensitive, and 'cpu' matches no device. Did you mean 'CPU'?",
+        "this device scope was never entered: write `with gpuconf.device(...):`",
+    ]
+    assert [line.partition(":")[2].partition(":")[0] for line in lines] == ["3", "4", "5", "7"]
+    program = "import gpuconf; print(gpuconf.config.list_physical_devices('GPU'))"
+    done = run(program, env={"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": "cuda:1"})
+    assert done.stdout == "[]\n"
+    assert 'CUDA_VISIBLE_DEVICES="cuda:1": CUDA ignores "cuda:1" and what follows it. Did you mean "1"?' in done.stderr
 
 
 def test_options_after_the_program(tmp_path: Path) -> None:

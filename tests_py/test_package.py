@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "pybind"))  # as the build ha
 import hatch_build
 import hatch_metadata
 import sbom
+from requirements import lock
 
 del sys.path[0]
 
@@ -93,8 +94,34 @@ def test_an_older_go_that_comes_first_on_path_is_passed_over(tmp_path: Path, mon
     assert hatch_build.suitable_go(ROOT) != new  # only the version of the wheel counts
 
 
+def test_make_runs_the_go_that_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older Go on PATH hid the one that `make` had installed from `go test`."""
+    old, new = fake_go(tmp_path / "old", "go1.19.8"), fake_go(tmp_path / "new", "go1.99.1")
+    first, second = str(Path(old).parent), str(Path(new).parent)
+    for path, suitable, before in (
+        (f"{second}:{first}", new, ""),
+        (f"{first}:{second}", new, second),
+        (first, None, "/venv/bin"),
+        (str(tmp_path), None, ""),
+    ):
+        monkeypatch.setenv("PATH", path)
+        monkeypatch.setattr(hatch_build, "suitable_go", {ROOT: suitable}.get)
+        assert hatch_build.before_path(ROOT, "/venv/bin") == before
+
+
 def test_go_mod_names_the_go_of_the_wheel() -> None:
     assert f"\ntoolchain go{hatch_build.GO_WHEEL.partition('==')[2]}\n" in (ROOT / "go.mod").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["build.txt", "release.txt"])
+def test_the_build_downloads_what_has_a_hash(name: str) -> None:
+    """Of the versions that pyproject.toml and the build hook name, and of all that these need."""
+    listed = (ROOT / "pybind" / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", "").splitlines()
+    assert [line for line in listed if not re.fullmatch(r"[\w-]+==\S+( ;[^-]*)?( +--hash=sha256:[0-9a-f]{64})+", line)] == []
+    versions = {line.partition(" ")[0] for line in listed}
+    assert set(lock.chosen()[name]) <= versions
+    assert hatch_build.GO_WHEEL in versions
+    assert "--require-hashes" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def test_one_sentence_says_what_it_is() -> None:

@@ -211,7 +211,7 @@ def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
 
     assert python(code) == ("\n", ""), "a pyproject.toml that does not mention gpuconf is not parsed"
     (here / "gpuconf.toml").write_text('simulate = "T4"\n')
-    assert "which Python 3.10 reads with tomli: pip install tomli" in python("sys.modules['tomli'] = None; " + code)[1]
+    assert "for which Python 3.10 needs tomli: pip install 'gpuconf[toml]'" in python("sys.modules['tomli'] = None; " + code)[1]
     (here / "tomli.py").write_text("def loads(text): return {'simulate': text.split('\"')[1]}\n")
     assert python(code) == ("T4\n", "")
 

@@ -94,7 +94,7 @@ def many(address):
     ok(cu.cuPointerGetAttributes(3, (c_int * 3)(2, 9, 11), out, u64(address)))
     return kind.value, ordinal.value, start.value
 assert many(a + 1) == (2, 0, a)
-assert many(4096) == (0, -2, 0)
+assert many(4096) == (0, -2, a)  # of no memory, a range is not written
 base, size = c_uint64(), c_size_t()
 for at, bytes in ((a, 1000), (h, 4096), (v, 5000)):
     ok(cu.cuMemGetAddressRange_v2(byref(base), byref(size), u64(at + 7)))
@@ -115,7 +115,7 @@ def test_memory_of_pools_and_mappings_has_no_context(folder: Path) -> None:
 pool, at = c_void_p(), c_uint64()
 ok(cu.cuDeviceGetDefaultMemPool(byref(pool), 0))
 ok(cu.cuMemAllocAsync(byref(at), c_size_t(3000), NULL))
-assert attribute(17, at.value) == pool.value and attribute(1, at.value) == "error 1"
+assert attribute(17, at.value) == pool.value and attribute(1, at.value) == 0
 class Prop(ctypes.Structure):
     _fields_ = [("type", c_int), ("types", c_int), ("where", c_int), ("id", c_int), ("meta", c_void_p), ("flags", \
 c_ubyte * 8)]
@@ -146,12 +146,12 @@ ok(register(address, 8192))
 ok(copy())
 assert register(address, 8192) == register(address + 100, 10) == 712
 assert register(0, 10) == register(1 << 40, 0) == register(1 << 40, 10, 16) == 1
-assert register(host(4096), 4096) == 712
+assert register(host(4096), 4096) == register(a, 4096) == 1  # the driver's own
 pointer = c_uint64()
 ok(cu.cuMemHostGetDevicePointer_v2(byref(pointer), u64(address + 3), 0))
 assert pointer.value == address + 3 and attribute(2, address, c_uint) == 1
 assert cu.cuMemFreeHost(u64(address)) == 1  # it is the program's
-assert cu.cuMemHostUnregister(u64(address + 1)) == 713
+assert cu.cuMemHostUnregister(u64(address + 1)) == 1
 ok(cu.cuMemHostUnregister(u64(address)))
 assert copy() == 1 and attribute(2, address) == "error 1"
 assert cu.cuMemHostGetDevicePointer_v2(byref(pointer), u64(address), 0) == cu.cuMemHostGetDevicePointer_v2(NULL, \
@@ -363,9 +363,9 @@ ok(cu.cuStreamCreate(byref(s), 1)); ok(cu.cuStreamCreate(byref(t), 0))
 for one, wanted in ((s, 1), (t, 0), (NULL, 0)):
     ok(cu.cuStreamGetFlags(one, byref(flags))); assert flags.value == wanted
 ok(cu.cuStreamGetDevice(s, byref(device))); assert device.value == 0
-ok(cu.cuEventCreate(byref(event), 0)); ok(cu.cuEventRecordWithFlags(event, s, 1)); assert \
+ok(cu.cuEventCreate(byref(event), 0)); assert cu.cuEventRecordWithFlags(event, s, 1) == 401 and \
 cu.cuEventRecordWithFlags(event, s, 2) == 1
-ok(cu.cuCtxGetLimit(byref(size), 2)); assert size.value == 8 << 20 and cu.cuCtxGetLimit(byref(size), 99) == 215
+ok(cu.cuCtxGetLimit(byref(size), 2)); assert size.value == 8 << 20 and cu.cuCtxGetLimit(byref(size), 99) == 1
 ok(cu.cuCtxGetFlags(byref(flags))); ok(cu.cuCtxGetCacheConfig(byref(value))); ok(cu.cuCtxSetCacheConfig(1)); assert \
 cu.cuCtxSetCacheConfig(9) == 1
 ok(cu.cuCtxGetId(NULL, byref(id))); one = id.value; ok(cu.cuCtxGetId(context, byref(id))); assert id.value == one > 0
@@ -389,7 +389,7 @@ for each in (one, untimed):
 called = ctypes.CFUNCTYPE(None, c_void_p)(lambda data: __import__("time").sleep(0.02))
 ok(cu.cuLaunchHostFunc(queue, called, NULL))
 ok(cu.cuEventRecord(two, queue))
-assert cu.cuEventElapsedTime(NULL, one, two) == 1
+assert cu.cuEventElapsedTime(NULL, one, two) == 400
 assert cu.cuEventElapsedTime(byref(ms), one, two) in (0, 600)
 ok(cu.cuStreamSynchronize(queue))
 for form in (cu.cuEventElapsedTime, cu.cuEventElapsedTime_v2):

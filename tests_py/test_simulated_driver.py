@@ -86,7 +86,7 @@ def test_a_function_newer_than_the_driver_is_exported_but_does_nothing(newest: P
 version, pool = c_int(), c_void_p()
 cuda.cuInit(0)
 print(cuda.cuDriverGetVersion(byref(version)), version.value)
-print(resolve("cuMemGetDefaultMemPool", 99000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1), noted())
+print(resolve("cuMemGetDefaultMemPool", 13000)[:2], cuda.cuMemGetDefaultMemPool(byref(pool), (c_int * 2)(1, 0), 1), noted())
 """
     older = ["0 12040", "(0, 1) 801 ['cuMemGetDefaultMemPool']"]
     assert run(newest, program)[0].splitlines() == older
@@ -179,3 +179,22 @@ def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(t
     (target,) = compile_all([source], [], {})
     assert target.parent == tmp_path
     assert target.exists()
+
+
+def test_the_handle_of_a_destroyed_stream_is_named_once(newest: Path) -> None:
+    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone), so that a program that does so must be told."""
+    program = """
+stream, context = c_void_p(), c_void_p()
+assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == cuda.cuCtxSetCurrent(context)
+assert cuda.cuStreamCreate(byref(stream), 1) == 0 == cuda.cuStreamQuery(stream) == cuda.cuStreamDestroy_v2(stream)
+print(cuda.cuStreamQuery(c_void_p(0x123456789)), flush=True)
+sys.stderr.write("then ")
+sys.stderr.flush()
+print(cuda.cuStreamQuery(stream), cuda.cuStreamSynchronize(stream), cuda.cuStreamDestroy_v2(stream))
+"""
+    out, errors = run(newest, program, GPUCONF_SIMULATE="H200")
+    assert out.split() == ["400"] * 4
+    assert errors == (
+        "then gpuconf: the program uses the handle of a CUDA stream that it has destroyed: "
+        "with an H200's driver, such a call ends the process\n"
+    )

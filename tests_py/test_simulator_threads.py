@@ -41,10 +41,10 @@ def test_no_data_race(tmp_path: Path) -> None:
 
 
 def test_a_missing_lock_is_found(tmp_path: Path) -> None:
-    """The same test over a driver whose allocation takes no lock: it must see the race."""
+    """The same test over a driver whose allocation takes no lock: it sees a race, or first an unlocked mutex that is unlocked."""
     text = (simulator_sources.ROOT / "pybind/simulator/cuda/memory.c").read_text()
     lockless = '#include "driver.h"\n#undef LOCK\n#define LOCK (void)0\n#undef UNLOCK\n#define UNLOCK (void)0'
     program = compiled(tmp_path, "memory.c", text.replace('#include "driver.h"', lockless, 1))
     code, text = run(program, 1)
     assert code == 66, text
-    assert "ThreadSanitizer: data race" in text
+    assert "ThreadSanitizer: data race" in text or "ThreadSanitizer: unlock of an unlocked mutex" in text

@@ -17,20 +17,21 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 
 PAGE = """# How accurate a rehearsal is
 
-Written by `make accuracy`, on {machine}. `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) beside what was recorded on real GPUs.
-The list of runs and their settings (benchmarks/accuracy/runs.json) was committed before the first prediction; the PyTorch of
-each run was added after one of them, swiglu, had been seen. The rules of the list:
+Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) with runs
+that were recorded on real GPUs. The list of runs and their settings (benchmarks/accuracy/runs.json) was committed before the
+first prediction. The version of PyTorch of each run was added when one prediction, that of swiglu, was already known. The
+rules of the list:
 
 {rules}
 
-{count}. There are no more, because few recordings come with the whole program, its settings and a peak of PyTorch's own counters:
-public snapshots have no program beside them, most published figures are those of nvidia-smi, and programs under torch.compile
-allocate otherwise than their eager form, which a rehearsal runs.
+{count}. There are no more, because few published recordings have the whole program, its settings and a peak of PyTorch's own
+counters: public snapshots come without the program, most published figures are those of nvidia-smi, and programs under
+torch.compile allocate differently from their eager form, which a rehearsal runs.
 
 ## The runs
 
-MiB. *Allocated* is `torch.cuda.max_memory_allocated()`, *reserved* is `max_memory_reserved()`. The time is that of the whole
-command, at load averages of up to 16 on two cores.
+Sizes are in MiB. *Allocated* is `torch.cuda.max_memory_allocated()`, *reserved* is `max_memory_reserved()`. The time is that
+of the whole command, at load averages of up to 16 on two cores.
 
 {runs}
 
@@ -42,8 +43,9 @@ command, at load averages of up to 16 on two cores.
 
 ## Would it fit?
 
-Each run against cards that are cut to its recorded peak: how often `gpuconf plan` says that it fits, that it depends, and that
-it does not fit. The card is the allocator's memory alone, without a CUDA context. Below the allocated peak no run fits.
+What `gpuconf plan` says of cards as large as the recorded peak of each run, or a little smaller or larger: how often it says
+that the run fits, that it depends, and that it does not fit. The card is the allocator's memory alone, without a CUDA
+context. In truth, no run fits on a card that is smaller than its allocated peak.
 
 {cuts}
 
@@ -51,13 +53,13 @@ it does not fit. The card is the allocator's memory alone, without a CUDA contex
 
 ## Other tools, on the published programs
 
-*MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`) under FakeTensorMode: it counts allocated bytes, and knows
-nothing of what the allocator reserves. New tensors are made on the GPU at once, because a module of fake tensors that is
-tracked cannot be moved, and the tracker is reset with each step; the programs are run as they are otherwise, for
-at most 300 s on the loaded machine, one for 480 s. *estimate-memory*
-is accelerate's: it knows a model's weights, and for training four times these. Its command takes names of models on the Hugging
-Face Hub; here its functions were called with the program's model. Neither is of use for the programs of Liger-Kernel: they have no
-model, and MemTracker did not start beside the Triton that their imports need.
+*MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`), under FakeTensorMode: it counts allocated bytes, and does
+not know what the allocator reserves. For it, the programs were changed in two places: new tensors are made on the GPU at
+once, because a tracked module of fake tensors cannot be moved, and the tracker is reset with each step. Each ran for at most
+300 s on the loaded machine, one for 480 s. *estimate-memory* is accelerate's: it counts a model's weights, and four times
+these for training. Its command takes names of models on the Hugging Face Hub; here its functions were called with the
+program's model. Neither works for the programs of Liger-Kernel: they have no model, and MemTracker did not start together
+with the Triton that they import.
 
 {tools}
 

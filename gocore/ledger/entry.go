@@ -73,10 +73,11 @@ const (
 	longestLook  = 1_000_000_000
 )
 
-// isStopped reports whether a waiting claim has not looked for a time before some moment. A time that is still to come
-// counts as none; time namespaces may differ by a part of a second.
+// isStopped reports whether a waiting claim had not looked for a time at some moment before the entry was read: who was
+// stopped itself since then must not take the others for stopped. A time that is still to come counts as none; time
+// namespaces may differ by a part of a second.
 func (e entry) isStopped(at uint64) bool {
-	return e.isWaiting() && (e.looked > at+longestLook || at > e.looked+stoppedAfter)
+	return e.isWaiting() && (at > e.looked+stoppedAfter || e.looked > now()+longestLook)
 }
 
 // known is what this process knows of a slot from earlier looks.

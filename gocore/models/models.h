@@ -4,7 +4,7 @@
  *
  * A name without a size is an alias of the most common model: 40 GB for an A100 and 16 GB for a V100, as in the usual instances of the
  * clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200. GB in a model's name means GiB, all of
- * which is usable: nothing is subtracted for ECC or firmware.
+ * which is usable: nothing is subtracted for ECC or firmware, except for a model that was asked (a).
  *
  * Sources. Compute capabilities: developer.nvidia.com/cuda-gpus. Products: the names that nvidia-smi prints. Memory: NVIDIA's data sheets.
  * Multiprocessors, clocks, bus and L2: the letter in each row.
@@ -14,6 +14,7 @@
  *     b  pytorch/ao#4002, which asked a B200's driver. Drivers before 2026 said 8192 bits. The clock: go-nvml's dgxb200
  *     g  a GB200 has two GPUs, B200 (NVIDIA's data sheet): b. CUDA reports 152 multiprocessors. The clock is computed from the data
  *        sheet's 80 TFLOPS of FP32 for each GPU
+ *     a  a card with driver 580.159.04 (tests_py/driver_calls)
  *     h  awslabs/amazon-eks-ami#1985 (clocks); 60 MB of L2 is what PyTorch reports on an H200. Bus: 4.8 TB/s (data sheet)
  *     s  data sheet: 4.9 TB/s; the rest is as in an H200
  *     o  q, whose memory clock depends on the power mode of the board: 0, as the first drivers for Thor say
@@ -56,7 +57,7 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X(12, 1, 128, 64, 100, 99, 64, 1536, 24, -5, 2)
 
 /*
- * X(name, alias or NULL, product, memory GiB, kind of memory, major, minor, multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB),
+ * X(name, alias or NULL, product, memory GiB (KiB where a card was asked), kind of memory, major, minor, multiprocessors, clock MHz, memory MHz, bus bits, L2 KiB),
  * newest first.
  *
  * GB200: the memory is the data sheet's 13.4 TB of an NVL72, divided by 72.
@@ -71,7 +72,7 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X("Thor-128GB", "Thor", "NVIDIA Thor", 128, GPUCONF_UNIFIED, 11, 0, 20, 1049, 4266, 256, 32768) /* q */ \
 	X("Orin-64GB", "Orin", "Orin (nvgpu)", 64, GPUCONF_UNIFIED, 8, 7, 16, 1300, 0, 256, 4096) /* o */ \
 	X("RTX5090", "RTX5090-32GB", "NVIDIA GeForce RTX 5090", 32, GPUCONF_DEDICATED, 12, 0, 170, 2407, 14001, 512, 98304) /* q */ \
-	X("H200-141GB", "H200", "NVIDIA H200", 141, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6144, 61440) /* h */ \
+	X("H200-141GB", "H200", "NVIDIA H200", 146591680, GPUCONF_DEDICATED, 9, 0, 132, 1980, 3201, 6016, 61440) /* h, a */ \
 	X("GH200-96GB", "GH200", "NVIDIA GH200 480GB", 96, GPUCONF_COHERENT, 9, 0, 132, 1980, 2619, 6144, 61440) /* q */ \
 	X("GH200-144GB", NULL, "NVIDIA GH200 144G HBM3e", 144, GPUCONF_COHERENT, 9, 0, 132, 1980, 3201, 6144, 61440) /* s */ \
 	X("H100-80GB", "H100", "NVIDIA H100 80GB HBM3", 80, GPUCONF_DEDICATED, 9, 0, 132, 1980, 2619, 5120, 51200) /* q */ \
@@ -92,6 +93,9 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X("K80", "K80-12GB", "Tesla K80", 12, GPUCONF_DEDICATED, 3, 7, 13, 824, 2505, 384, 1536) /* q */ \
 	X("K40", "K40-12GB", "Tesla K40c", 12, GPUCONF_DEDICATED, 3, 5, 15, 745, 3004, 384, 1536) /* q */ \
 	X("K20", "K20-5GB", "Tesla K20m", 5, GPUCONF_DEDICATED, 3, 5, 13, 706, 2600, 320, 1280) /* q */
+
+/* X(model, bytes): what NVML counts as reserved, beyond the memory that CUDA reports, of cards that were asked (a). */
+#define GPUCONF_RESERVED(X) X("H200-141GB", UINT64_C(644939776))
 
 /* X(model, profile, slices of a card, MiB, multiprocessors) of the smallest MIG instance, as in go-nvml's mock servers. */
 #define GPUCONF_SLICES(X) \
@@ -124,7 +128,7 @@ struct gpuconf_capability {
 /* What CUDA derives from these: integrated is unified memory, and concurrent managed access needs page faults (6.0 or newer). */
 struct gpuconf_model {
 	const char *name, *alias, *product; /* alias may be NULL */
-	uint64_t memory;
+	uint64_t memory; /* as CUDA reports it */
 	enum gpuconf_memory kind;
 	const struct gpuconf_capability *capability;
 	int multiprocessors, clock_mhz, memory_mhz, bus_bits, l2_bytes; /* 0: unknown */
@@ -146,6 +150,7 @@ struct gpuconf_driver {
 /* All return NULL behind the last one. */
 const struct gpuconf_model *gpuconf_model(int index);
 const struct gpuconf_capability *gpuconf_capability(int major, int minor);
+uint64_t gpuconf_reserved(const struct gpuconf_model *model); /* 0: it was not asked */
 const struct gpuconf_driver *gpuconf_driver(int index);
 
 /* NULL for a model without MIG, or of which the sizes are not known. */

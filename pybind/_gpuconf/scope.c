@@ -47,6 +47,7 @@ typedef struct {
 	PyObject *argument;
 	struct entry *entries;
 	Py_ssize_t count, room;
+	int used; /* somebody tried to enter it */
 } Scope;
 
 /* What looking up __exit__ of a Scope gives. */
@@ -264,6 +265,7 @@ static PyObject *enter(Scope *self, PyObject *unused)
 	Place *place = NULL;
 
 	(void)unused;
+	self->used = 1;
 	if (thread == NULL)
 		return NULL;
 	if ((argument = text_of(self->argument)) == NULL)
@@ -422,9 +424,22 @@ static int clear_scope(Scope *self)
 	return 0;
 }
 
+/* Warns of gpuconf.device(...) as a statement, which has no effect. */
+static void warn(void)
+{
+	PyObject *kind, *value, *trace;
+
+	PyErr_Fetch(&kind, &value, &trace);
+	if (PyErr_WarnEx(PyExc_UserWarning, "this device scope was never entered: write `with gpuconf.device(...):`", 1) < 0)
+		PyErr_WriteUnraisable(NULL); /* a new reference to the scope would delete it a second time */
+	PyErr_Restore(kind, value, trace);
+}
+
 static void delete_scope(Scope *self)
 {
 	PyObject_GC_UnTrack(self);
+	if (!self->used && self->argument != NULL && !gcpy_ending() && !gcpy_forked())
+		warn();
 	clear_scope(self);
 	PyMem_Free(self->entries);
 	gcpy_delete((PyObject *)self);

@@ -35,6 +35,7 @@
 #pragma weak PyErr_Restore
 #pragma weak PyErr_SetObject
 #pragma weak PyErr_SetString
+#pragma weak PyErr_WarnEx
 #pragma weak PyErr_WriteUnraisable
 #pragma weak PyEval_RestoreThread
 #pragma weak PyEval_SaveThread
@@ -43,6 +44,7 @@
 #pragma weak PyExc_RuntimeError
 #pragma weak PyExc_SystemError
 #pragma weak PyExc_TypeError
+#pragma weak PyExc_UserWarning
 #pragma weak PyFloat_AsDouble
 #pragma weak PyFloat_Type
 #pragma weak PyGILState_Ensure

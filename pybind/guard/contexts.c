@@ -118,9 +118,14 @@ int driver_refuses(CUresult reason)
 	return real.cuCtxGetCurrent != NULL && INSIDE(real.cuCtxGetCurrent(&context)) == CUDA_SUCCESS && context == NULL;
 }
 
+static int is_of_context(const struct entry *entry)
+{
+	return entry->kind == LINEAR || entry->kind == ARRAY || entry->kind == MIPMAP || entry->kind == PAGE;
+}
+
 static int ended_with(struct entry *entry, void *context)
 {
-	if (entry->owner != context || (entry->kind != LINEAR && entry->kind != ARRAY && entry->kind != MIPMAP))
+	if (entry->owner != context || !is_of_context(entry))
 		return 0;
 	give_for(entry->card, entry->bytes, entry->pools);
 	return 1;
@@ -143,7 +148,7 @@ static int change_owner(struct entry *entry, void *argument)
 {
 	const struct move *move = argument;
 
-	if (entry->owner == move->from && (entry->kind == LINEAR || entry->kind == ARRAY || entry->kind == MIPMAP))
+	if (entry->owner == move->from && is_of_context(entry))
 		entry->owner = move->to;
 	return 0;
 }

@@ -201,6 +201,8 @@ static void recharge(CUdevice device, int own)
 
 	if (!known)
 		reserved = have;
+	else if (reserved > 0)
+		learn_segment(reserved, own && one->in_flight == 1 && reserved > have);
 	uint64_t moved = reserved > have ? reserved - have : 0;
 	if (moved > kept)
 		moved = kept;
@@ -245,7 +247,10 @@ void settle_graphs(enum settling which, int trim)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns 0. */
+/*
+ * Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns 0. Some drivers say that
+ * all that is reserved is in use (an H200 with driver 580): then it is its whole need, or the reserve is trimmed first.
+ */
 static int takes(CUdevice device, uint64_t need)
 {
 	struct reserve *one = &reserves[device];
@@ -253,9 +258,7 @@ static int takes(CUdevice device, uint64_t need)
 
 	pthread_mutex_lock(&lock);
 	uint64_t needed = (ask(device, GRAPH_USED, &used) ? used : one->charged) + one->claimed + need, have = one->charged + one->spare;
-	uint64_t extra = needed > have ? needed - have : 0;
-	if (extra > need)
-		extra = need;
+	uint64_t extra = needed <= have ? 0 : segments(needed - have < need ? needed - have : need);
 	int fits = take(card_of_device(device), extra);
 	if (fits) {
 		one->in_flight++;

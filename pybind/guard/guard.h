@@ -129,17 +129,19 @@ CUresult no_card(void); /* why a request has none */
 void forget_cards(void);
 
 /* table.c: what is charged, by address or handle. */
-enum kind { LINEAR, ARRAY, MIPMAP, POOLED, HANDLE, MAPPING, BINDING, EXEC };
+enum kind { LINEAR, ARRAY, MIPMAP, PAGE, POOLED, HANDLE, MAPPING, BINDING, EXEC };
 struct entry {
 	uint64_t key, bytes;
-	void *owner; /* LINEAR, ARRAY, MIPMAP: the context; POOLED: the pool; HANDLE, MAPPING, BINDING: the physical memory */
+	void *owner; /* LINEAR, ARRAY, MIPMAP, PAGE: the context; POOLED: the pool; HANDLE, MAPPING, BINDING: the physical memory */
 	uint8_t kind, pools, present;
 	int8_t card;
-	uint32_t count; /* HANDLE: how often it must be released */
+	uint32_t count; /* HANDLE: how often it must be released; LINEAR: what it takes of a page; PAGE: what is taken */
 };
 int table_add(const struct entry *entry); /* 0 without host memory */
 int table_remove(enum kind kind, uint64_t key, struct entry *out);
 int table_find(enum kind kind, uint64_t key, struct entry *out);
+int table_use_page(const struct entry *page, uint32_t bytes);   /* 1 if it is a new one, -1 without host memory */
+int table_leave_page(const struct entry *page, uint32_t bytes); /* 1 if nothing of it is used any more */
 void table_each(int (*visit)(struct entry *entry, void *argument), void *argument); /* an entry is removed if visit returns 1 */
 void forget_table(void);
 
@@ -148,6 +150,20 @@ CUresult current_context(CUdevice device, CUcontext *context);
 int device_of_context(CUcontext context, CUdevice *device); /* 0 if it is not known */
 int driver_refuses(CUresult reason);
 void forget_contexts(void);
+
+/* sharedpages.c */
+struct small {
+	struct entry entry;
+	int undecided;
+};
+int shares_page(uint64_t bytes);
+uint64_t part_of_page(uint64_t bytes);
+CUresult charge_small(struct small *small, uint64_t bytes);
+CUresult end_small(struct small *small, CUresult reason, CUresult result, CUdeviceptr address); /* address: 0 if there is none */
+int place_in_page(struct entry *entry); /* what was charged for it becomes the page's, or goes back; 0: the page does not fit */
+void leave_page(const struct entry *entry);
+
+CUresult release_linear(CUdeviceptr address); /* linear.c */
 
 /* linear.c: freeing an address or handle; found takes its entry, if it has one, out of the table, into entry_. */
 int find_linear(CUdeviceptr address, struct entry *entry);
@@ -158,6 +174,10 @@ void end_free(const struct entry *entry, CUresult result);
 	CUresult result_ = INSIDE(call); \
 	end_free(charged_ ? &entry_ : NULL, result_); \
 	return result_
+
+/* segments.c */
+void learn_segment(uint64_t reserved, int grew_beyond); /* grew_beyond: by more than segments() of the request */
+uint64_t segments(uint64_t bytes);                      /* what a pool grows by at most for a request; UINT64_MAX: too much */
 
 /*
  * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge: of all, or of those that
@@ -182,8 +202,8 @@ static inline uint64_t product(uint64_t a, uint64_t b)
 	return __builtin_mul_overflow(a, b, &both) ? UINT64_MAX : both;
 }
 
-/* Charges what is about to be allocated in the current context. */
-static inline CUresult charge(struct entry *entry)
+/* Enters the current context and its card, if there is one. */
+static inline CUresult owner_of_request(struct entry *entry)
 {
 	CUdevice device;
 	CUcontext context;
@@ -191,9 +211,17 @@ static inline CUresult charge(struct entry *entry)
 
 	if (LIKELY(result == CUDA_SUCCESS))
 		result = current_context(device, &context);
+	entry->owner = result == CUDA_SUCCESS ? context : NULL;
+	entry->card = (int8_t)(result == CUDA_SUCCESS ? card_of_device(device) : NO_CARD);
+	return result;
+}
+
+/* Charges what is about to be allocated in the current context. */
+static inline CUresult charge(struct entry *entry)
+{
+	CUresult result = owner_of_request(entry);
+
 	if (LIKELY(result == CUDA_SUCCESS)) {
-		entry->owner = context;
-		entry->card = (int8_t)card_of_device(device);
 		if (LIKELY(take_or_settle(entry->card, entry->bytes)))
 			return CUDA_SUCCESS;
 		result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -216,7 +244,7 @@ static inline CUresult charge(struct entry *entry)
 		entry.key = (uint64_t)(its_key); \
 		if (LIKELY(reason == CUDA_SUCCESS && table_add(&entry))) \
 			return CUDA_SUCCESS; \
-		INSIDE(undo); \
+		undo; \
 		result = CUDA_ERROR_OUT_OF_MEMORY; \
 	} \
 	give(entry.card, entry.bytes); \

@@ -3,38 +3,43 @@
 #include "guard.h"
 
 /*
- * What the driver takes for a request, which is more than the program requests. Measured by others with cudaMalloc, in MiB (RTX 3090, CUDA 13.1,
- * https://github.com/JustVugg/colibri/pull/1244; figures of an H100 and an H200 fit, issue 687 there; not measured by this project):
- *
- *     0.75 -> 1    1 -> 1    1 and a byte -> 2    1.5 -> 2    2 -> 2    2 and a byte -> 4    6 -> 6
- *
- * So pages of 2 MiB, and requests of up to 1 MiB share one. How they share it is known of 0.75 MiB only, of which two fit into a page. A power of
- * two is what the figures say there, and as many requests of one size as fit into a page are never charged less than a page: n that fit are
- * each larger than half of their power of two. What is not counted is the free part of pages that are partly used, some pages a process.
+ * What the driver takes for a request: pages of 2 MiB. An H200 with driver 580 does (tests_py/driver_calls/full.py), and so do others that were
+ * measured (https://github.com/JustVugg/colibri/pull/1244: an RTX 3090 with CUDA 13.1). Smaller requests share one (sharedpages.c).
  */
 static uint64_t pages(uint64_t bytes)
 {
-	const uint64_t smallest = 512, shared = UINT64_C(1) << 20, page = UINT64_C(2) << 20;
+	const uint64_t page = UINT64_C(2) << 20;
 
-	if (bytes > shared)
-		return bytes > UINT64_MAX - page ? UINT64_MAX : (bytes + page - 1) / page * page;
-	return bytes == 0 ? 0 : bytes <= smallest ? smallest : UINT64_C(1) << (64 - __builtin_clzll(bytes - 1));
+	return bytes > UINT64_MAX - page ? UINT64_MAX : (bytes + page - 1) / page * page;
 }
 
-static CUresult release(CUdeviceptr address)
+CUresult release_linear(CUdeviceptr address)
 {
 	return real.cuMemFree_v2 != NULL ? INSIDE(real.cuMemFree_v2(address)) : INSIDE(real.cuMemFree((CUdeviceptr_v1)address));
 }
 
-#define LINEAR_MEMORY(size, call) ALLOCATE_CHARGED(LINEAR, size, *out, call, release(*out))
+#define LINEAR_MEMORY(size, call) \
+	ALLOCATE_CHARGED(LINEAR, size, *out, call, ({ \
+		release_linear(*out); \
+		if (entry.count > 0) \
+			leave_page(&entry); \
+	}))
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes)
 {
 	TAKES(cuMemAlloc_v2, (out, bytes));
+	if (shares_page(bytes)) {
+		struct small small;
+		CUresult reason = charge_small(&small, bytes);
+		if (UNLIKELY(reason != CUDA_SUCCESS) && !driver_refuses(reason))
+			return reason;
+		CUresult result = INSIDE(real.cuMemAlloc_v2(out, bytes));
+		return end_small(&small, reason, result, result == CUDA_SUCCESS ? *out : 0);
+	}
 	LINEAR_MEMORY(pages(bytes), real.cuMemAlloc_v2(out, bytes));
 }
 
-/* CUDA 2's addresses have 32 bits. */
+/* CUDA 2's addresses have 32 bits. Small requests are charged a page each. */
 EXPORT CUresult cuMemAlloc(CUdeviceptr_v1 *out, unsigned int bytes)
 {
 	TAKES(cuMemAlloc, (out, bytes));
@@ -53,7 +58,7 @@ static CUresult pad(struct entry *entry, CUdeviceptr address, uint64_t padding)
 	int fits = take_or_settle(entry->card, padding);
 
 	if (UNLIKELY(!fits)) {
-		if (release(address) == CUDA_SUCCESS)
+		if (release_linear(address) == CUDA_SUCCESS)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		NOTE_ONCE("the driver could not free memory beyond the limit: it stays charged");
 		take_anyway(entry->card, padding);
@@ -68,11 +73,23 @@ static CUresult pad(struct entry *entry, CUdeviceptr address, uint64_t padding)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/* The pitch is known afterwards: rows are charged at their width, and then what the driver adds to it. */
+/* The rows with what the driver adds to them, once that is known: a part of a page, or more than was charged. */
+static CUresult made_pitch(struct entry *entry, CUdeviceptr address, uint64_t bytes)
+{
+	if (!shares_page(bytes))
+		return pad(entry, address, pages(bytes) - entry->bytes);
+	entry->key = address;
+	entry->count = (uint32_t)part_of_page(bytes);
+	if (place_in_page(entry))
+		return CUDA_SUCCESS;
+	release_linear(address);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 #define ALLOCATE_PITCH(call) \
 	LINEAR_MEMORY(pages(product(width, height)), ({ \
 		CUresult made_ = (call); \
-		made_ == CUDA_SUCCESS ? pad(&entry, *out, pages((uint64_t)*pitch * height) - entry.bytes) : made_; \
+		made_ == CUDA_SUCCESS ? made_pitch(&entry, *out, (uint64_t)*pitch * height) : made_; \
 	}))
 
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)
@@ -104,8 +121,11 @@ void end_free(const struct entry *entry, CUresult result)
 		note("no host memory to record an address: %llu bytes stay charged", (unsigned long long)entry->bytes);
 	else if (result == CUDA_SUCCESS && entry->kind == POOLED)
 		pool_freed(entry);
-	else if (LIKELY(result == CUDA_SUCCESS))
+	else if (LIKELY(result == CUDA_SUCCESS)) {
 		give_for(entry->card, entry->bytes, entry->pools);
+		if (entry->kind == LINEAR && entry->count > 0)
+			leave_page(entry);
+	}
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address)

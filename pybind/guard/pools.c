@@ -11,7 +11,7 @@
 #include <time.h>
 
 struct pool {
-	CUmemoryPool handle; /* NULL once it was destroyed; then it is charged for what is left in use */
+	CUmemoryPool handle; /* NULL once it was destroyed; then it stays charged until nothing of it is in use */
 	int card;            /* NO_CARD: not charged (the host's, or imported) */
 	int own;             /* made by cuMemPoolCreate: its allocations are in the table */
 	uint64_t charged, in_use;
@@ -22,6 +22,12 @@ struct pool {
 	uint64_t changes;        /* of its charge, and of its reserve as far as requests and trims change it */
 	struct pool *next;
 };
+
+/*
+ * What was taken of the budget for a request: nothing, since it is captured or fits into what the pool has free (OWN); for what that lacks; or
+ * for all that the pool may grow by.
+ */
+enum room { NONE, OWN, PART, WHOLE };
 
 int pools_in_use;
 static struct pool *pools; /* guarded by lock, as is all that is in them */
@@ -52,17 +58,15 @@ static struct pool *add(CUmemoryPool handle, int card, int own)
 	return new;
 }
 
-/* A destroyed pool is charged for what is in use, and forgotten with the last of it. */
+/*
+ * What a destroyed pool has reserved is released with the last allocation of it, as CUDA documents; there is no figure of it any more. It is
+ * forgotten then.
+ */
 static void end_if_unused(struct pool *pool)
 {
-	if (pool->handle != NULL || pool->in_flight > 0 || pool->users > 0 || pool->calls > 0)
+	if (pool->handle != NULL || pool->in_flight > 0 || pool->users > 0 || pool->calls > 0 || pool->in_use > 0)
 		return;
-	if (pool->charged > pool->in_use) {
-		give(pool->card, pool->charged - pool->in_use);
-		pool->charged = pool->in_use;
-	}
-	if (pool->in_use > 0)
-		return;
+	give(pool->card, pool->charged);
 	struct pool **at = &pools;
 	while (*at != pool)
 		at = &(*at)->next;
@@ -124,10 +128,11 @@ static int ask(struct pool *pool, int which, uint64_t *value)
 
 /*
  * The charge becomes what is reserved. What was taken for requests in flight covers growth first; what is left of it goes back when none is
- * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged. undecided: one of
- * the caller's takes is, until now. The lock is not held while the driver is asked.
+ * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged; 1 if the request was to
+ * fit into what the pool had free, and whether it does is not known. What was taken for it is undecided until now. The lock is not held while
+ * the driver is asked.
  */
-static uint64_t recharge(struct pool *pool, int own, int undecided)
+static uint64_t recharge(struct pool *pool, int own, enum room room)
 {
 	uint64_t reserved = 0;
 	int known = ask(pool, POOL_RESERVED, &reserved);
@@ -135,6 +140,8 @@ static uint64_t recharge(struct pool *pool, int own, int undecided)
 
 	if (!known)
 		reserved = have;
+	else if (reserved > 0)
+		learn_segment(reserved, room == WHOLE && pool->in_flight == 1 && reserved > have);
 	uint64_t moved = reserved > have ? reserved - have : 0;
 	if (moved > kept)
 		moved = kept;
@@ -144,12 +151,12 @@ static uint64_t recharge(struct pool *pool, int own, int undecided)
 	pool->changes++;
 	if (reserved < have)
 		give(pool->card, have - reserved);
-	if (undecided)
+	if (room >= PART)
 		taken(pool->card);
 	if (reserved > have && !take(pool->card, reserved - have))
 		return reserved - have;
 	pool->charged = reserved;
-	return 0;
+	return !known && (room == OWN || room == PART);
 }
 
 static void trim_pool(struct pool *pool, uint64_t keep)
@@ -170,7 +177,7 @@ static void settle_pool(struct pool *pool, int own, int trim)
 		return;
 	if (trim)
 		trim_pool(pool, 0);
-	uint64_t more = recharge(pool, own, 0);
+	uint64_t more = recharge(pool, own, NONE);
 	if (more > 0 && pool->in_flight <= (uint64_t)own) { /* a request in flight is yet to be undone, or finds the same at its end */
 		NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
 		if (take_anyway(pool->card, more))
@@ -305,10 +312,8 @@ static int capturing(CUstream stream, int own_stream)
 	return is_capturing != NULL && INSIDE(is_capturing(stream, &status)) == CUDA_SUCCESS && status != 0;
 }
 
-/* Room for a request: of the budget, or the pool's own free memory, or none is needed. */
-enum room { TAKEN, CLAIMED, CAPTURED, NONE };
 
-/* A request for memory of a pool, which it uses. */
+/* A request for memory of a pool, which it uses, and its room: what was taken of the budget and what is claimed of the pool's free memory. */
 struct request {
 	CUdeviceptr *out;
 	size_t bytes;
@@ -317,6 +322,7 @@ struct request {
 	int from_pool, own_stream; /* by which function */
 	struct pool *pool;
 	enum room room;
+	uint64_t taken, claimed;
 };
 
 static CUresult call_driver(const struct request *request)
@@ -352,23 +358,33 @@ static CUresult refuse(const struct request *request, CUresult reason)
 	return reason;
 }
 
-static int takes(struct request *request)
+/* Room for a request that the driver may begin: of the budget, without the lock, which another thread may need in order to decide. */
+static int begin_request(struct request *request, uint64_t claimed)
 {
 	struct pool *pool = request->pool;
+	uint64_t growth = segments(request->bytes - claimed);
+	int fits = growth > 0 || claimed == 0 ? take_undecided(pool->card, growth) : take(pool->card, 0);
 
-	if (!take_undecided(pool->card, request->bytes))
-		return 0;
 	pthread_mutex_lock(&lock);
-	pool->in_flight++;
-	pool->spare += request->bytes;
+	if (fits) {
+		request->room = growth > 0 || claimed == 0 ? claimed > 0 ? PART : WHOLE : OWN;
+		request->taken = growth;
+		request->claimed = claimed;
+		pool->in_flight++;
+		pool->spare += growth;
+	} else {
+		pool->claimed -= claimed;
+	}
 	pthread_mutex_unlock(&lock);
-	request->room = TAKEN;
-	return 1;
+	return fits;
 }
 
+/* Whatever the pool may have to grow by. */
+static int takes(struct request *request) { return begin_request(request, 0); }
+
 /*
- * Nothing of a pool that has grown beyond the limit on its own: it is trimmed first. If what is free is not in one piece, the pool grows,
- * which is undone.
+ * What the pool does not have free. Nothing of one that has grown beyond the limit on its own: it is trimmed first. If what is free is not
+ * in one piece, the pool grows by more, which is undone.
  */
 static int claims(struct request *request)
 {
@@ -376,16 +392,14 @@ static int claims(struct request *request)
 	uint64_t used = 0;
 
 	pthread_mutex_lock(&lock);
-	recharge(pool, 0, 0);
+	recharge(pool, 0, NONE);
 	used = (ask(pool, POOL_USED, &used) ? used : pool->charged) + pool->claimed;
-	int fits = pool->charged >= used && pool->charged - used >= request->bytes && take(pool->card, 0);
-	if (fits) {
-		pool->in_flight++;
-		pool->claimed += request->bytes;
-	}
+	uint64_t claimed = pool->charged > used ? pool->charged - used : 0;
+	if (claimed > request->bytes)
+		claimed = request->bytes;
+	pool->claimed += claimed;
 	pthread_mutex_unlock(&lock);
-	request->room = CLAIMED;
-	return fits;
+	return claimed > 0 && begin_request(request, claimed);
 }
 
 static int make_room(struct request *request)
@@ -396,7 +410,6 @@ static int make_room(struct request *request)
 		pthread_mutex_lock(&lock);
 		request->pool->in_flight++;
 		pthread_mutex_unlock(&lock);
-		request->room = CAPTURED;
 		return 1;
 	}
 	for (int trim = 0; trim <= 1; trim++) {
@@ -407,7 +420,7 @@ static int make_room(struct request *request)
 		if (takes(request))
 			return 1;
 	}
-	return 0;
+	return claims(request);
 }
 
 /*
@@ -434,7 +447,6 @@ static void undo(const struct request *request)
 {
 	struct pool *pool = request->pool;
 	CUstream stream = request->stream;
-	uint64_t extra = request->room == TAKEN ? request->bytes : 0;
 
 	free_again(request);
 	if (!waited_for(request->own_stream && stream == NULL ? OWN_STREAM : stream))
@@ -444,7 +456,7 @@ static void undo(const struct request *request)
 	else
 		INSIDE(real.cuStreamSynchronize(stream));
 	pthread_mutex_lock(&lock);
-	trim_pool(pool, pool->charged > extra ? pool->charged - extra : 0);
+	trim_pool(pool, pool->charged > request->taken ? pool->charged - request->taken : 0);
 	settle_pool(pool, 1, 0);
 	pthread_mutex_unlock(&lock);
 }
@@ -456,17 +468,17 @@ static int settle_request(struct request *request, CUresult result)
 	struct entry entry = {.kind = POOLED, .bytes = request->bytes, .owner = pool, .card = (int8_t)pool->card};
 
 	pool->changes++;
-	pool->claimed -= request->room == CLAIMED ? request->bytes : 0;
+	pool->claimed -= request->claimed;
 	if (result != CUDA_SUCCESS) {
-		uint64_t back = request->room != TAKEN ? 0 : request->bytes < pool->spare ? request->bytes : pool->spare;
+		uint64_t back = request->taken < pool->spare ? request->taken : pool->spare;
 		pool->spare -= back;
 		give(pool->card, back);
-		if (request->room == TAKEN)
+		if (request->room >= PART)
 			taken(pool->card);
 		return 1;
 	}
 	entry.key = *request->out;
-	if (recharge(pool, 1, request->room == TAKEN) > 0 || (pool->own && !table_add(&entry)))
+	if (recharge(pool, 1, request->room) > 0 || (pool->own && !table_add(&entry)))
 		return 0;
 	pool->in_use += pool->own ? request->bytes : 0;
 	return 1;
@@ -662,8 +674,10 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	GIVES(cuMemPoolDestroy, (handle));
 	pthread_mutex_lock(&lock);
 	struct pool *pool = use(handle == NULL ? NULL : find(handle));
-	if (pool != NULL)
-		pool->handle = NULL; /* another thread may get the same handle at once */
+	if (pool != NULL) {
+		settle_pool(pool, 0, 0); /* what it has reserved cannot be asked for later */
+		pool->handle = NULL;     /* another thread may get the same handle at once */
+	}
 	while (pool != NULL && pool->calls > 0)
 		pthread_cond_wait(&idle, &lock);
 	forget_current();

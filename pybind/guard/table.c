@@ -74,6 +74,8 @@ int table_add(const struct entry *entry)
 	pthread_mutex_unlock(&part->lock);
 	if (UNLIKELY(before.present) && (before.kind == LINEAR || before.kind == ARRAY || before.kind == MIPMAP))
 		give_for(before.card, before.bytes, before.pools);
+	if (UNLIKELY(before.present) && before.kind == LINEAR && before.count > 0)
+		leave_page(&before);
 	return fits;
 }
 
@@ -91,6 +93,50 @@ static void drop(struct part *part, struct entry *gone)
 	}
 	memset(&part->at[gap], 0, sizeof part->at[gap]);
 	part->count--;
+}
+
+/* Also for a page of a context that has ended on another thread, which has not removed its entries yet: that is another page. */
+int table_use_page(const struct entry *page, uint32_t bytes)
+{
+	uint64_t number = hash(PAGE, page->key);
+	struct part *part = part_of(number);
+	struct entry before = {0};
+	int is_new = -1;
+
+	pthread_mutex_lock(&part->lock);
+	if (grow(part)) {
+		struct entry *at = look(part, PAGE, page->key, number);
+		is_new = !at->present || at->owner != page->owner;
+		if (is_new) {
+			part->count += !at->present;
+			before = *at;
+			*at = *page;
+			at->present = 1;
+		}
+		at->count += bytes;
+	}
+	pthread_mutex_unlock(&part->lock);
+	if (UNLIKELY(before.present))
+		give(before.card, before.bytes);
+	return is_new;
+}
+
+int table_leave_page(const struct entry *page, uint32_t bytes)
+{
+	uint64_t number = hash(PAGE, page->key);
+	struct part *part = part_of(number);
+	int ended = 0;
+
+	pthread_mutex_lock(&part->lock);
+	struct entry *at = look(part, PAGE, page->key, number);
+	if (at != NULL && at->present && at->owner == page->owner) {
+		at->count -= bytes;
+		ended = at->count == 0;
+		if (ended)
+			drop(part, at);
+	}
+	pthread_mutex_unlock(&part->lock);
+	return ended;
 }
 
 static int get(enum kind kind, uint64_t key, struct entry *out, int remove)

@@ -79,7 +79,11 @@ _MEANT = {
     "device_count": "len(gpuconf.visible_devices())",
     "devices": "gpuconf.visible_devices()",
     "empty_cache": "gpuconf.memory.release()",
+    "free": "free() of the buffer, or gpuconf.memory.release()",
+    "get_device_name": "gpuconf.visible_devices()[0].name",
     "gpus": "gpuconf.visible_devices()",
+    "in_use": "gpuconf.memory.stats().bytes_in_use",
+    "is_available": "len(gpuconf.visible_devices()) > 0",
     "limit": _LIMIT,
     "list_devices": "gpuconf.visible_devices()",
     "list_gpus": "gpuconf.visible_devices()",
@@ -92,15 +96,25 @@ _MEANT = {
     "memory_snapshot": "gpuconf.memory.memory_map()",
     "memory_stats": "gpuconf.memory.stats()",
     "memory_summary": "gpuconf.memory.usage()",
+    "peak": "gpuconf.memory.stats().peak_bytes_in_use",
     "set_limit": _LIMIT,
     "set_memory_limit": _LIMIT,
+    "used": "gpuconf.memory.stats().bytes_in_use",
 }
+
+# What is looked for in gpuconf, and is in its module memory or a command.
+OF_MEMORY = ("fit_batch", "live_buffers", "measure", "memory_map", "record", "release", "report", "stats", "tag", "usage")
+COMMANDS = ("completion", "diff", "doctor", "env", "export", "ledger", "ps", "run", "top", "visible")
 
 
 def elsewhere(module: str, name: str) -> str:
     """Return where gpuconf has what is missed in ``gpuconf``, its ``memory`` or ``config``. Return "" if nothing has that name."""
     if module in ("gpuconf", "gpuconf.memory") and name in _MEANT:
         return f"use {_MEANT[name]}"
+    if module == "gpuconf" and name in OF_MEMORY:
+        return f"use gpuconf.memory.{name}"
+    if module == "gpuconf" and name in COMMANDS:
+        return f"it is a command: gpuconf {name} --help"
     if module not in ("gpuconf", "gpuconf.config") or name.startswith("_"):
         return ""
     for path in ("config", "config.experimental"):

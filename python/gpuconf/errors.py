@@ -16,6 +16,7 @@ NotFoundError            LookupError              a named object does not exist
 AlreadyExistsError       RuntimeError             an object already exists
 UnavailableError         RuntimeError             a driver or library is missing, or too old
 UnimplementedError       NotImplementedError      the call has no meaning without TensorFlow
+MissingPackageError      ImportError              an UnimplementedError: an optional package is not installed
 UnknownError             RuntimeError             an unclassified failure, TensorFlow's UNKNOWN
 InternalError            RuntimeError             an internal error: please report it
 ForkedProcessError       RuntimeError             gpuconf was loaded before ``fork()``, and this process is the child
@@ -78,6 +79,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidTypeError",
     "MissingKeyError",
+    "MissingPackageError",
     "NestingError",
     "NotFoundError",
     "OpError",
@@ -343,6 +345,10 @@ class DataLossError(_Coded, RuntimeError):
 
 class MissingKeyError(NotFoundError, KeyError):
     """A graph has no element with that name."""
+
+
+class MissingPackageError(UnimplementedError, ImportError):
+    """An optional package is not installed, or cannot be imported. The message has the command that installs it."""
 
 
 class NestingError(FailedPreconditionError, AssertionError):

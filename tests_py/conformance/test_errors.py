@@ -27,6 +27,7 @@ BUILT_IN = {
     "InternalError": RuntimeError,
     "ForkedProcessError": RuntimeError,
     "MissingKeyError": KeyError,
+    "MissingPackageError": ImportError,
     "NestingError": AssertionError,
     "OperatorNotAllowedInGraphError": TypeError,
     "CancelledError": RuntimeError,
@@ -38,7 +39,7 @@ BUILT_IN = {
     "DataLossError": RuntimeError,
 }
 # Classes with the same code as their base class.
-FINER = {"ForkedProcessError", "NestingError", "MissingKeyError", "OperatorNotAllowedInGraphError"}
+FINER = {"ForkedProcessError", "NestingError", "MissingKeyError", "MissingPackageError", "OperatorNotAllowedInGraphError"}
 
 
 @pytest.mark.parametrize(("name", "built_in"), BUILT_IN.items(), ids=BUILT_IN.keys())

@@ -61,6 +61,8 @@ def run_unit(name: str, skip: int, avoided: frozenset[int], path: str) -> None:
 class Child:
     """A running unit."""
 
+    patience = 1.0
+
     def __init__(self, name: str, folder: str, skip: int = 0, path: str = "", avoided: frozenset[int] = frozenset()) -> None:
         self.name, self.skip, self.avoided = name, skip, avoided
         self.path = path or os.path.join(folder, name)
@@ -86,7 +88,7 @@ class Child:
             return "done" if status == 0 else f"signal {status & 127}" if status & 127 else f"exit {status >> 8}"
         now = time.monotonic()
         limit = LONGER.get(self.name.split(".")[1], LONGER.get(self.name.split(".")[0], LIMIT))
-        if now - self.started > limit or now > deadline:
+        if now - self.started > limit * Child.patience or now > deadline:
             os.killpg(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             return "deadline" if now > deadline else "hang"
@@ -159,12 +161,14 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="default: all but full")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=90.0, help="for all")
+    parser.add_argument("--patience", type=float, default=1.0, help="multiplies the limit of each unit: for a machine that is busy")
     parser.add_argument("--programs", type=int, default=300, help="the seed behind the last one")
     parser.add_argument("--first-program", type=int, default=0, help="the first seed")
     parser.add_argument("--no-sweeps", action="store_true", help="without the units that take longest")
     parser.add_argument("--seeds", choices=("all", "even", "odd"), default="all")
     parser.add_argument("--unit", help="only units whose name has this in it")
     arguments = parser.parse_args()
+    Child.patience = arguments.patience
     first = arguments.first_program + (arguments.seeds != "all" and arguments.first_program % 2 != int(arguments.seeds == "odd"))
     seeds = range(first, arguments.programs, 1 if arguments.seeds == "all" else 2)
     names = [name for name in units(arguments.part or list(PARTS[:3]), seeds) if not arguments.unit or arguments.unit in name]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import no_gpu
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def no_torch_in_this_process() -> Iterator[None]:
+    """Tests run PyTorch in programs of their own: where it is imported, later tests can simulate no GPU."""
+    before = "torch._C" in sys.modules
+    yield
+    assert before or "torch._C" not in sys.modules, "the test imported torch into the process of the tests"
 
 
 @pytest.fixture(scope="session")

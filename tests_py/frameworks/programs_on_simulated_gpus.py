@@ -69,6 +69,19 @@ class _Recurrent(nn.Module):
         return self.out(self.cells(x)[0][:, -1])
 
 
+def normalization_in_half(device: str) -> list[float]:
+    """What a graph that `torch.export` makes calls. Its statistics are float32 on a GPU, and of the weight's type on the CPU."""
+    torch.manual_seed(0)
+    x = torch.randn(4, 6, 5, 5).half().to(device).requires_grad_()
+    weight, bias = torch.linspace(0.5, 1.5, 6).half().to(device).requires_grad_(), torch.zeros(6).half().to(device)
+    mean, variance = torch.zeros_like(bias), torch.ones_like(bias)
+    out = torch.ops.aten._batch_norm_with_update(x, weight, bias, mean, variance, 0.1, 1e-5)[0]
+    (out.float() ** 2 * torch.arange(5.0, device=device)).sum().backward()
+    assert x.grad is not None
+    assert weight.grad is not None
+    return [*x.grad.flatten()[::40].tolist(), *weight.grad.tolist(), *mean.tolist(), *variance.tolist()]
+
+
 def recurrent(device: str) -> list[float]:
     x, y = torch.randn(4, 7, 6), torch.randint(0, 5, (4,))
     return [loss for kind in (nn.LSTM, nn.GRU, nn.RNN) for loss in _train(_Recurrent(kind), device, x, y)]

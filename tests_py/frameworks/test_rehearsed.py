@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -109,6 +110,19 @@ def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> No
     assert [line for line in lines if line[:1] == ["more"]] == [["more", "0"]] * 2
     assert {one["verdict"] for one in found["cards"]} == {"does not fit"}
     assert "the program asks how much memory the card has, and was run with each card's" in found["notes"]
+
+
+def test_a_program_that_lets_cudnn_try_kernels_reads_what_that_does_to_its_peak(tmp_path: Path) -> None:
+    program = """
+    import torch
+    torch.backends.cudnn.benchmark = {}
+    layer = torch.nn.Conv2d(3, 8, 3).to("cuda")
+    for _ in range(5):
+        layer(torch.randn(2, 3, 32, 32, device="cuda"))
+    """
+    for choice in (True, False):
+        notes = answer(tmp_path, program.format(choice), "--gpu", "A10")["notes"]
+        assert any(note.startswith("torch.backends.cudnn.benchmark is on") for note in notes) is choice
 
 
 def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
@@ -246,9 +260,7 @@ def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
 
 def test_the_answer_on_readme(tmp_path: Path) -> None:
     """Its figures are those of PyTorch 2.15 and of the program beside this file. Its checkpoint is not written."""
-    import torch
-
-    if not torch.__version__.startswith("2.15"):
+    if not importlib.metadata.version("torch").startswith("2.15"):
         pytest.skip("README has the figures of PyTorch 2.15")
     program = (Path(__file__).parent / "program_of_readme.py").read_text(encoding="utf-8")
     done = gpuconf(tmp_path, program, "--gpu", "T4,L4,A100-40GB", arguments=("python", "train.py", "--batch", "40"))

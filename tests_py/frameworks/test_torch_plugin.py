@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ def suite(any_suite: Callable[..., Any]) -> Callable[..., Any]:
 
 
 HEADER = """
-import ctypes, pytest, torch
+import ctypes, os, pytest, torch
 KEPT = []
 MIB = 1 << 20
 def tensor(mib): return torch.zeros(mib << 20, dtype=torch.uint8, device="cuda")
@@ -230,3 +231,30 @@ def test_torch_that_another_plugin_has_imported(suite: Callable[..., Any]) -> No
     assert ran.code == pytest.ExitCode.USAGE_ERROR
     assert "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs" in ran.err + ran.out
     assert "gpuconf run --simulate T4 -- " in ran.err + ran.out
+
+
+BACKWARD = """
+MORE = int(os.environ.get("MORE", "1"))
+@pytest.mark.gpu_peak
+def test_gradients():
+    weights = torch.ones(MORE << 18, device="cuda", requires_grad=True)
+    weights.sum().backward()
+    weights.grad += 1
+@pytest.mark.gpu_peak("1MiB")
+def test_limit():
+    weights = torch.ones(1 << 18, device="cuda", requires_grad=True)
+    weights.sum().backward()
+    weights.grad += 1
+"""
+
+
+def test_memory_of_the_backward_pass_is_named(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch allocates it in threads without Python code, so it belongs to no line, and the other lines did not add up."""
+    options = ("--gpuconf-simulate=T4", "--gpuconf-report")
+    suite(BACKWARD, *options, "--gpuconf-update", header=HEADER)
+    monkeypatch.setenv("MORE", "2")
+    ran = suite(BACKWARD, *options, header=HEADER)
+    assert ran.outcomes == {"test_gradients": "error", "test_limit": "error"}, ran.out + ran.err
+    grown = [line.strip() for line in ran.texts["test_gradients"].splitlines() if line.startswith("  +")]
+    assert any(re.fullmatch(r"\+1\.00MiB at unknown line, \d blocks? of PyTorch \(untagged\)", line) for line in grown), grown
+    assert "at no line of Python (a library's own thread, such as PyTorch's for the backward pass), " in ran.texts["test_limit"]

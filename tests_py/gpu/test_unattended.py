@@ -130,7 +130,7 @@ def test_what_the_driver_does_is_noted(driver: Path, tmp_path: Path) -> None:
     unattended(driver, tmp_path, "--only", "what_")
     done = results(tmp_path)
     figures = {name: dict(done[f"what_{name}"]["figures"]) for name in ("a_request_takes_of_the_card", "a_memory_pool_reserves")}  # type: ignore[call-overload]
-    assert figures["a_request_takes_of_the_card"]["cuMemAlloc_1"].startswith("takes 512, then 1024, leaves 0, at 0x")
+    assert figures["a_request_takes_of_the_card"]["cuMemAlloc_1"].startswith("takes 2097152, then 2097152, leaves 0, at 0x")
     assert "context synchronized: 0 reserved, 0 used" in figures["a_memory_pool_reserves"]["pool_67108864"]
     costs = dict(done["what_mapping_costs"]["figures"])  # type: ignore[call-overload]
     assert set(costs) == {"2_MiB", "32_MiB", "512_MiB"}

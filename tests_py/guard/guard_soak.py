@@ -24,6 +24,7 @@ NOTED = {
     "device 0 does not report its UUID: allocations on it are refused until it does",
     "a memory pool did not report what it reserves: its charge stays until it does",
     "the driver could not free memory beyond the limit: it stays charged",
+    "a memory pool has grown beyond the limit on its own: further requests are refused",
 }
 
 

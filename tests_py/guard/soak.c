@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SEGMENT (32 * MIB)
+
 enum { HELD = 40, MOST_WORKERS = 16, ROWS = sizeof rows / sizeof *rows };
 enum death { EXIT, KILLED_IN_CALL, KILLED_ANYWHERE, EXEC, DEATHS };
 
@@ -46,6 +48,9 @@ static const struct row *kind[HELD];
 static int doomed, child;
 static uint64_t base; /* what a child's driver says is its parent's */
 static uint64_t lost; /* what the driver refused to take back while a request was being undone */
+static uint64_t beyond; /* what a pool has grown by for a request that was refused, because the driver refused to trim it */
+static uint64_t leaked; /* and what it refused to free, which is in use for ever */
+static int refused;
 static int (*driver_info)(size_t *, size_t *), (*driver_pool)(void *, int, uint64_t *), (*driver_graphs)(int, int, uint64_t *);
 static char last[256];
 static const struct budget_header *budget;
@@ -78,7 +83,7 @@ static uint64_t taken(void)
 	return total - available - base;
 }
 
-enum { RESERVED = 5, USED = 7, GRAPHS_USED = 0, GRAPHS_RESERVED = 2 };
+enum { RESERVED = 5, USED = 7, GRAPHS_RESERVED = 2 };
 static uint64_t in_pools(int attribute)
 {
 	uint64_t sum = 0, value = 0;
@@ -90,7 +95,7 @@ static uint64_t in_pools(int attribute)
 		sum += value;
 	if (pool != NULL && driver_pool(pool, attribute, &value) == 0)
 		sum += value;
-	if (driver_graphs(0, attribute == USED ? GRAPHS_USED : GRAPHS_RESERVED, &value) == 0)
+	if (attribute == RESERVED && driver_graphs(0, GRAPHS_RESERVED, &value) == 0)
 		sum += value;
 	return sum;
 }
@@ -100,17 +105,36 @@ static int of_the_primary_context(const struct row *row)
 	return row->drop == drop_linear || row->drop == drop_linear_v1 || row->drop == drop_ordered || row->drop == drop_array || row->drop == drop_mipmapped;
 }
 
+/* Linear memory below a page of 2 MiB shares one with others of its context. */
+static int is_small(const struct row *row, const struct object *o)
+{
+	return row->take == take_linear && o->bytes < 2 * MIB;
+}
+
+static int is_first_of_page(int i)
+{
+	for (int j = 0; j < i; j++)
+		if (kind[j] != NULL && is_small(kind[j], &held[j]) && held[j].a / (2 * MIB) == held[i].a / (2 * MIB))
+			return 0;
+	return 1;
+}
+
 static int in_a_reserve(const struct row *row)
 {
 	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz || row->drop == drop_location || row->drop == drop_graph);
 }
 
-/* By the worker's own counters: what its objects are, and what pools and graphs reserve. */
+/*
+ * By the worker's own counters: what its objects are, and what pools and graphs reserve, or at least have in use. Of graphs that is what is
+ * live: as a card does, the driver says that all that is reserved is used.
+ */
 static uint64_t books(int attribute)
 {
 	uint64_t sum = in_pools(attribute);
 	for (int i = 0; i < HELD; i++)
-		if (kind[i] != NULL && !in_a_reserve(kind[i]))
+		if (kind[i] != NULL && is_small(kind[i], &held[i]))
+			sum += is_first_of_page(i) ? 2 * MIB : 0;
+		else if (kind[i] != NULL && (!in_a_reserve(kind[i]) || (attribute == USED && kind[i]->drop == drop_graph)))
 			sum += held[i].bytes;
 	return sum;
 }
@@ -167,7 +191,7 @@ static void publish(uint64_t least)
 		__atomic_fetch_add(&shared->full, 1, __ATOMIC_RELAXED);
 }
 
-static void check(int failed)
+static void check(int failed, uint64_t was_used, uint64_t was_unused)
 {
 	uint64_t is_taken = taken(), own = books(RESERVED) + lost, charged;
 	if (failed && is_taken > own) { /* another failure than the one that refused it kept it from being undone */
@@ -178,19 +202,17 @@ static void check(int failed)
 		wrong("the driver says %llu bytes, the books %llu with %llu lost", (unsigned long long)is_taken, (unsigned long long)own, (unsigned long long)lost);
 	if ((charged = mine()) != is_taken)
 		wrong("charged are %llu bytes, the driver says %llu", (unsigned long long)charged, (unsigned long long)is_taken);
-	publish(is_taken - lost);
+	uint64_t used = in_pools(USED), unused = in_pools(RESERVED) - used;
+	if (failed && refused) {
+		uint64_t more = used > was_used ? used - was_used : 0, grown = unused > was_unused ? unused - was_unused : 0;
+		leaked += more, beyond += grown;
+		__atomic_fetch_add(&shared->lost, more + grown, __ATOMIC_RELAXED);
+	}
+	beyond = beyond > unused ? unused : beyond; /* the rest was trimmed */
+	publish(is_taken - lost - beyond - leaked);
 }
 
-/* What the driver takes for linear memory. */
-static uint64_t pages(uint64_t bytes)
-{
-	uint64_t part = 512;
-	if (bytes > MIB)
-		return (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
-	while (part < bytes)
-		part *= 2;
-	return part;
-}
+static uint64_t whole(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 static void take_one(int i)
 {
@@ -199,14 +221,17 @@ static void take_one(int i)
 		row = &rows[random_number(ROWS)];
 	held[i] = (struct object){.bytes = (1 + random_number(12)) * 2 * MIB};
 	if (row->take == take_linear || row->take == take_linear_v1 || row->take == take_managed)
-		held[i].bytes -= 512 * random_number(4096);
+		held[i].bytes -= 512 * random_number(child && held[i].bytes == 2 * MIB ? 1 : 4096); /* a child may find a page of its parent's */
 	snprintf(last, sizeof last, "taking %llu by %s", (unsigned long long)held[i].bytes, row->name);
 	int result = row->take(&held[i]);
 	calm();
+	refused = result != 0;
 	if (result == 0)
 		kind[i] = row;
-	if (row->take == take_linear || row->take == take_linear_v1)
-		held[i].bytes = pages(held[i].bytes);
+	if (row->take == take_linear_v1 || (row->take == take_linear && !is_small(row, &held[i])))
+		held[i].bytes = whole(held[i].bytes, 2 * MIB);
+	if (row->take == take_orphan) /* the pool keeps what it has reserved */
+		held[i].bytes = whole(held[i].bytes, SEGMENT);
 	__atomic_fetch_add(result == 0 ? &shared->granted[row - rows] : &shared->refused[row - rows], 1, __ATOMIC_RELAXED);
 	if (result != 0 && result != 2 && result != 999)
 		wrong("result %d", result);
@@ -214,7 +239,7 @@ static void take_one(int i)
 
 static void drop_one(int i)
 {
-	publish(books(USED) - held[i].bytes);
+	publish(books(USED) - leaked - (is_small(kind[i], &held[i]) ? 2 * MIB : held[i].bytes));
 	snprintf(last, sizeof last, "dropping %llu of %s", (unsigned long long)held[i].bytes, kind[i]->name);
 	int result = kind[i]->drop(&held[i]);
 	calm();
@@ -247,6 +272,8 @@ static void reset(void)
 	if (result != 0)
 		return;
 	capture_stream = NULL;
+	if (cu.cuDevicePrimaryCtxRetain(&context, 0) != 0 || cu.cuCtxSetCurrent(context) != 0)
+		wrong("there is no new context");
 	for (int i = 0; i < HELD; i++)
 		if (kind[i] != NULL && of_the_primary_context(kind[i]))
 			kind[i] = NULL;
@@ -270,7 +297,7 @@ static void settle(void)
 {
 	uint64_t which = random_number(5), keep = random_number(3) * 32 * MIB;
 	snprintf(last, sizeof last, "settling %llu", (unsigned long long)which);
-	publish(books(USED));
+	publish(books(USED) - leaked);
 	void *standard = NULL;
 	if (which == 0)
 		cu.cuCtxSynchronize();
@@ -289,7 +316,9 @@ static void operate(void)
 	int i = (int)random_number(HELD);
 	unsigned long before = fired();
 	uint64_t what = random_number(100);
-	publish(books(USED));
+	uint64_t used = in_pools(USED), unused = in_pools(RESERVED) - used;
+	refused = 0;
+	publish(books(USED) - leaked);
 	if (!doomed && random_number(8) == 0)
 		fail("*", random_number(10), random_number(2) ? 2 : 999);
 	if (what < 85)
@@ -305,7 +334,7 @@ static void operate(void)
 	int failed = fired() > before;
 	calm();
 	__atomic_fetch_add(&shared->failures, (uint64_t)failed, __ATOMIC_RELAXED);
-	check(failed);
+	check(failed, used, unused);
 }
 
 static void *shot(void *argument)
@@ -357,7 +386,7 @@ static void bear_a_child(void)
 	if (forked > 0)
 		waitpid(forked, NULL, 0);
 	snprintf(last, sizeof last, "forking");
-	publish(books(USED));
+	publish(books(USED) - leaked);
 	cu.cuCtxSynchronize();
 	uint64_t before = taken();
 	forked = fork();
@@ -366,7 +395,7 @@ static void bear_a_child(void)
 		return;
 	}
 	memset(kind, 0, sizeof kind);
-	child = 1, lost = 0, slot = -1, base = before, state ^= UINT64_C(0x9E3779B97F4A7C15);
+	child = 1, lost = beyond = leaked = 0, slot = -1, base = before, state ^= UINT64_C(0x9E3779B97F4A7C15);
 	for (int i = 0; i < 40; i++)
 		operate();
 	end(random_number(2) ? EXIT : random_number(2) ? KILLED_IN_CALL : KILLED_ANYWHERE);
@@ -392,7 +421,7 @@ static void work(void)
 	state = (shared->seed * 1000 + (uint64_t)number) * UINT64_C(0x9E3779B97F4A7C15) + ++me->lives * 7919 + 1;
 	me->expected = 0;
 	begin();
-	check(0);
+	check(0, 0, 0);
 	while (me->done < shared->steps) {
 		me->done++;
 		uint64_t chance = random_number(4000);

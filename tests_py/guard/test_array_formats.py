@@ -24,11 +24,10 @@ FORMATS = {
     "Y210": (0xA6, 2, 16),
     "AYUV": (0xA8, 4, 16),
     "Y416": (0xB1, 4, 32),
-    "NV12": (0xB0, 3, 6),
     "Y444_PLANAR8": (0xB2, 3, 12),
     "Y444_PLANAR10": (0xB3, 3, 24),
     "BC1": (0x91, 4, 2),
-    "unknown": (0x7F, 4, 64),
+    "unknown": (0xF0, 4, 64),
 }
 CREATE = """
 class Shape(ctypes.Structure):
@@ -54,7 +53,7 @@ for name, (number, channels, _) in {FORMATS!r}.items():
             name: str(1024 * 1024 // 4 * size) for name, (_, _, size) in FORMATS.items()
         }
         assert [line.partition(": ")[2] for line in one.budget.log()] == [
-            "arrays of format 0x7f are charged with 16 bytes per element"
+            "arrays of format 0xf0 are charged with 16 bytes per element"
         ]
 
 

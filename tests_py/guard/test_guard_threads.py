@@ -111,6 +111,7 @@ def test_a_context_takes_only_its_own_memory_along(driver: Path) -> None:
         told = one.python("""
             first, second = begin(), c_void_p()
             assert allocate(100 * MIB)[0] == 0 == cuda.cuDevicePrimaryCtxReset_v2(0)
+            assert begin().value == first.value
             print(info()[0] // MIB, cuda.cuCtxCreate_v2(byref(second), 0, 0), allocate(64 * MIB)[0])
             assert cuda.cuCtxSetCurrent(first) == 0
             print(allocate(32 * MIB)[0], info()[0] // MIB, cuda.cuCtxDestroy_v2(second), info()[0] // MIB)

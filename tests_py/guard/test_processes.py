@@ -59,7 +59,7 @@ def test_six_that_race_never_hold_more_than_the_limit(driver: Path, processes: P
 
 def test_exactly_one_gets_the_last_mib(driver: Path, processes: Path, tmp_path: Path) -> None:
     with job(driver, 512 * MIB) as one:
-        rest = [Holder(one, processes, 510), Holder(one, processes, 1)]
+        rest = [Holder(one, processes, 508), Holder(one, processes, 2)]  # a page of 2 MiB is left
         assert [holder.result() for holder in rest] == [0, 0]
         assert together(one, *[(processes, "last", tmp_path / "shared", "6", "300")] * 6) == ["0\n"] * 6
         for holder in rest:
@@ -73,11 +73,11 @@ def test_a_kill_at_any_instruction_costs_nothing(driver: Path, processes: Path) 
 
 
 def test_257_processes(driver: Path, processes: Path) -> None:
-    with job(driver, 256 * MIB) as one:
-        holders = [Holder(one, processes, 1) for _ in range(257)]
+    with job(driver, 512 * MIB) as one:
+        holders = [Holder(one, processes, 1) for _ in range(257)]  # each in a page of 2 MiB
         assert sorted(holder.result() for holder in holders) == [0] * 256 + [2]
         use = one.budget.usage()[CARDS[0]]
-        assert (use.used, len(use.processes)) == (256 * MIB, 257)
+        assert (use.used, len(use.processes)) == (512 * MIB, 257)
         for holder in holders[:128]:
             holder.end(kill=True)
         again = Holder(one, processes, 100)

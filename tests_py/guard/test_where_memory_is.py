@@ -104,7 +104,7 @@ for where, type in ((DEVICE, PINNED), (HOST, PINNED), (NONE, MANAGED)):
     print(cuda.cuMemPoolDestroy(pool), current(where, type) == before, cuda.cuCtxSynchronize(), left())
 """,
         )
-    assert lines == ["1 0 True 0 126 0 True 0 126", "1 0 True 0 124 0 True 0 124", "1 0 True 0 122 0 True 0 122"]
+    assert lines == ["1 0 True 0 96 0 True 0 96", "1 0 True 0 64 0 True 0 64", "1 0 True 0 64 0 True 0 64"]
 
 
 @pytest.mark.parametrize("which", ["own", "default"])
@@ -138,7 +138,7 @@ assert cuda.cuStreamCreateWithPriority(byref(stream), 1, 0) == 0
 first = begin(0)
 print(ordered(stream, 128)[0], ordered(stream, 2)[0], left(), ordered(None, 200)[0], left(), cuda.cuCtxSetCurrent(second), left())
 """,
-        ) == ["0 2 256 0 56 0 0"]
+        ) == ["0 2 256 0 32 0 0"]
 
 
 def test_a_pool_of_another_process(driver: Path) -> None:

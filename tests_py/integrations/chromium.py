@@ -12,6 +12,29 @@ if TYPE_CHECKING:
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"  # where Debian's packages chromium and chromium-driver put them
 
+_CONTRASTS = """
+const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+const luminance = rgb => 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2])
+const canvas = new OffscreenCanvas(1, 1).getContext('2d', {willReadFrequently: true})
+const parse = color => {  // in whichever color space the page names it
+    canvas.clearRect(0, 0, 1, 1)
+    canvas.fillStyle = color
+    canvas.fillRect(0, 0, 1, 1)
+    const [red, green, blue, alpha] = canvas.getImageData(0, 0, 1, 1).data
+    return [red, green, blue, alpha / 255]
+}
+const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]))
+const behind = element => {
+    const layers = []
+    for (let e = element; e; e = e.parentElement) layers.push(parse(getComputedStyle(e).backgroundColor))
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255])
+}
+const contrast = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05) }
+return [...document.querySelectorAll(['td', 'th', 'b', 'code'].map(tag => `${arguments[0]} ${tag}`).join())]
+    .filter(element => element.innerText.trim())
+    .map(element => contrast(over(parse(getComputedStyle(element).color), behind(element)), behind(element)))
+"""
+
 
 def browser(profile: Path) -> Iterator[webdriver.Chrome]:
     """Yield a browser with its own profile. It ends with the generator."""
@@ -37,3 +60,9 @@ def prefer(driver: webdriver.Chrome, scheme: str) -> None:
     """Prefer a ``light`` or a ``dark`` page."""
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def contrasts(driver: webdriver.Chrome, within: str) -> list[float]:
+    """Return the contrast of each text with what is behind it, in WCAG 2's measure, in elements that a CSS selector finds."""
+    found: list[float] = driver.execute_script(_CONTRASTS, within)
+    return found

@@ -2,7 +2,7 @@
 
     python tests_py/integrations/foreign_suites.py FOLDER [SUITE...]
 
-Each suite runs four times: without gpuconf, with it, and both with two workers of pytest-xdist; suites for GPUs run in one process
+Each suite runs four times: without gpuconf, with it, and both with four workers of pytest-xdist; suites for GPUs run in one process
 only. The outcome of each test, the exit code and the summary's last line must be the same. FOLDER keeps an environment of its own
 and the suites, which are fetched from the package index and from GitHub; a git directory FOLDER/git/OWNER+NAME/repo is used
 instead, if it is there. The process exits with 1 if there is a difference.
@@ -195,7 +195,7 @@ def compare(folder: Path, suite: Suite, python: Path, gpuconf: Path) -> int:
     """Run a suite in all ways and print what came. Return the number of differences."""
     place = fetch(folder, suite, python)
     count = 0
-    for options in ((),) if suite.gpu else ((), ("-n", "2")):
+    for options in ((),) if suite.gpu else ((), ("-n", "4")):
         without = run(python, place, suite, [], *options)
         found = differences(without, run(python, place, suite, [gpuconf], *options))
         count += len(found)

@@ -48,23 +48,6 @@ CELLS = {
     "refused": "%gpu limit 7GiB",
 }
 
-# For each text on the page: its contrast with what is behind it, in WCAG 2's measure.
-CONTRASTS = """
-const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
-const luminance = rgb => 0.2126 * channel(rgb[0]) + 0.7152 * channel(rgb[1]) + 0.0722 * channel(rgb[2])
-const parse = color => { const n = color.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n }
-const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]))
-const behind = element => {
-    const layers = []
-    for (let e = element; e; e = e.parentElement) layers.push(parse(getComputedStyle(e).backgroundColor))
-    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255])
-}
-const contrast = (a, b) => { const [x, y] = [luminance(a), luminance(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05) }
-return [...document.querySelectorAll('.jp-RenderedHTML td, .jp-RenderedHTML th, .jp-RenderedHTML b, .jp-RenderedHTML code')]
-    .filter(element => element.innerText.trim())
-    .map(element => contrast(over(parse(getComputedStyle(element).color), behind(element)), behind(element)))
-"""
-
 # For each bar: its width, and for each of its parts the color and the width.
 BARS = """
 return [...document.querySelectorAll('.jp-RenderedHTML div[style*=overflow]')].map(bar => [
@@ -121,7 +104,7 @@ def test_shown(lab: Lab, width: int, request: pytest.FixtureRequest) -> None:
         assert text["refused"].startswith("UsageError: %gpu: ")
         assert "  GPU:0: limit 6.00GiB, " in text["refused"]
         assert "Traceback" not in text["refused"]
-        contrasts = browser.script(CONTRASTS)
+        contrasts = chromium.contrasts(browser.driver, ".jp-RenderedHTML")
         assert len(contrasts) > 200
         assert min(contrasts) >= 4.5  # WCAG AA
         bars = browser.script(BARS)
@@ -144,7 +127,7 @@ def test_a_notebook_of_another_person(lab: Lab, request: pytest.FixtureRequest) 
         assert browser.script("return window.jupyterapp.shell.currentWidget.model.trusted") is not True
         text = dict(zip((*CELLS, "changed"), browser.script(OUTPUTS), strict=True))
         assert "this cell took 4.00GiB at its peak and left 3.00GiB on GPU:0" in text["measured"]
-        assert min(browser.script(CONTRASTS)) >= 4.5
+        assert min(chromium.contrasts(browser.driver, ".jp-RenderedHTML")) >= 4.5
         assert len(browser.script(BARS)) > 12
 
 

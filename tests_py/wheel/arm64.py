@@ -31,10 +31,10 @@ PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-min
 # file is in RUN or in LEFT_OUT.
 RUN = """
         conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
-        test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_command.py test_config_messages.py
-        test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py test_diff.py
-        test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
-        test_exit.py test_exit_finalizers.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
+        test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_column_names.py test_command.py
+        test_config_messages.py test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py
+        test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
+        test_exit.py test_exit_finalizers.py test_extras.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
         test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
         test_interrupts.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
@@ -65,7 +65,8 @@ LEFT_OUT = {
         test_driver_calls.py test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients test_visible_names.py
+        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
+        test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
         frameworks/test_clusters_on_simulated_gpus.py frameworks/test_libraries_on_simulated_gpus.py
@@ -73,9 +74,10 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         test_architecture.py test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_package.py
-        test_types.py test_words.py
+        test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
+    "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the wheel twice, in folders of different names and lengths, with empty caches of Go's, and compare the files byte by byte.
 
-    python tests_py/wheel/reproducible.py
+Its Python's environment has the build's tools, in the versions and with the hashes of pybind/requirements/release.txt; an older Go
+comes first on PATH.
+
+    make test-reproducible
 
 Not a test module: `.ci/more` runs it.
 """
@@ -19,12 +22,29 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def older_go(folder: Path) -> str:
+    """A program that says it is an old Go, and fails. It comes first on PATH, and must not be chosen."""
+    folder.mkdir()
+    program = folder / "go"
+    program.write_text('#!/bin/sh\ntest "$1 $2" = "env GOVERSION" && echo go1.19.8\n', encoding="utf-8")
+    program.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
 def build(folder: Path) -> Path:
-    """Check the commit out into a folder, and build its wheel there."""
+    """Check the commit out into a folder, and build its wheel there with the tools of this environment."""
     source, dist = folder / "source", folder / "dist"
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(source)], check=True)
-    environment = os.environ | {"GOCACHE": str(folder / "cache"), "SOURCE_DATE_EPOCH": "1600000000"}
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", dist, source], check=True, env=environment)
+    environment = os.environ | {
+        "PATH": older_go(folder / "old"),
+        "GPUCONF_PINNED_GO": "1",
+        "GOCACHE": str(folder / "cache"),
+        "GOMODCACHE": str(folder / "modules"),
+        "GOFLAGS": "-modcacherw",  # so that the folder can be removed
+        "SOURCE_DATE_EPOCH": "1600000000",
+    }
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, source]
+    subprocess.run(command, check=True, env=environment)
     (wheel,) = dist.glob("*.whl")
     return wheel
 

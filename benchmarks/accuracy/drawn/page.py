@@ -19,7 +19,7 @@ REASONS = json.loads((HERE / "reasons.json").read_text())
 
 TEXT = """## Programs that were drawn
 
-The runs above are those that others published. These are {rows} programs that were drawn by a rule
+Others published the runs above. The {rows} programs below were drawn by a rule
 (benchmarks/accuracy/drawn/draw.py), and recorded on 2026-11-26 on {cards} with driver 580.159.04, PyTorch {torch},
 torchvision {torchvision}, timm {timm_recorded}, transformers {transformers} and torch-geometric {torch_geometric}. The
 rows with their settings, the program and the recorder were committed before the first recording and the first prediction;
@@ -29,25 +29,25 @@ five lengths and a format of memory were corrected before these rows were record
 
 {recorded}
 
-**First predictions**, before any change that these recordings gave rise to: {first}
+**First predictions**, before these recordings led to any change: {first}
 
-**After the changes**, of the rows that were seen: {after}
+**After the changes**, for the rows that were used for them: {after}
 
-**Unseen rows**, predicted after the last of these changes: {unseen}
+**Unseen rows**, which were not used and were predicted after the last change: {unseen}
 
-The changes: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for convolutions that copy tensors to
-channels last, for recurrent networks and attention follow rules that were read from a recording of shapes (workspaces.jsonl.gz, by
-workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was measured. The rule for
-gradients of filters was read from these shapes, too, and gives too much for 4 of the unseen programs.
+The changes: the simulated PyTorch adds gradients in place where they meet; cuDNN's workspaces for convolutions that copy
+tensors to channels last, for recurrent networks and attention follow rules that were read from a recording of shapes
+(workspaces.jsonl.gz, by workspaces.py); softmax of float16 under autocast runs; the range of a CUDA context contains what was
+measured. The rule for gradients of filters was read from these shapes, too, and gives too much for 4 of the unseen programs.
 
-MiB. *First* is how far the first prediction was off. cuDNN chooses kernels, and so workspaces: what is off are almost only
-programs with convolutions, and those whose sizes depend on values.
+Sizes are in MiB. *First* is the error of the first prediction. cuDNN chooses its kernels, and so the sizes of its workspaces,
+by itself: nearly all large errors are those of programs with convolutions, or of programs whose sizes depend on values.
 
 {runs}
 
 {reasons}
 
-Each row against cards that are cut to its recorded peak of reserved memory, as below:
+What the plan says of each row, as in the table above:
 
 {cuts}
 

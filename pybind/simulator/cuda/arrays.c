@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays and mipmapped arrays: only their size and lifetime. */
+/* Arrays and mipmapped arrays: their shape, size and lifetime. They hold nothing. */
 #include "driver.h"
 
 #include <stdlib.h>
 
+#define LAYERED 1
+#define CUBEMAP 4
+#define ALL_FLAGS 0xffU
 #define SPARSE 0x40
 #define DEFERRED 0x80
-
-struct array {
-	int gpu, mipmapped;
-	uint64_t bytes;
-	struct context *context;
-	struct array *next;
-};
 
 typedef struct {
 	unsigned width, height;
@@ -38,6 +34,14 @@ typedef struct {
 	unsigned channels, flags;
 } shape3d;
 
+struct array {
+	int gpu, mipmapped;
+	uint64_t bytes;
+	shape3d shape;
+	struct context *context;
+	struct array *next;
+};
+
 int count_arrays(void) {
 	int count = 0;
 	for (struct array *one = m->arrays; one != NULL; one = one->next)
@@ -47,26 +51,49 @@ int count_arrays(void) {
 
 static uint64_t element_bytes(int format) { return format == 0x20 || format == 0x03 || format == 0x0a ? 4 : format == 0x01 || format == 0x08 ? 1 : 2; }
 
+/* Integers and floating-point numbers, then what is packed, compressed or video. NV12 needs a flag of video, which is not done. */
+static int is_plain(int format) { return (format >= 1 && format <= 3) || (format >= 8 && format <= 10) || format == 0x10 || format == 0x20; }
+
+static int is_other(int format) { return (format >= 0x50 && format <= 0x5e) || (format >= 0x91 && format <= 0xff && format != 0xb0); }
+
+/* The bounds are those of the attributes of devices. */
+static int is_possible(const shape3d *shape) {
+	int layered = (shape->flags & LAYERED) != 0, cube = (shape->flags & CUBEMAP) != 0, deep = shape->depth > 0 && !layered && !cube;
+	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 || (shape->channels == 3 && !is_other(shape->format)) || (shape->flags & ~ALL_FLAGS) != 0)
+		return 0;
+	if (!is_plain(shape->format) && !is_other(shape->format))
+		return 0;
+	if (cube && (shape->width != shape->height || shape->depth % 6 != 0 || shape->depth == 0 || (!layered && shape->depth != 6)))
+		return 0;
+	if (deep && (shape->height == 0 || shape->width > 16384 || shape->height > 16384 || shape->depth > 16384))
+		return 0;
+	return shape->width <= 131072 && shape->height <= 65536;
+}
+
 static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
 	struct context *context;
 	uint64_t bytes = 0;
-	int layered = shape->flags & 1;
+	int layered = shape->flags & LAYERED;
+	if (out == NULL)
+		return INVALID_VALUE;
+	levels = levels == 0 ? 1 : levels;
 	for (unsigned i = 0; i < levels; i++)
 		bytes += positive(shape->width >> i) * positive(shape->height >> i) * (layered ? positive(shape->depth) : positive(shape->depth >> i)) *
 		         shape->channels * element_bytes(shape->format);
 	if (shape->flags & (SPARSE | DEFERRED))
 		bytes = 0;
+	bytes = m->to_the_byte ? bytes : pages(bytes);
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || (shape->channels == 3 && shape->format < 0x50) || shape->channels > 4 || levels == 0 || shape->format == 0))
+	if (result == SUCCESS && !is_possible(shape))
 		result = INVALID_VALUE;
 	if (result == SUCCESS && !use_card(&m->gpu[context->gpu], bytes))
 		result = OUT_OF_MEMORY;
 	if (result == SUCCESS) {
 		struct array *new = calloc(1, sizeof *new);
-		*new = (struct array){context->gpu, mipmapped, bytes, context, m->arrays};
+		*new = (struct array){context->gpu, mipmapped, bytes, *shape, context, m->arrays};
 		m->arrays = new;
 		*out = new;
 	}
@@ -103,23 +130,31 @@ void end_arrays(struct context *context) {
 
 EXPORT CUresult cuArrayCreate_v2(struct array **out, const shape *shape) {
 	CALLED(cuArrayCreate);
+	if (shape == NULL)
+		return INVALID_VALUE;
 	const shape3d wide = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
 	return create(out, &wide, 1, 0);
 }
 
 EXPORT CUresult cuArrayCreate(struct array **out, const shape_v1 *shape) {
 	CALLED(cuArrayCreate_v1);
+	if (shape == NULL)
+		return INVALID_CONTEXT;
 	const shape3d wide = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
 	return create(out, &wide, 1, 0);
 }
 
 EXPORT CUresult cuArray3DCreate_v2(struct array **out, const shape3d *shape) {
 	CALLED(cuArray3DCreate);
+	if (shape == NULL)
+		return INVALID_VALUE;
 	return create(out, shape, 1, 0);
 }
 
 EXPORT CUresult cuArray3DCreate(struct array **out, const shape3d_v1 *shape) {
 	CALLED(cuArray3DCreate_v1);
+	if (shape == NULL)
+		return INVALID_CONTEXT;
 	const shape3d wide = {shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
 	return create(out, &wide, 1, 0);
 }
@@ -132,6 +167,8 @@ EXPORT CUresult cuArrayDestroy(struct array *array) {
 
 EXPORT CUresult cuMipmappedArrayCreate(struct array **out, const shape3d *shape, unsigned levels) {
 	CALLED(cuMipmappedArrayCreate);
+	if (shape == NULL)
+		return INVALID_VALUE;
 	return create(out, shape, levels, 1);
 }
 
@@ -139,4 +176,40 @@ EXPORT CUresult cuMipmappedArrayDestroy(struct array *array) {
 	REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuMipmappedArrayDestroy);
 	return destroy(array, 1);
+}
+
+static CUresult shape_of(struct array *array, shape3d *out) {
+	LOCK;
+	const struct array *one = m->arrays;
+	while (one != NULL && one != array)
+		one = one->next;
+	CUresult result = one == NULL || one->mipmapped ? INVALID_HANDLE : SUCCESS;
+	if (result == SUCCESS)
+		*out = one->shape;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuArray3DGetDescriptor_v2(shape3d *out, struct array *array) {
+	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	CALLED(cuArray3DGetDescriptor);
+	shape3d found;
+	CUresult result = shape_of(array, &found);
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*out = found;
+	return result;
+}
+
+EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
+	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	CALLED(cuArrayGetDescriptor);
+	shape3d found;
+	CUresult result = shape_of(array, &found);
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*out = (shape){found.width, found.height, found.format, found.channels};
+	return result;
 }

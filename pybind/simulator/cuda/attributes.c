@@ -8,7 +8,6 @@
 
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority);
 CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device);
-CUresult cuEventRecord(CUevent event, CUstream stream);
 
 static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
@@ -23,9 +22,23 @@ EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice devic
 	return SUCCESS;
 }
 
+/* [domain]:[bus]:[device].[function], without a function, or without a domain and a function. */
+static int read_place(const char *text, unsigned place[4]) {
+	memset(place, 0, 4 * sizeof *place);
+	if (sscanf(text, "%x:%x:%x.%x", &place[0], &place[1], &place[2], &place[3]) >= 3)
+		return 1;
+	place[0] = 0;
+	return sscanf(text, "%x:%x.%x", &place[1], &place[2], &place[3]) >= 2;
+}
+
+static int is_place(const char *text) {
+	unsigned place[4];
+	return read_place(text, place);
+}
+
 static int same_place(const char *a, const char *b) {
-	unsigned x[4] = {0}, y[4] = {0};
-	if (sscanf(a, "%x:%x:%x.%x", &x[0], &x[1], &x[2], &x[3]) < 3 && sscanf(a, "%x:%x.%x", &x[1], &x[2], &x[3]) < 2)
+	unsigned x[4], y[4] = {0};
+	if (!read_place(a, x))
 		return 0;
 	return sscanf(b, "%x:%x:%x.%x", &y[0], &y[1], &y[2], &y[3]) >= 3 && memcmp(x, y, sizeof x) == 0;
 }
@@ -33,7 +46,7 @@ static int same_place(const char *a, const char *b) {
 EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 	CALLED(cuDeviceGetByPCIBusId);
 	char own[64];
-	if (out == NULL || id == NULL)
+	if (out == NULL || id == NULL || !is_place(id))
 		return INVALID_VALUE;
 	for (int i = 0; i < m->gpus; i++)
 		if (cuDeviceGetPCIBusId(own, sizeof own, i) == SUCCESS && same_place(id, own)) {
@@ -61,7 +74,14 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	CALLED(cuStreamGetFlags);
 	if (flags == NULL)
 		return INVALID_VALUE;
-	IN_STREAM(handle, *flags = stream != context->legacy && !stream->blocking);
+	IN_STREAM(handle, {
+		result = legacy_implies(stream);
+		if (stream->capture != NULL) {
+			stream->capture->spoiled = 1;
+			result = STREAM_CAPTURE_UNSUPPORTED;
+		}
+		*flags = stream != context->legacy && !stream->blocking;
+	});
 }
 
 EXPORT CUresult cuStreamGetFlags_ptsz(CUstream handle, unsigned *flags) { return cuStreamGetFlags(own_stream(handle), flags); }
@@ -74,67 +94,6 @@ EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 }
 
 EXPORT CUresult cuStreamGetDevice_ptsz(CUstream handle, CUdevice *device) { return cuStreamGetDevice(own_stream(handle), device); }
-
-EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuEventRecordWithFlags);
-	return flags > 1 ? INVALID_VALUE : cuEventRecord(event, stream);
-}
-
-EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) { return cuEventRecordWithFlags(event, own_stream(stream), flags); }
-
-/* The defaults of NVIDIA's driver: of the stack, of printf's queue, of the heap, of nested launches. */
-EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
-	CALLED(cuCtxGetLimit);
-	static const size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && value == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS && (limit < 0 || (size_t)limit >= sizeof limits / sizeof *limits))
-		result = UNSUPPORTED_LIMIT;
-	if (result == SUCCESS)
-		*value = limits[limit];
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
-	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
-	CALLED(cuCtxGetFlags);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && flags == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*flags = 0;
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuCtxGetCacheConfig(int *config) {
-	CALLED(cuCtxGetCacheConfig);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && config == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*config = 0;
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuCtxSetCacheConfig(int config) {
-	CALLED(cuCtxSetCacheConfig);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
-	return result == SUCCESS && (config < 0 || config > 3) ? INVALID_VALUE : result;
-}
 
 /* A context's number is its place in the order in which they were made. */
 EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {

@@ -76,10 +76,14 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 	return result;
 }
 
-/* Calls that a capture does not record, although the capturing thread may assume that it does. */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease",
-	"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
-	"cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId"};
+#define NOT_CAPTURED "memory of a stream that is not captured"
+
+/* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be managed meanwhile. */
+enum { NEED_CONTEXT = 3 }; /* the first of them */
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
+	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
+	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId", "cuCtxSetLimit", "cuGraphInstantiate",
+	"cuProfilerStart", "cuProfilerStop"};
 
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;
@@ -90,6 +94,9 @@ CUresult forbidden(const char *name) {
 		i++;
 	if (i == sizeof unseen / sizeof *unseen || thread_mode == RELAXED)
 		return SUCCESS;
+	struct context *context;
+	if (i < NEED_CONTEXT && current_context(&context) == INVALID_CONTEXT)
+		return SUCCESS; /* which the call itself says */
 	for (struct capture *one = m->captures; one != NULL; one = one->next) {
 		int mine = pthread_equal(one->thread, pthread_self());
 		if (!one->over && (mine ? one->mode != RELAXED : one->mode == GLOBAL && thread_mode == GLOBAL))
@@ -97,6 +104,8 @@ CUresult forbidden(const char *name) {
 	}
 	return result;
 }
+
+CUresult uncaptured(void) { return forbidden(NOT_CAPTURED); }
 
 CUresult legacy_admitted(struct context *context) {
 	CUresult result = SUCCESS;
@@ -106,6 +115,14 @@ CUresult legacy_admitted(struct context *context) {
 	return result;
 }
 
+CUresult legacy_implies(const struct stream *stream) {
+	const struct context *context = stream->context;
+	for (const struct stream *one = stream == context->legacy ? all_streams() : NULL; one != NULL; one = one->next)
+		if (one->context == context && one->blocking && one->capture != NULL)
+			return STREAM_CAPTURE_IMPLICIT;
+	return SUCCESS;
+}
+
 CUresult admits(struct stream *stream) {
 	if (stream == stream->context->legacy)
 		return legacy_admitted(stream->context);
@@ -113,13 +130,16 @@ CUresult admits(struct stream *stream) {
 }
 
 CUresult observes(struct stream *stream) {
-	CUresult result = admits(stream);
-	if (result == SUCCESS && stream->capture != NULL)
-		result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
-	return result;
+	if (stream->capture != NULL)
+		return spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+	return admits(stream);
 }
 
-CUresult event_observed(struct event *event) { return event->capture == NULL ? SUCCESS : spoil(event->capture, CAPTURED_EVENT); }
+CUresult event_observed(struct event *event) {
+	if (event->capture == NULL)
+		return SUCCESS;
+	return event->capture->over ? INVALID_VALUE : spoil(event->capture, CAPTURED_EVENT);
+}
 
 void take_piece(struct stream *stream, struct work work) {
 	struct capture *capture = stream->capture;
@@ -147,10 +167,12 @@ static void join_capture(struct capture *capture, struct stream *stream) {
 
 CUresult wait_captured(struct stream *stream, struct event *event) {
 	struct capture *from = event->capture;
+	if (from == NULL && event->mark.stream == NULL && event->shared == NULL)
+		return admits(stream); /* it was never recorded */
 	if (from == NULL)
-		return spoil(stream->capture, STREAM_CAPTURE_ISOLATION);
+		return stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : spoil(stream->capture, STREAM_CAPTURE_ISOLATION);
 	if (from->over)
-		return CAPTURED_EVENT;
+		return stream->capture != NULL ? spoil(stream->capture, INVALID_VALUE) : INVALID_VALUE;
 	if (stream == stream->context->legacy)
 		return spoil(from, STREAM_CAPTURE_IMPLICIT);
 	if (stream->capture != NULL && stream->capture != from) {
@@ -192,9 +214,7 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 	if (time_of_call() != NO_DEVICE_FOUND) /* the mode is the thread's, and needs no device */
 		CALLED(cuThreadExchangeStreamCaptureMode);
 	int before = thread_mode;
-	if (*mode < GLOBAL || *mode > RELAXED)
-		return INVALID_VALUE;
-	thread_mode = *mode;
+	thread_mode = *mode; /* whatever it is: NVIDIA's driver does not look, either */
 	*mode = before;
 	return SUCCESS;
 }
@@ -205,9 +225,9 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	CALLED(cuStreamBeginCapture);
 	IN_STREAM(handle, {
 		if (stream == context->legacy)
-			result = STREAM_CAPTURE_UNSUPPORTED;
-		else if (stream->capture != NULL || mode < GLOBAL || mode > RELAXED)
-			result = INVALID_VALUE;
+			result = legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
+		else if (stream->capture != NULL)
+			result = ILLEGAL_STATE;
 		else {
 			struct capture *capture = calloc(1, sizeof *capture);
 			capture->id = ++m->last_capture;
@@ -232,10 +252,13 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	REFUSE(ANY_TIME, driver_version() < 12040 && graph == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamEndCapture);
-	*graph = NULL;
+	if (graph != NULL)
+		*graph = NULL;
 	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
 		if (capture == NULL)
+			result = ILLEGAL_STATE;
+		else if (graph == NULL)
 			result = INVALID_VALUE;
 		else if (capture->members[0] != stream)
 			result = spoil(capture, STREAM_CAPTURE_UNMATCHED);
@@ -262,10 +285,7 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 			if (graph != NULL)
 				*graph = capture->graph;
 		}
-		if (stream == context->legacy)
-			for (struct stream *one = all_streams(); one != NULL; one = one->next)
-				if (one->context == context && one->blocking && one->capture != NULL)
-					result = STREAM_CAPTURE_IMPLICIT;
+		result = legacy_implies(stream);
 	});
 }
 
@@ -276,28 +296,9 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
 	return info(handle, status, id, NULL);
 }
 
-/*
- * Kernels that begin before their predecessors have ended have edges with data. This form of the query does not return the data, and refuses
- * to return dependencies without it; here always.
- */
-EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
-	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11030, cuStreamGetCaptureInfo_v2);
-	if (dependencies != NULL)
-		return LOSSY_QUERY;
-	if (count != NULL)
-		*count = 0;
-	return info(handle, status, id, graph);
-}
-
 /* Work runs in the order of its capture, so what comes next depends on what was captured last. No edge has data. */
-EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
-                                          size_t *count) {
+static CUresult info_with_dependencies(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	CUgraph captured = NULL;
-	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(12030, cuStreamGetCaptureInfo_v3);
 	uint64_t unused;
 	CUresult result = info(handle, status, id != NULL ? id : &unused, &captured);
 	int any = result == SUCCESS && captured != NULL && captured->body->last_node != NULL;
@@ -305,11 +306,26 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
 		*graph = captured;
 	if (dependencies != NULL)
 		*dependencies = any ? &captured->body->last_node : NULL;
-	if (edges != NULL)
-		*edges = NULL;
 	if (count != NULL)
 		*count = (size_t)any;
 	return result;
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(11030, cuStreamGetCaptureInfo_v2);
+	return info_with_dependencies(handle, status, id, graph, dependencies, count);
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
+                                          size_t *count) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(12030, cuStreamGetCaptureInfo_v3);
+	if (edges != NULL)
+		*edges = NULL;
+	return info_with_dependencies(handle, status, id, graph, dependencies, count);
 }
 
 /* Those nodes come before in any case. */
@@ -416,14 +432,17 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamIsCapturing);
-	IN_STREAM(handle, *status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE);
+	IN_STREAM(handle, {
+		result = legacy_implies(stream);
+		*status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE;
+	});
 }
 
 EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) { return cuStreamIsCapturing(own_stream(handle), status); }
 
 EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	CALLED(cuGraphCreate);
-	if (flags != 0)
+	if (flags != 0 || out == NULL)
 		return INVALID_VALUE;
 	LOCK;
 	*out = make_graph(calloc(1, sizeof(struct body)), 0);
@@ -431,11 +450,23 @@ EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	return SUCCESS;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
+enum { FREE_ON_LAUNCH = 1, UPLOAD = 2, NODE_PRIORITY = 8 };
+
+static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
+	struct context *context;
 	LOCK;
-	CUresult result = find_graph(graph, 0);
+	CUresult result = current_context(&context);
 	if (result == SUCCESS)
+		result = out == NULL ? INVALID_VALUE : find_graph(graph, 0);
+	if (result == SUCCESS && graph->body->unusable)
+		result = INVALID_VALUE;
+	for (const struct graph *one = m->graphs; result == SUCCESS && one != NULL; one = one->next)
+		if (one->executable && !one->destroyed && one->body == graph->body && allocates(one->body))
+			result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
+	if (result == SUCCESS) {
 		*out = make_graph(graph->body, 1);
+		(*out)->frees_on_launch = (flags & FREE_ON_LAUNCH) != 0;
+	}
 	UNLOCK;
 	return result;
 }
@@ -443,16 +474,15 @@ static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
 EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
 	CALLED(cuGraphInstantiate_v1);
 	(void)node, (void)text, (void)room;
-	return instantiate(out, graph);
+	return instantiate(out, graph, 0);
 }
 
 EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
 	CALLED(cuGraphInstantiate_v2);
 	(void)node, (void)text, (void)room;
-	return instantiate(out, graph);
+	return instantiate(out, graph, 0);
 }
 
-enum { FREE_ON_LAUNCH = 1, UPLOAD = 2, NODE_PRIORITY = 8 };
 struct instantiation {
 	uint64_t flags;
 	CUstream upload;
@@ -463,7 +493,7 @@ struct instantiation {
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
-	CUresult result = instantiate(out, graph);
+	CUresult result = params->flags > 15 ? INVALID_VALUE : instantiate(out, graph, params->flags);
 	if (result == SUCCESS && params->flags & UPLOAD) {
 		LOCK;
 		result = reserve_graph_memory((*out)->body);
@@ -491,12 +521,7 @@ EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream handle) { return c
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
-	LOCK;
-	CUresult result = (flags & ~(FREE_ON_LAUNCH | NODE_PRIORITY)) != 0 ? NOT_SUPPORTED : find_graph(graph, 0);
-	if (result == SUCCESS)
-		*out = make_graph(graph->body, 1);
-	UNLOCK;
-	return result;
+	return (flags & ~(FREE_ON_LAUNCH | NODE_PRIORITY)) != 0 ? NOT_SUPPORTED : instantiate(out, graph, flags);
 }
 
 static CUresult destroy(CUgraph graph, int executable) {
@@ -527,6 +552,8 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 			result = admits(stream);
 		if (result == SUCCESS && stream->capture != NULL)
 			result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+		if (result == SUCCESS)
+			result = admit_launch(exec);
 		if (result == SUCCESS)
 			result = reserve_graph_memory(exec->body);
 		if (result == SUCCESS) {
@@ -564,6 +591,13 @@ EXPORT CUresult cuCtxSynchronize(void) {
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
 	CALLED_SINCE(13000, cuCtxSynchronize_v2);
 	LOCK;
+	struct context *current;
+	CUresult refused = wanted == NULL ? current_context(&current) : SUCCESS;
+	if (refused != SUCCESS) {
+		UNLOCK;
+		return refused;
+	}
+	wanted = wanted == NULL ? current : wanted;
 	for (struct stream *one = all_streams(); one != NULL; one = one->next)
 		if (one->context == wanted)
 			wait_done(one, one->last);

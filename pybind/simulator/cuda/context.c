@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 32
+#define MAP_HOST 8U /* the flags of contexts */
+#define PRIMARY_FLAGS 0xf7U
 #define MAX_STACKS 4 /* machines that a thread has contexts of at one time */
 
 /* A stack belongs to one start of one machine; another one's counts as empty. */
@@ -38,15 +40,25 @@ CUresult current_context(struct context **out) {
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
+static int is_schedule(unsigned flags) { return (flags & 7) <= 2 || (flags & 7) == 4; }
+
+static void begin_context(struct context *context) {
+	context->alive = 1;
+	context->sticky = SUCCESS;
+	context->cache_config = 0;
+	set_default_limits(context);
+	context->legacy = make_stream(context, 0, 0);
+	count_context(&m->gpu[context->gpu], 1);
+}
+
 static struct context *make_context(int gpu) {
 	struct context *context = calloc(1, sizeof *context);
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	context->machine = m;
 	context->gpu = gpu;
-	context->alive = 1;
 	context->next = m->contexts;
 	m->contexts = context;
-	context->legacy = make_stream(context, 0, 0);
-	count_context(&m->gpu[gpu], 1);
+	begin_context(context);
 	return context;
 }
 
@@ -80,12 +92,19 @@ EXPORT int fakecuda_alive(CUcontext context) {
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
+	if (out == NULL)
+		return INVALID_VALUE;
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
-	if (gpu->retains++ == 0)
+	gpu->retains++;
+	if (gpu->primary == NULL)
 		gpu->primary = make_context(device);
+	else if (!gpu->primary->alive)
+		begin_context(gpu->primary);
+	gpu->primary->primary = 1;
+	gpu->primary->flags = gpu->primary_flags | MAP_HOST;
 	*out = gpu->primary;
 	UNLOCK;
 	return SUCCESS;
@@ -96,22 +115,45 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 	CALLED(cuDevicePrimaryCtxGetState);
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
-	*flags = 0;
-	*active = m->gpu[device].retains > 0;
+	LOCK;
+	*flags = m->gpu[device].primary_flags;
+	*active = m->gpu[device].primary != NULL && m->gpu[device].primary->alive;
+	UNLOCK;
 	return SUCCESS;
 }
 
-/* The context stays retained, but empty. */
+static CUresult set_flags(CUdevice device, unsigned flags) {
+	if (device < 0 || device >= m->gpus)
+		return INVALID_DEVICE;
+	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
+		return INVALID_VALUE;
+	LOCK;
+	struct gpu *gpu = &m->gpu[device];
+	gpu->primary_flags = flags;
+	if (gpu->primary != NULL && gpu->primary->alive)
+		gpu->primary->flags = flags | MAP_HOST;
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
+	CALLED(cuDevicePrimaryCtxSetFlags);
+	return set_flags(device, flags);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
+	CALLED(cuDevicePrimaryCtxSetFlags_v1);
+	return set_flags(device, flags);
+}
+
+/* It stays retained, but nothing can be done in it until it is retained once more. */
 static CUresult reset(CUdevice device) {
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
-	if (gpu->retains > 0) {
-		end_memory(gpu->primary);
-		end_streams(gpu->primary);
-		gpu->primary->legacy = make_stream(gpu->primary, 0, 0);
-	}
+	if (gpu->primary != NULL && gpu->primary->alive)
+		end_context(gpu->primary);
 	UNLOCK;
 	return SUCCESS;
 }
@@ -134,8 +176,10 @@ static CUresult release(CUdevice device) {
 	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains > 0) {
 		result = SUCCESS;
-		if (--gpu->retains == 0)
+		if (--gpu->retains == 0 && gpu->primary->alive)
 			end_context(gpu->primary);
+		if (gpu->retains == 0)
+			gpu->primary_flags = 0;
 	}
 	UNLOCK;
 	return result;
@@ -177,12 +221,16 @@ EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
 
 EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 	CALLED_SINCE(12040, cuGreenCtxDestroy);
+	if (green == NULL)
+		return INVALID_CONTEXT;
 	CUresult result = release(green->device);
 	free(green);
 	return result;
 }
 
-static CUresult create(CUcontext *out, CUdevice device) {
+static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
+	if (out == NULL || (flags & ~(PRIMARY_FLAGS | MAP_HOST)) != 0 || !is_schedule(flags))
+		return INVALID_VALUE;
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	refresh();
@@ -190,6 +238,7 @@ static CUresult create(CUcontext *out, CUdevice device) {
 		return INVALID_CONTEXT;
 	LOCK;
 	*out = make_context(device);
+	(*out)->flags = flags;
 	stack->at[stack->depth++] = *out;
 	UNLOCK;
 	return SUCCESS;
@@ -197,55 +246,59 @@ static CUresult create(CUcontext *out, CUdevice device) {
 
 EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
 	CALLED(cuCtxCreate);
-	(void)flags;
-	return create(out, device);
+	return create(out, flags, device);
 }
 
 EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
 	CALLED(cuCtxCreate_v1);
-	(void)flags;
-	return create(out, device);
+	return create(out, flags, device);
 }
 
 EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
 	CALLED_SINCE(11040, cuCtxCreate_v3);
-	(void)affinity, (void)count, (void)flags;
-	return create(out, device);
+	(void)affinity, (void)count;
+	return create(out, flags, device);
 }
 
 EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUdevice device) {
 	CALLED_SINCE(12050, cuCtxCreate_v4);
-	(void)params, (void)flags;
-	return create(out, device);
+	(void)params;
+	return create(out, flags, device);
 }
 
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
-	struct context *context;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		*device = context->gpu;
-	return result;
-}
-
-/* Limits take no memory here. */
-EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
-	CALLED(cuCtxSetLimit);
-	struct context *context;
-	(void)value;
-	LOCK;
-	CUresult result = current_context(&context);
-	UNLOCK;
-	return result != SUCCESS || (limit >= 0 && limit <= 2) ? result : INVALID_VALUE;
+	if (device == NULL)
+		return INVALID_VALUE;
+	refresh();
+	if (stack->depth == 0)
+		return INVALID_CONTEXT;
+	const struct context *context = stack->at[stack->depth - 1];
+	if (!context->alive && !context->primary)
+		return CONTEXT_IS_DESTROYED;
+	*device = context->gpu;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
+	struct context *asked = context;
+	if (version == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = context == NULL ? current_context(&asked) : SUCCESS;
+	UNLOCK;
+	if (result != SUCCESS)
+		return result;
 	*version = 3020;
-	return context->alive ? SUCCESS : INVALID_CONTEXT;
+	return asked->alive ? SUCCESS : INVALID_CONTEXT;
 }
 
 static CUresult destroy(CUcontext context) {
+	if (context == NULL || context->primary)
+		return INVALID_CONTEXT;
+	if (!context->alive)
+		return CONTEXT_IS_DESTROYED;
 	LOCK;
 	refresh();
 	end_context(context);
@@ -269,11 +322,15 @@ EXPORT CUresult cuCtxDestroy(CUcontext context) {
 
 EXPORT CUresult cuCtxDetach(CUcontext context) {
 	CALLED(cuCtxDetach);
+	if (context == NULL)
+		return INVALID_VALUE;
 	return destroy(context);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 	CALLED(cuCtxGetCurrent);
+	if (out == NULL)
+		return INVALID_VALUE;
 	refresh();
 	*out = stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 	return SUCCESS;
@@ -283,7 +340,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 	CALLED(cuCtxSetCurrent);
 	refresh();
-	if (context != NULL && !context->alive)
+	if (context != NULL && !context->alive && !context->primary)
 		return CONTEXT_IS_DESTROYED;
 	if (stack->depth > 0)
 		stack->depth--;
@@ -297,7 +354,7 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 	refresh();
 	if (context == NULL)
 		return INVALID_VALUE;
-	if (!context->alive)
+	if (!context->alive && !context->primary)
 		return CONTEXT_IS_DESTROYED;
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
@@ -310,7 +367,9 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	refresh();
 	if (stack->depth == 0)
 		return INVALID_CONTEXT;
-	*out = stack->at[--stack->depth];
+	stack->depth--;
+	if (out != NULL)
+		*out = stack->at[stack->depth];
 	return called("cuCtxPopCurrent, when done", 1); /* fails as if work that was queued before had failed */
 }
 
@@ -320,7 +379,9 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	LOCK;
 	CUresult result = current_context(&context);
 	UNLOCK;
-	*least = 0;
-	*greatest = result == SUCCESS ? m->gpu[context->gpu].greatest_priority : 0;
+	if (least != NULL)
+		*least = 0;
+	if (greatest != NULL)
+		*greatest = result == SUCCESS ? m->gpu[context->gpu].greatest_priority : 0;
 	return result;
 }

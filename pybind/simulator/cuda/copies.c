@@ -68,6 +68,8 @@ static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum 
 		result = admits(stream);
 		if (result == SUCCESS && wait && stream->capture != NULL)
 			result = observes(stream);
+		if (result == SUCCESS && !empty && box.size > 0 && box.to.addr % box.size != 0)
+			result = INVALID_VALUE;
 		if (result == SUCCESS && !empty)
 			result = look(box.to, &box, to, box.to.by > 0 ? box.to.by - 1 : context->gpu, &work.touched[0], &pageable);
 		if (result == SUCCESS && !empty && box.size == 0)
@@ -101,6 +103,21 @@ EXPORT CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 	return queue(own_stream(NULL), line(to, from, bytes), ANYWHERE, ANYWHERE, 1);
 }
 
+EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
+	CALLED(cuMemcpyHtoD);
+	return queue(own_stream(NULL), line(to, (uint64_t)(uintptr_t)from, bytes), DEVICE, HOST, 1);
+}
+
+EXPORT CUresult cuMemcpyDtoH_v2_ptds(void *to, CUdeviceptr from, size_t bytes) {
+	CALLED(cuMemcpyDtoH);
+	return queue(own_stream(NULL), line((uint64_t)(uintptr_t)to, from, bytes), HOST, DEVICE, 1);
+}
+
+EXPORT CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+	CALLED(cuMemcpyDtoD);
+	return queue(own_stream(NULL), line(to, from, bytes), DEVICE, DEVICE, 1);
+}
+
 EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyAsync);
 	return queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 0);
@@ -113,9 +130,11 @@ static CUresult between(CUdeviceptr to, const struct context *to_context, CUdevi
                         CUstream stream, int wait) {
 	struct box box = line(to, from, bytes);
 	LOCK;
-	int known = is_context(to_context) && is_context(from_context);
-	if (known)
-		box.to.by = 1 + to_context->gpu, box.from.by = 1 + from_context->gpu;
+	int known = (to_context == NULL || is_context(to_context)) && (from_context == NULL || is_context(from_context));
+	if (known && to_context != NULL) /* else the current one's */
+		box.to.by = 1 + to_context->gpu;
+	if (known && from_context != NULL)
+		box.from.by = 1 + from_context->gpu;
 	UNLOCK;
 	return known ? queue(stream, box, DEVICE, DEVICE, wait) : INVALID_CONTEXT;
 }
@@ -199,8 +218,8 @@ static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
 static int accessed_by(const struct end3d *end, struct side *side) {
 	if (end->type != OF_DEVICE)
 		return 1;
-	int known = is_context(end->context);
-	side->by = known ? 1 + end->context->gpu : 0;
+	int known = end->context == NULL || is_context(end->context); /* NULL: the current one */
+	side->by = known && end->context != NULL ? 1 + end->context->gpu : 0;
 	return known;
 }
 
@@ -270,7 +289,7 @@ STREAMED(cuMemcpy3DAsync, struct copy3d, copy_box)
 
 static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
 	struct box box = {.to = {.addr = to, .pitch = pitch}, .width = width * size, .height = height, .depth = 1, .value = value, .size = size};
-	if (to % size != 0 || (height > 1 && (pitch % size != 0 || pitch < box.width)) || width > SIZE_MAX / size)
+	if ((height > 1 && (pitch % size != 0 || pitch < box.width)) || width > SIZE_MAX / size)
 		return INVALID_VALUE;
 	return queue(stream, box, DEVICE, DEVICE, 0);
 }
@@ -309,6 +328,11 @@ static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t val
 		CALLED(cuMemsetD##bits); \
 		return fill(own_stream(NULL), to, 0, value, bits / 8, count, 1); \
 	}
+EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
+	CALLED(cuMemsetD8);
+	return fill(own_stream(NULL), to, 0, value, 1, count, 1);
+}
+
 FILLS(8, unsigned char)
 FILLS(16, unsigned short)
 FILLS(32, unsigned)

@@ -222,8 +222,8 @@ static int read_cards(void) {
 }
 
 CUresult start(void) {
-	if (m->forked)
-		return OPERATING_SYSTEM;
+	if (m->forked) /* older drivers were asked without a device */
+		return driver_version() >= 13000 ? NOT_INITIALIZED : OPERATING_SYSTEM;
 	if (m->started)
 		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
 	int physical[MAX_GPUS], count = m->card_count;
@@ -241,6 +241,7 @@ CUresult start(void) {
 		const char *mig = secure_getenv("FAKECUDA_MIG");
 		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+		m->segment = number_from("FAKECUDA_SEGMENT", 0);
 		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	} else {
@@ -267,6 +268,7 @@ EXPORT CUresult cuInit(unsigned flags) {
 	if (flags != 0)
 		return INVALID_VALUE;
 	LOCK;
+	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	result = start();
 	UNLOCK;
 	return result;
@@ -282,12 +284,16 @@ EXPORT CUresult cuDriverGetVersion(int *version) {
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
 	CALLED(cuDeviceGetCount);
+	if (count == NULL)
+		return INVALID_VALUE;
 	*count = m->gpus;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	CALLED(cuDeviceGet);
+	if (device == NULL)
+		return INVALID_VALUE;
 	if (ordinal < 0 || ordinal >= m->gpus)
 		return INVALID_DEVICE;
 	*device = ordinal;
@@ -298,8 +304,12 @@ static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
+	if (name == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
+	if (bytes == 0)
+		return SUCCESS; /* there is no room for a NUL */
 	if (m->cards != NULL)
 		snprintf(name, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].name);
 	else
@@ -309,6 +319,8 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid);
+	if (uuid == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	uuid_bytes(m->gpu[device].physical, 0, uuid);
@@ -317,6 +329,8 @@ EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
+	if (uuid == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
@@ -325,6 +339,8 @@ EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
+	if (id == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	if (bytes < 13)
@@ -338,6 +354,8 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem);
+	if (bytes == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total;
@@ -346,6 +364,8 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem_v1);
+	if (bytes == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;

@@ -46,6 +46,7 @@
 #define MAX_TOUCHED 4 /* by a kernel */
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
+#define LIMITS 9 /* of a context */
 #define NO_LIMIT (UINT64_C(1) << 40) /* what can be allocated beyond a card without a limit: address space is reserved for it */
 
 typedef enum {
@@ -57,6 +58,7 @@ typedef enum {
 	INVALID_DEVICE = 101,
 	INVALID_IMAGE = 200,
 	INVALID_CONTEXT = 201,
+	MAP_FAILED_IN_DRIVER = 205,
 	UNSUPPORTED_LIMIT = 215,
 	PEER_ACCESS_UNSUPPORTED = 217,
 	FILE_NOT_FOUND = 301,
@@ -73,6 +75,7 @@ typedef enum {
 	CONTEXT_IS_DESTROYED = 709,
 	HOST_MEMORY_ALREADY_REGISTERED = 712,
 	HOST_MEMORY_NOT_REGISTERED = 713,
+	NOT_PERMITTED = 800,
 	NOT_SUPPORTED = 801,
 	STREAM_CAPTURE_UNSUPPORTED = 900,
 	STREAM_CAPTURE_INVALIDATED = 901,
@@ -115,6 +118,7 @@ struct allocation {
 	struct notes notes;
 	struct export *export; /* ipc.c */
 	int gone;              /* it was freed, but another process still has it */
+	uint64_t charged;      /* to the card, for itself and for what shares its pages */
 };
 
 /* Memory around an address. */
@@ -122,7 +126,8 @@ struct place {
 	struct range range;
 	struct context *context; /* NULL: none owns it */
 	int gpu;                 /* -1: the host */
-	int managed, linear, mapped, handle_types;
+	int managed, linear, mapped, handle_types, rdma, access; /* access: of the thread's GPU, to what is mapped */
+	struct range mapping; /* what its page table has of it: 0 bytes for its range */
 	struct pool *pool;
 	struct notes *notes;
 };
@@ -145,6 +150,7 @@ struct gpu {
 	uint64_t file_end;
 	struct context *primary;
 	int retains;
+	unsigned primary_flags;
 };
 
 struct context {
@@ -155,6 +161,10 @@ struct context {
 	CUresult sticky; /* the error of failed work, which every later call returns */
 	struct stream *legacy;
 	struct context *next;
+	int primary; /* of its GPU: it lives again when it is retained anew */
+	unsigned flags;
+	int cache_config;
+	size_t limits[LIMITS]; /* limits.c */
 };
 
 struct pool {
@@ -167,6 +177,7 @@ struct pool {
 	uint64_t most_reserved, most_used;        /* since they were reset */
 	unsigned no_reuse;                        /* attributes that were switched off, as bits */
 	uint64_t granted;                         /* other GPUs that may access it, as bits */
+	struct outside *first; /* its memory, in the order of the places */
 	struct pool *next;
 };
 
@@ -180,12 +191,14 @@ struct machine {
 	int era; /* differs between the machines of a process, and between the starts of one */
 	int started, no_device; /* cuInit has found devices; has found none */
 	int forked;             /* in a child, after one of these in its parent */
+	int only_listed;        /* gpuconf has asked which cards there are, and nothing else has started the driver: a child may */
 	int version; /* of CUDA, as 12040; 0 until it is requested */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int mig, vmm; /* vmm: some GPU has it */
 	int lenient;
 	int to_the_byte; /* what memory is charged; simulator.h */
+	uint64_t segment; /* of pools; 0: the usual size */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
 	int arena_files[MAX_GPUS]; /* of machines with shared cards, whose memory others can map; 0: none */
@@ -199,7 +212,7 @@ struct machine {
 	struct outside *outside;
 	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed, *current_host, *current_managed;
 	struct {
-		uint64_t reserved, used;
+		uint64_t reserved, used, most;
 	} graph_reserve[MAX_GPUS];
 	struct live *graph_lives; /* allocated by a graph that has run, and not freed */
 
@@ -285,6 +298,9 @@ void end_context(struct context *context);
 int depth_of_thread(void);
 
 
+/* limits.c */
+void set_default_limits(struct context *context);
+
 /* device.c */
 CUresult start(void);
 int device_uuid_text(int physical, char *text);
@@ -310,6 +326,7 @@ int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GP
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
 int count_list(const struct allocation *list);
+uint64_t take_charge(struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
@@ -327,6 +344,7 @@ uint64_t add_graph_memory(uint64_t bytes, int gpu);
 CUresult free_outside(uint64_t addr);
 void end_outside(struct context *context);
 void pools_synchronized(void);
+uint64_t segment(void); /* what pools, and the reserve for graphs, grow by */
 void end_pools(void);
 CUresult free_linear(uint64_t addr); /* memory.c; takes the lock */
 
@@ -444,6 +462,7 @@ void count_streams(int *streams, int *events);
 
 /* capture.c */
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
+CUresult uncaptured(void); /* may the thread take memory in a stream that is not captured? */
 CUresult forbidden(const char *name); /* does a capture forbid this thread a call of that name? */
 int count_graphs(void);
 void end_captures(void);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_NODE = 0, COPY_NODE = 1, FILL_NODE = 2, GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
+enum { KERNEL_NODE = 0, COPY_NODE = 1, FILL_NODE = 2, GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11, WAIT_NODE = 6, RECORD_NODE = 7 };
 
 struct node {
 	int type;
@@ -56,6 +56,33 @@ void add_work_node(struct body *body, enum work_kind kind) {
 	append(body, (struct node){.type = kind == COPY ? COPY_NODE : kind == KERNEL ? KERNEL_NODE : kind == GRAPH ? GRAPH_NODE : FILL_NODE});
 }
 
+void add_event_node(struct body *body, int waits) { append(body, (struct node){.type = waits ? WAIT_NODE : RECORD_NODE}); }
+
+int allocates(const struct body *body) {
+	for (const struct node *one = body->nodes; one != NULL; one = one->next)
+		if (one->type == ALLOC_NODE)
+			return 1;
+	return 0;
+}
+
+static int is_live(uint64_t addr) {
+	for (const struct live *one = m->graph_lives; one != NULL; one = one->next)
+		if (one->addr == addr)
+			return 1;
+	return 0;
+}
+
+CUresult admit_launch(const struct graph *exec) {
+	for (struct node *one = exec->body->nodes; one != NULL; one = one->next) {
+		if (one->type != ALLOC_NODE || !is_live(one->addr))
+			continue;
+		if (!exec->frees_on_launch)
+			return INVALID_VALUE;
+		graph_memory_freed(one->addr);
+	}
+	return SUCCESS;
+}
+
 CUresult graph_memory_freed(uint64_t addr) {
 	for (struct live **at = &m->graph_lives; *at != NULL; at = &(*at)->next)
 		if ((*at)->addr == addr) {
@@ -92,16 +119,23 @@ static uint64_t need(const struct body *body, int *gpu) {
 	return most;
 }
 
+static uint64_t segments(uint64_t bytes) {
+	const uint64_t unit = segment();
+	return (bytes + unit - 1) / unit * unit;
+}
+
 CUresult reserve_graph_memory(struct body *body) {
 	int gpu = 0;
 	uint64_t wanted = need(body, &gpu);
 	if (wanted == 0)
 		return SUCCESS;
-	wanted = (m->graph_reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
+	wanted = segments(m->graph_reserve[gpu].used + wanted);
 	uint64_t growth = wanted > m->graph_reserve[gpu].reserved ? wanted - m->graph_reserve[gpu].reserved : 0;
 	if (!use_card(&m->gpu[gpu], growth))
 		return OUT_OF_MEMORY;
 	m->graph_reserve[gpu].reserved += growth;
+	if (m->graph_reserve[gpu].reserved > m->graph_reserve[gpu].most)
+		m->graph_reserve[gpu].most = m->graph_reserve[gpu].reserved;
 	return SUCCESS;
 }
 
@@ -124,24 +158,38 @@ void run_graph_memory(struct body *body) {
 CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 	struct context *context;
 	struct stream *stream;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(handle, context, &stream);
+	CUresult result = stream_and_context(handle, &stream, &context);
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
+	if (bytes > m->gpu[context->gpu].total + m->gpu[context->gpu].spill)
+		return OUT_OF_MEMORY;
+	if (bytes == 0) {
+		*out = 0;
+		return SUCCESS;
+	}
 	*out = add_graph_memory(bytes, context->gpu);
 	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL, NULL});
 	return *out != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
+/* A graph frees what it allocates, or what another one has allocated; each once. */
+static int may_free(const struct body *body, uint64_t addr) {
+	int there = is_live(addr);
+	for (const struct node *one = body->nodes; one != NULL; one = one->next)
+		there = one->addr != addr ? there : one->type == ALLOC_NODE;
+	return there;
+}
+
 CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 	struct context *context;
 	struct stream *stream;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(handle, context, &stream);
+	CUresult result = stream_and_context(handle, &stream, &context);
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
+	if (addr == 0)
+		return SUCCESS;
+	if (!may_free(stream->capture->graph->body, addr))
+		return INVALID_VALUE;
 	append(stream->capture->graph->body, (struct node){FREE_NODE, addr, 0, context->gpu, NULL, NULL});
 	return SUCCESS;
 }
@@ -149,7 +197,8 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct node *const *after, size_t count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuGraphAddEmptyNode);
-	(void)after, (void)count;
+	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
+		return INVALID_VALUE;
 	LOCK;
 	*out = append(graph->body, (struct node){.type = EMPTY_NODE});
 	UNLOCK;
@@ -158,10 +207,13 @@ EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct nod
 
 EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
-	(void)after, (void)count;
-	if (params->location.type != 1 || params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
+	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) || params->location.type != 1 || params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
 		return INVALID_VALUE;
 	LOCK;
+	if (params->bytes > m->gpu[params->location.id].total + m->gpu[params->location.id].spill) {
+		UNLOCK;
+		return OUT_OF_MEMORY;
+	}
 	params->addr = add_graph_memory(params->bytes, params->location.id);
 	*out = append(graph->body, (struct node){ALLOC_NODE, params->addr, params->bytes, params->location.id, NULL, NULL});
 	UNLOCK;
@@ -170,8 +222,14 @@ EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct 
 
 EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUdeviceptr addr) {
 	CALLED_SINCE(11040, cuGraphAddMemFreeNode);
-	(void)after, (void)count;
+	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
+		return INVALID_VALUE;
 	LOCK;
+	int allowed = may_free(graph->body, addr); /* wherever in the graph: edges are not modeled */
+	if (!allowed) {
+		UNLOCK;
+		return INVALID_VALUE;
+	}
 	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL, NULL});
 	UNLOCK;
 	return SUCCESS;
@@ -180,7 +238,8 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 /* A child's nodes are copied; what a capture recorded does not run with them. */
 EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
 	CALLED_SINCE(11040, cuGraphAddChildGraphNode);
-	(void)after, (void)count;
+	if (out == NULL || graph == NULL || child == NULL || (count > 0 && after == NULL))
+		return INVALID_VALUE;
 	LOCK;
 	struct graph *copy = calloc(1, sizeof *copy);
 	copy->body = calloc(1, sizeof *copy->body);
@@ -193,6 +252,8 @@ EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struc
 
 EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 	CALLED_SINCE(11040, cuGraphChildGraphNodeGetGraph);
+	if (node == NULL || out == NULL)
+		return INVALID_VALUE;
 	*out = node->child;
 	return node->type == GRAPH_NODE ? SUCCESS : INVALID_VALUE;
 }
@@ -200,6 +261,8 @@ EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
 	CALLED_SINCE(11040, cuGraphGetNodes);
 	size_t found = 0;
+	if (graph == NULL || count == NULL)
+		return INVALID_VALUE;
 	LOCK;
 	for (struct node *one = graph->body->nodes; one != NULL; one = one->next, found++)
 		if (out != NULL && found < *count)
@@ -211,6 +274,8 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count)
 
 EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
 	CALLED_SINCE(11040, cuGraphNodeGetType);
+	if (node == NULL || type == NULL)
+		return INVALID_VALUE;
 	*type = node->type;
 	return SUCCESS;
 }
@@ -218,6 +283,8 @@ EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
 EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *params) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11040, cuGraphMemAllocNodeGetParams);
+	if (node == NULL || params == NULL)
+		return INVALID_VALUE;
 	memset(params, 0, sizeof *params);
 	params->type = params->location.type = 1;
 	params->location.id = node->gpu;
@@ -229,18 +296,39 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED_SINCE(11040, cuGraphMemFreeNodeGetParams);
+	if (node == NULL || addr == NULL)
+		return INVALID_VALUE;
 	*addr = node->addr;
 	return node->type == FREE_NODE ? SUCCESS : INVALID_VALUE;
 }
 
+enum { USED_NOW, USED_MOST, RESERVED_NOW, RESERVED_MOST };
+
+/* What is reserved counts as used until it is trimmed. */
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {
 	CALLED_SINCE(11040, cuDeviceGetGraphMemAttribute);
+	if (value == NULL || attribute < USED_NOW || attribute > RESERVED_MOST)
+		return INVALID_VALUE;
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	*(uint64_t *)value = attribute == 2 ? m->graph_reserve[device].reserved : m->graph_reserve[device].used;
+	int most = attribute == USED_MOST || attribute == RESERVED_MOST;
+	*(uint64_t *)value = most ? m->graph_reserve[device].most : m->graph_reserve[device].reserved;
 	UNLOCK;
-	return attribute == 0 || attribute == 2 ? SUCCESS : INVALID_VALUE;
+	return SUCCESS;
+}
+
+/* A peak can only be set to 0, which begins it anew. */
+EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, const void *value) {
+	CALLED_SINCE(11040, cuDeviceSetGraphMemAttribute);
+	if (value == NULL || (attribute != USED_MOST && attribute != RESERVED_MOST) || *(const uint64_t *)value != 0)
+		return INVALID_VALUE;
+	if (device < 0 || device >= m->gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	m->graph_reserve[device].most = m->graph_reserve[device].reserved;
+	UNLOCK;
+	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
@@ -248,7 +336,7 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	uint64_t wanted = (m->graph_reserve[device].used + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t wanted = segments(m->graph_reserve[device].used);
 	leave_card(&m->gpu[device], m->graph_reserve[device].reserved - wanted);
 	m->graph_reserve[device].reserved = wanted;
 	UNLOCK;

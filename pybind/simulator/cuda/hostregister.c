@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#define MOST_FLAGS 15 /* portable, mapped, memory of a device, read-only */
+enum { PORTABLE = 1, MAPPED = 2, OF_A_DEVICE = 4, READ_ONLY = 8 };
 
 CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 
@@ -35,9 +35,11 @@ EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && (memory == NULL || bytes == 0 || flags > MOST_FLAGS || range.addr + bytes < range.addr))
+	struct place place;
+	int others = find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
+	if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 || range.addr + bytes < range.addr || others))
 		result = INVALID_VALUE;
-	if (result == SUCCESS && (overlaps(range, m->registered) || overlaps(range, m->hosts)))
+	if (result == SUCCESS && overlaps(range, m->registered))
 		result = HOST_MEMORY_ALREADY_REGISTERED;
 	if (result == SUCCESS) {
 		struct allocation *new = calloc(1, sizeof *new);
@@ -63,7 +65,7 @@ EXPORT CUresult cuMemHostUnregister(void *memory) {
 		if (*at != NULL)
 			drop(at);
 		else
-			result = HOST_MEMORY_NOT_REGISTERED;
+			result = within_host((uint64_t)(uintptr_t)memory, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
 	}
 	UNLOCK;
 	return result;
@@ -84,19 +86,25 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, uns
 	return result;
 }
 
+static const struct allocation *containing(uint64_t addr, const struct allocation *list) {
+	while (list != NULL && !inside(addr, 1, list->range))
+		list = list->next;
+	return list;
+}
+
 EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	const struct allocation *one = m->hosts;
-	while (one != NULL && !inside((uint64_t)(uintptr_t)memory, 1, one->range))
-		one = one->next;
+	const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
+	if (one == NULL)
+		one = containing((uint64_t)(uintptr_t)memory, m->registered);
 	if (result == SUCCESS && (flags == NULL || one == NULL))
 		result = INVALID_VALUE;
 	if (result == SUCCESS)
-		*flags = one->flags;
+		*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
 	UNLOCK;
 	return result;
 }

@@ -66,7 +66,7 @@ static CUresult make_export(struct allocation *one) {
 	                             .bytes = one->range.bytes, .process = getpid(), .descriptor = m->arena_files[context->gpu]};
 	card_uuid(context->gpu, found.uuid);
 	int written = file >= 0 && write_note(file, &found);
-	if (!written || found.share == 0 || !share_export(gpu, found.share, pages(one->range.bytes))) {
+	if (!written || found.share == 0 || !share_export(gpu, found.share, take_charge(one))) {
 		if (file >= 0)
 			remove_job_file(&export->handle);
 		free(export);
@@ -233,13 +233,13 @@ static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, u
 }
 
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags > LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
 	CALLED_SINCE(11000, cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }
 
 EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
-	REFUSE(ANY_TIME, out == NULL || flags > LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
+	REFUSE(ANY_TIME, out == NULL || flags != LAZY_PEER_ACCESS || !is_handle(&handle, memory_kind), INVALID_VALUE);
 	CALLED(cuIpcOpenMemHandle);
 	return open_handle(out, &handle, flags);
 }
@@ -273,7 +273,7 @@ int within_imports(uint64_t addr, uint64_t bytes) {
 int find_import(uint64_t addr, struct place *out) {
 	for (struct import *one = m->imports; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.range = one->range, .context = one->context, .gpu = one->gpu, .notes = &one->notes};
+			*out = (struct place){.access = 3, .rdma = 1, .range = one->range, .context = one->context, .gpu = one->gpu, .notes = &one->notes};
 			return 1;
 		}
 	return 0;

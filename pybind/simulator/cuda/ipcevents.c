@@ -142,7 +142,7 @@ EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, struct ipc_handle handle) {
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS)
-		result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : INVALID_VALUE;
+		result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER;
 	UNLOCK;
 	return result;
 }

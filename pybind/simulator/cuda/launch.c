@@ -52,6 +52,8 @@ static CUresult launch(struct function *handle, const struct shape *shape, CUstr
 			result = INVALID_HANDLE;
 		else if ((result = check(function, shape)) == SUCCESS && (result = admits(stream)) == SUCCESS)
 			enqueue(stream, (struct work){.kind = KERNEL, .kernel = nothing});
+		if (result == INVALID_VALUE && stream->capture != NULL)
+			stream->capture->spoiled = 1; /* its graph would lack the kernel */
 	});
 }
 

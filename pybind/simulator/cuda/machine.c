@@ -43,7 +43,11 @@ static struct machine *bind_machine(struct machine *machine) {
 	return before;
 }
 
-static void use_machine(struct machine *machine) { __atomic_store_n(&of_process, machine != NULL ? machine : &own, __ATOMIC_SEQ_CST); }
+static void use_machine(struct machine *machine) {
+	if (machine != NULL && !machine->kept)
+		__atomic_store_n(&machine->only_listed, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&of_process, machine != NULL ? machine : &own, __ATOMIC_SEQ_CST);
+}
 
 static void set_version(int version) { __atomic_store_n(&own.version, version, __ATOMIC_SEQ_CST); }
 
@@ -194,13 +198,30 @@ static void after_fork(void) {
 	pthread_mutex_unlock(&opened_lock);
 }
 
+/* A child that may start the driver has memory of its own: that of shared cards is a file, in which the parent would see what it writes. */
+static void leave_memory(struct machine *machine) {
+	for (int i = 0; i < MAX_GPUS; i++) {
+		int *files[] = {&machine->gpu[i].memory_file, &machine->arena_files[i]};
+		for (int f = 0; f < 2; f++) {
+			if (*files[f] > 0)
+				close(*files[f]);
+			*files[f] = 0;
+		}
+		if (machine->arenas[i] != 0)
+			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
+		machine->arenas[i] = machine->arena_bytes[i] = 0;
+	}
+}
+
 /* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
 static void after_fork_in_child(void) {
 	for (struct machine *one = opened; one != NULL; one = one->next)
 		forget_sharing(one);
 	int usable = secure_getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
-		one->forked = (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
+		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
+		if (one->only_listed && one->started)
+			leave_memory(one);
 		one->started = one->no_device = 0;
 	}
 	after_fork();

@@ -13,16 +13,13 @@ static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
 uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
 
-/* Pages of 2 MiB; what is not larger than half of one shares it, as its power of two. */
+/* What is smaller than a page of 2 MiB shares one of its context. So were an H200's counted (tests_py/driver_calls/full.py). */
+static int is_small(uint64_t bytes) { return charge(bytes) < GRANULE && !m->to_the_byte; }
+
+static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
+
 uint64_t pages(uint64_t bytes) {
-	uint64_t part = 512;
-	if (m->to_the_byte)
-		return charge(bytes);
-	if (bytes > MIB)
-		return (bytes + GRANULE - 1) / GRANULE * GRANULE;
-	while (part < bytes)
-		part *= 2;
-	return part;
+	return m->to_the_byte ? charge(bytes) : (bytes + GRANULE - 1) / GRANULE * GRANULE;
 }
 
 int count_list(const struct allocation *list) {
@@ -52,19 +49,63 @@ int within(uint64_t addr, uint64_t bytes, int gpu) {
 
 static void drop_gone(void);
 
+static uint64_t room(const struct allocation *one) { return is_small(one->range.bytes) ? charge(one->range.bytes) : pages(one->range.bytes); }
+
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	struct allocation **at = &m->allocations;
-	uint64_t alignment = bytes >= GRANULE ? GRANULE : unit();
+	uint64_t alignment = m->to_the_byte && bytes < GRANULE ? unit() : GRANULE;
 	*addr = m->gpu[gpu].arena;
 	for (; *at != NULL; at = &(*at)->next) {
 		if ((*at)->context->gpu != gpu)
 			continue;
 		if ((*at)->range.addr >= *addr + bytes)
 			break;
-		*addr = ((*at)->range.addr + charge((*at)->range.bytes) + alignment - 1) / alignment * alignment;
+		*addr = ((*at)->range.addr + room(*at) + alignment - 1) / alignment * alignment;
 	}
 	return at;
+}
+
+/* A hole in a page of the context that has small allocations already; NULL if there is none. */
+static struct allocation **hole_in_page(const struct context *context, uint64_t bytes, uint64_t *addr) {
+	uint64_t page = UINT64_MAX;
+	*addr = 0;
+	struct allocation **behind = NULL; /* the last one of the page: others than small ones may follow it */
+	for (struct allocation **at = &m->allocations; *at != NULL; at = &(*at)->next) {
+		struct allocation *one = *at;
+		if (one->context != context || !is_small(one->range.bytes))
+			continue;
+		if (page_of(one->range.addr) != page) {
+			if (page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE)
+				return behind;
+			page = page_of(one->range.addr);
+			*addr = page * GRANULE;
+		}
+		if (one->range.addr >= *addr + bytes)
+			return at;
+		*addr = one->range.addr + room(one);
+		behind = &one->next;
+	}
+	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
+}
+
+/* Another allocation of its page, which then keeps the page; NULL: it has it alone. */
+static struct allocation *companion(const struct allocation *one) {
+	if (!is_small(one->range.bytes))
+		return NULL;
+	for (struct allocation *other = m->allocations; other != NULL; other = other->next)
+		if (other != one && other->context == one->context && page_of(other->range.addr) == page_of(one->range.addr))
+			return other;
+	return NULL;
+}
+
+uint64_t take_charge(struct allocation *one) {
+	for (struct allocation *other = m->allocations; other != NULL && one->charged == 0; other = other->next)
+		if (other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr) && other->export == NULL) {
+			one->charged = other->charged;
+			other->charged = other == one ? one->charged : 0;
+		}
+	return one->charged;
 }
 
 /* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use. */
@@ -87,21 +128,25 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && bytes == 0)
+	if (result == SUCCESS && (bytes == 0 || out == NULL))
 		result = INVALID_VALUE;
 	if (result == SUCCESS) {
 		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
 		drop_gone();
-		struct allocation **at = hole(context->gpu, bytes <= gpu->total + gpu->spill ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total + gpu->spill || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, pages(bytes))) {
+		int possible = bytes <= gpu->total + gpu->spill;
+		struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
+		uint64_t charged = at != NULL ? 0 : pages(bytes);
+		if (at == NULL)
+			at = hole(context->gpu, possible ? pages(bytes) : 0, &addr);
+		if (!possible || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, charged)) {
 			result = OUT_OF_MEMORY;
 		} else if (!commit(gpu, addr + charge(bytes))) {
-			leave_card(gpu, pages(bytes));
+			leave_card(gpu, charged);
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at};
+			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged};
 			*at = new;
 			*out = addr;
 			watch_host_memory();
@@ -144,7 +189,12 @@ static void drop_pages(const struct allocation *gone) {
 /* What another process has imported keeps its place and its pages until that is over, and stays in the list. */
 static void drop_device(struct allocation **at) {
 	struct allocation *one = *at;
-	uint64_t bytes = pages(one->range.bytes);
+	uint64_t bytes = one->charged;
+	struct allocation *other = one->export == NULL && bytes > 0 ? companion(one) : NULL;
+	if (other != NULL) {
+		other->charged = bytes;
+		bytes = 0;
+	}
 	if (one->export != NULL) {
 		m->gpu[one->context->gpu].used -= bytes; /* the share has the charge */
 		one->gone = end_export(one);
@@ -206,22 +256,28 @@ void end_memory(struct context *context) {
 			at = &(*at)->next;
 }
 
-/* Any context is accepted, whichever device the address is on. */
+/* Any context is accepted, whichever device the address is on, and none need be current. */
 static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
 	struct context *context;
 	LOCK;
+	struct allocation **at = list;
+	while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
+		at = &(*at)->next;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && m->lenient)
-		wait_idle(context);
-	if (result == SUCCESS) {
-		struct allocation **at = list;
-		while (*at != NULL && ((*at)->gone || (*at)->range.addr != addr))
-			at = &(*at)->next;
-		if (*at != NULL)
-			drop_one(at);
-		else
-			result = INVALID_VALUE;
+	if (result == INVALID_CONTEXT) {
+		context = *at != NULL ? (*at)->context : NULL;
+		result = SUCCESS;
 	}
+	if (result == SUCCESS && *at == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS && m->lenient) {
+		wait_idle(context);
+		for (at = list; *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
+			at = &(*at)->next;
+		result = *at != NULL ? SUCCESS : INVALID_VALUE;
+	}
+	if (result == SUCCESS)
+		drop_one(at);
 	UNLOCK;
 	return result;
 }
@@ -233,6 +289,8 @@ CUresult free_linear(uint64_t addr) {
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 	CALLED(cuMemFree);
+	if (addr == 0)
+		return SUCCESS;
 	CUresult result = free_linear(addr);
 	if (result == INVALID_VALUE) {
 		LOCK;
@@ -245,13 +303,16 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 /* As drivers may, it calls functions that it exports. */
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element) {
 	CALLED(cuMemAllocPitch);
-	(void)element;
+	if (out == NULL || pitch == NULL || (element != 4 && element != 8 && element != 16))
+		return INVALID_VALUE;
 	*pitch = (width + 511) / 512 * 512;
 	return width == 0 || height == 0 ? INVALID_VALUE : cuMemAlloc_v2(out, *pitch * height);
 }
 
 EXPORT CUresult cuMemFreeHost(void *memory) {
 	CALLED(cuMemFreeHost);
+	if (memory == NULL)
+		return SUCCESS;
 	return release(&m->hosts, (uint64_t)(uintptr_t)memory, drop_host);
 }
 
@@ -260,9 +321,11 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && (bytes == 0 || flags > 7))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
+	if (out == NULL || flags > 7)
+		result = result == SUCCESS ? INVALID_VALUE : result;
+	else if (result == SUCCESS && bytes == 0)
+		*out = NULL;
+	else if (result == SUCCESS) {
 		uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
 		*out = (void *)(uintptr_t)addr;
 		if (addr == 0) {
@@ -280,14 +343,13 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
-	if (available == NULL || total == NULL)
-		return INVALID_VALUE;
 	LOCK;
 	CUresult result = current_context(&context);
 	exports_closed();
 	drop_gone();
-	if (result == SUCCESS) {
+	if (result == SUCCESS && total != NULL)
 		*total = m->gpu[context->gpu].total;
+	if (result == SUCCESS && available != NULL) {
 		*available = free_bytes(&m->gpu[context->gpu]);
 		if (secure_getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
 			*available = 0 - (size_t)(16 << 20);
@@ -297,7 +359,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 }
 
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
-	size_t wide_available, wide_total;
+	size_t wide_available = 0, wide_total = 0;
 	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
 	if (result != SUCCESS)
 		return result;
@@ -316,6 +378,8 @@ static CUresult legacy(struct work work, int from_host, int wait) {
 	if (result == SUCCESS)
 		result = legacy_admitted(context);
 	if (result == SUCCESS && work.bytes > 0) {
+		if ((work.kind == COPY && work.src == 0) || work.dst == 0)
+			result = INVALID_VALUE;
 		if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
 			result = INVALID_VALUE;
 		if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))

@@ -114,7 +114,7 @@ struct function *find_function(const struct function *function) {
 }
 
 static CUresult get_function(struct function **out, struct module *module, const char *name, int library) {
-	if (out == NULL || name == NULL)
+	if (out == NULL || name == NULL || *name == '\0')
 		return INVALID_VALUE;
 	LOCK;
 	CUresult result = usable(module, library) ? SUCCESS : INVALID_HANDLE;
@@ -259,7 +259,7 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
 	LOCK;
-	CUresult result = out == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	CUresult result = out == NULL || function == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (result == SUCCESS)
 		*out = function->module;
 	UNLOCK;

@@ -18,7 +18,7 @@ int within_outside(uint64_t addr, uint64_t bytes) {
 int find_outside(uint64_t addr, struct place *out) {
 	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
+			*out = (struct place){.access = 3, .range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
 			return 1;
 		}
 	return 0;
@@ -88,7 +88,7 @@ void drop_outside(struct outside **at) {
 	else
 		give_range(gone->range.addr);
 	if (gone->kind == POOL_MEMORY)
-		gone->pool->used -= charge(gone->range.bytes);
+		leave_pool(gone);
 	if (gone->kind == LOW_MEMORY) {
 		leave_card(&m->gpu[gone->gpu], pages(gone->range.bytes));
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */

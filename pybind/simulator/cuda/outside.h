@@ -13,6 +13,8 @@ struct outside {
 	int gpu;
 	enum outside_kind kind;
 	struct pool *pool;
+	uint64_t at;                /* in what the pool has reserved */
+	struct outside *next_there; /* of the pool, in that order */
 	struct context *context;
 	struct handle *part; /* of external memory */
 	struct outside *next;
@@ -25,6 +27,7 @@ void drop_outside(struct outside **at);
 
 /* pools.c */
 struct pool *find_pool(struct pool *handle);
+void leave_pool(struct outside *gone);
 void pool_freed(struct pool *pool);
 
 #endif

@@ -44,10 +44,12 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) 
 EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice device, CUdevice peer) {
 	CALLED(cuDeviceGetP2PAttribute);
 	enum { RANK = 1, ACCESS, ATOMICS, ARRAYS, NVLINK_BITS = 4096 };
-	if (value == NULL || attribute < RANK || attribute > ARRAYS)
+	if (value == NULL)
 		return INVALID_VALUE;
 	if (unknown(device) || unknown(peer) || device == peer)
 		return INVALID_DEVICE;
+	if (attribute < RANK || attribute > ARRAYS)
+		return INVALID_VALUE;
 	*value = attribute != RANK && can_access(device, peer);
 	if (attribute == ATOMICS)
 		*value = *value && m->gpu[device].model != NULL && m->gpu[device].model->bus_bits >= NVLINK_BITS;
@@ -74,7 +76,7 @@ static CUresult with_peer(const struct context *peer, CUresult (*change)(struct 
 	LOCK;
 	CUresult result = current_context(&own);
 	if (result == SUCCESS)
-		result = !is_context(peer) || peer == own ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
+		result = !is_context(peer) ? INVALID_CONTEXT : change(own, UINT64_C(1) << peer->gpu, peer->gpu);
 	UNLOCK;
 	return result;
 }

@@ -7,23 +7,36 @@
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, 1, list->range)) {
-			*out = (struct place){.range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
+			*out = (struct place){.access = 3, .range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
 			return 1;
 		}
 	return 0;
 }
 
+static struct range whole_pages(struct range range, uint64_t page) {
+	uint64_t begin = range.addr / page * page, end = (range.addr + range.bytes + page - 1) / page * page;
+	return (struct range){begin, end - begin};
+}
+
 int find_place(uint64_t addr, struct place *out) {
 	if (find_in(addr, m->allocations, out)) {
-		out->linear = 1;
+		out->linear = out->rdma = 1;
+		out->mapping = whole_pages(out->range, GRANULE);
 		return 1;
 	}
 	if (find_in(addr, m->managed_memory, out)) {
 		out->managed = 1;
+		out->mapping = whole_pages(out->range, GRANULE);
 		return 1;
 	}
-	if (find_in(addr, m->hosts, out) || find_in(addr, m->registered, out)) {
+	if (find_in(addr, m->hosts, out)) {
 		out->gpu = -1;
+		out->mapping = (struct range){out->range.addr, (out->range.bytes + GRANULE - 1) / GRANULE * GRANULE};
+		return 1;
+	}
+	if (find_in(addr, m->registered, out)) {
+		out->gpu = -1;
+		out->mapping = whole_pages(out->range, 4096);
 		return 1;
 	}
 	return find_import(addr, out) || find_outside(addr, out) || find_mapping(addr, out);
@@ -31,11 +44,11 @@ int find_place(uint64_t addr, struct place *out) {
 
 enum {
 	CONTEXT = 1, MEMORY_TYPE, DEVICE_POINTER, HOST_POINTER, P2P_TOKENS, SYNC_MEMOPS, BUFFER_ID, IS_MANAGED, DEVICE_ORDINAL, LEGACY_IPC, RANGE_START,
-	RANGE_SIZE, MAPPED, HANDLE_TYPES, RDMA_CAPABLE, ACCESS_FLAGS, MEMPOOL, MAPPING_SIZE, MAPPING_BASE, MEMORY_BLOCK_ID, LAST_ATTRIBUTE = MEMORY_BLOCK_ID
+	RANGE_SIZE, MAPPED, HANDLE_TYPES, RDMA_CAPABLE, ACCESS_FLAGS, MEMPOOL, MAPPING_SIZE, MAPPING_BASE, MEMORY_BLOCK_ID, HARDWARE_DECOMPRESSES, LAST_ATTRIBUTE = HARDWARE_DECOMPRESSES
 };
 #define NO_DEVICE_NUMBER (-2)
 
-static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {0, 8, 4, 8, 8, 16, 1, 8, 1, 4, 1, 8, 8, 1, 8, 1, 4, 8, 8, 8, 8};
+static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
 
 static void put(void *out, int attribute, uint64_t value) {
 	if (attribute == P2P_TOKENS)
@@ -57,19 +70,19 @@ static CUresult attribute_of(const struct place *place, int attribute, uint64_t 
 	int host = place->gpu < 0;
 	switch (attribute) {
 	case CONTEXT:
-		*value = (uint64_t)(uintptr_t)place->context;
-		return place->context != NULL ? SUCCESS : INVALID_VALUE; /* memory of pools and mappings has none */
+		*value = (uint64_t)(uintptr_t)place->context; /* memory of pools and mappings has none */
+		return SUCCESS;
 	case MEMORY_TYPE:
 		*value = host ? 1 : 2;
 		return SUCCESS;
 	case DEVICE_POINTER:
 		*value = addr;
-		return SUCCESS;
+		return place->access != 0 ? SUCCESS : INVALID_VALUE;
 	case HOST_POINTER:
 		*value = addr;
 		return host || place->managed ? SUCCESS : INVALID_VALUE;
 	case SYNC_MEMOPS:
-		*value = (uint64_t)place->notes->sync_memops;
+		*value = place->managed || place->notes->sync_memops;
 		return SUCCESS;
 	case BUFFER_ID:
 	case MEMORY_BLOCK_ID:
@@ -85,12 +98,16 @@ static CUresult attribute_of(const struct place *place, int attribute, uint64_t 
 		*value = (uint64_t)place->linear;
 		return SUCCESS;
 	case RANGE_START:
-	case MAPPING_BASE:
 		*value = place->range.addr;
 		return SUCCESS;
 	case RANGE_SIZE:
-	case MAPPING_SIZE:
 		*value = place->range.bytes;
+		return SUCCESS;
+	case MAPPING_BASE:
+		*value = place->mapping.bytes > 0 ? place->mapping.addr : place->range.addr;
+		return SUCCESS;
+	case MAPPING_SIZE:
+		*value = place->mapping.bytes > 0 ? place->mapping.bytes : place->range.bytes;
 		return SUCCESS;
 	case MAPPED:
 		*value = 1;
@@ -99,10 +116,13 @@ static CUresult attribute_of(const struct place *place, int attribute, uint64_t 
 		*value = (uint64_t)place->handle_types;
 		return SUCCESS;
 	case RDMA_CAPABLE:
-		*value = !host && !place->managed;
+		*value = (uint64_t)place->rdma;
 		return SUCCESS;
+	case HARDWARE_DECOMPRESSES:
+		*value = (uint64_t)place->linear;
+		return driver_version() >= 12080 ? SUCCESS : INVALID_VALUE;
 	case ACCESS_FLAGS:
-		*value = 3; /* reading and writing */
+		*value = (uint64_t)place->access;
 		return SUCCESS;
 	case MEMPOOL:
 		*value = (uint64_t)(uintptr_t)place->pool;
@@ -138,8 +158,10 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 	int known = find_place(addr, &place);
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t value = 0;
+		if (!known && (attributes[i] == RANGE_START || attributes[i] == RANGE_SIZE))
+			continue;
 		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
-			value = !known && attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER : 0;
+			value = known ? 0 : attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER : attributes[i] == HOST_POINTER ? addr : 0;
 		put(out[i], attributes[i], value);
 	}
 	UNLOCK;
@@ -166,7 +188,7 @@ EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdevi
 	struct place place;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && !find_place(addr, &place))
+	if (result == SUCCESS && (!find_place(addr, &place) || (place.mapped && place.access == 0)))
 		result = NOT_FOUND;
 	UNLOCK;
 	if (result == SUCCESS && base != NULL)

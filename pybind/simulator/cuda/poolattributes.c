@@ -51,7 +51,7 @@ static int is_size(int attribute) { return (attribute >= THRESHOLD && attribute 
 
 EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
 	CALLED_SINCE(11020, cuMemPoolGetAttribute);
-	if (value == NULL || attribute < FOLLOW_EVENTS || attribute > (driver_version() >= 13000 ? LARGEST : MOST_USED))
+	if (value == NULL || attribute < FOLLOW_EVENTS || attribute > (driver_version() >= 13010 ? LARGEST : MOST_USED))
 		return INVALID_VALUE;
 	LOCK;
 	const struct pool *pool = find_pool(handle);
@@ -60,7 +60,7 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 	else if (pool != NULL)
 		*(int *)value = number_of(pool, attribute);
 	UNLOCK;
-	return pool != NULL ? SUCCESS : INVALID_VALUE;
+	return pool != NULL && !pool->imported ? SUCCESS : INVALID_VALUE;
 }
 
 /* A peak can only be set to 0, which begins it anew. */
@@ -89,7 +89,7 @@ EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const 
 	CALLED_SINCE(11020, cuMemPoolSetAttribute);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
+	CUresult result = pool == NULL || pool->imported || value == NULL ? INVALID_VALUE : set(pool, attribute, value);
 	UNLOCK;
 	return result;
 }
@@ -97,11 +97,13 @@ EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const 
 /* A card's own access cannot be taken away, and other cards need to be its peers. */
 static CUresult check(const struct pool *pool, const struct access *wanted) {
 	int id = wanted->location.id;
-	if (wanted->location.type != ON_DEVICE || (wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
+	if (wanted->location.type != ON_DEVICE || wanted->flags == 1)
+		return NOT_SUPPORTED;
+	if ((wanted->flags != 0 && wanted->flags != 3) || pool->gpu < 0)
 		return INVALID_VALUE;
 	if (id < 0 || id >= m->gpus || (id != pool->gpu && !can_access(id, pool->gpu)))
 		return INVALID_DEVICE;
-	return id == pool->gpu && wanted->flags == 0 ? INVALID_VALUE : SUCCESS;
+	return id == pool->gpu && wanted->flags == 0 ? INVALID_DEVICE : SUCCESS;
 }
 
 /* All of the list, or nothing. */

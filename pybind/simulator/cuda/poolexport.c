@@ -86,7 +86,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 		*out = new;
 	}
 	UNLOCK;
-	return file >= 0 ? SUCCESS : INVALID_VALUE;
+	return file >= 0 ? SUCCESS : UNKNOWN;
 }
 
 static int describe(int file, struct description *out) {
@@ -127,7 +127,7 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, co
 		result = new == NULL ? OUT_OF_MEMORY : SUCCESS;
 		if (new != NULL) {
 			new->pool = pool;
-			pool->used += charge(described->bytes);
+			pool->used += described->bytes;
 			*out = new->range.addr;
 		}
 	}

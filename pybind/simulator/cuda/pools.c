@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. A pool reserves whole granules, keeps what is freed, and gives what is beyond its threshold back at a
- * synchronization. A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
+ * Stream-ordered allocation. A pool is one range of places that grows by whole segments: an allocation takes the lowest hole that is large
+ * enough, and what lies behind the last one and beyond the threshold goes back at a synchronization. So were an H200's pools recorded, with
+ * driver 580 (tests_py/driver_calls). A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
  * observed, which may need a synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
  * A pool that may be exported has its memory in a file (poolexport.c).
@@ -14,14 +15,49 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2 };
+enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
 enum { PINNED = 1, MANAGED = 2 };                          /* CUmemAllocationType */
-enum { DESCRIPTOR = 1, WIN32 = 2, KMT = 4, FABRIC = 8 }; /* CUmemAllocationHandleType */
+enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
+
+uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
+
+static uint64_t segments(const struct pool *pool, uint64_t bytes) {
+	uint64_t unit = pool->imported ? GRANULE : segment();
+	return (bytes + unit - 1) / unit * unit;
+}
+
+static uint64_t end_of(const struct outside *one) { return one->at + charge(one->range.bytes); }
+
+/* The lowest hole. */
+static struct outside **hole(struct pool *pool, uint64_t bytes, uint64_t *at) {
+	struct outside **next = &pool->first;
+	*at = 0;
+	for (; *next != NULL && (*next)->at < *at + charge(bytes); next = &(*next)->next_there)
+		*at = end_of(*next);
+	return next;
+}
+
+static uint64_t last_end(const struct pool *pool) {
+	uint64_t end = 0;
+	for (const struct outside *one = pool->first; one != NULL; one = one->next_there)
+		end = end_of(one);
+	return end;
+}
+
+void leave_pool(struct outside *gone) {
+	struct outside **at = &gone->pool->first;
+	while (*at != NULL && *at != gone)
+		at = &(*at)->next_there;
+	if (*at != NULL) /* not imported */
+		*at = gone->next_there;
+	gone->pool->used -= gone->range.bytes;
+}
 
 /* What a pool keeps beyond its use goes back to the GPU. */
 static void shrink(struct pool *pool, uint64_t keep) {
-	uint64_t wanted = pool->used > keep ? pool->used : keep;
-	wanted = (wanted + GRANULE - 1) / GRANULE * GRANULE;
+	if (keep >= pool->reserved) /* it may be the largest number */
+		return;
+	uint64_t end = last_end(pool), wanted = segments(pool, end > keep ? end : keep);
 	if (wanted >= pool->reserved)
 		return;
 	if (pool->share != 0)
@@ -31,11 +67,11 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	pool->reserved = wanted;
 }
 
-/* A pool that was destroyed ends with its last allocation. */
+/* A pool that was destroyed ends with its last allocation, and gives back then what it has reserved, as CUDA documents. */
 static void end_pool(struct pool *pool) {
-	shrink(pool, 0);
-	if (pool->used > 0)
+	if (pool->first != NULL || pool->used > 0)
 		return;
+	shrink(pool, 0);
 	if (pool->share != 0)
 		leave_export(pool->share);
 	if (pool->file > 0)
@@ -53,7 +89,8 @@ void pools_synchronized(void) {
 	for (int i = 0; i < m->gpus; i++)
 		shrink(&m->standard[i], m->standard[i].threshold);
 	for (struct pool *one = m->pools; one != NULL; one = one->next)
-		shrink(one, one->gone ? 0 : one->threshold);
+		if (!one->gone)
+			shrink(one, one->threshold);
 }
 
 /* A new driver: nothing is left of pools. */
@@ -91,6 +128,8 @@ EXPORT CUresult cuMemAlloc(unsigned *out, unsigned bytes) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		result = low(context, out, bytes);
 	UNLOCK;
@@ -101,9 +140,12 @@ EXPORT CUresult cuMemAllocPitch(unsigned *out, unsigned *pitch, unsigned width, 
 	CALLED(cuMemAllocPitch_v1);
 	struct context *context;
 	(void)element;
-	*pitch = (width + 511) / 512 * 512;
 	LOCK;
 	CUresult result = current_context(&context);
+	if (result == SUCCESS && (out == NULL || pitch == NULL))
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*pitch = (width + 511) / 512 * 512;
 	if (result == SUCCESS)
 		result = low(context, out, *pitch * height);
 	UNLOCK;
@@ -154,9 +196,11 @@ static struct pool *standard_pool(int gpu) {
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
+	if (out == NULL || props == NULL || props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) || props->location.type > LOCATION_LAST)
+		return INVALID_VALUE;
 	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
 		return INVALID_VALUE;
-	if ((props->handle_types & ~(DESCRIPTOR | WIN32 | KMT | FABRIC)) != 0)
+	if ((props->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
 		return INVALID_VALUE;
 	if (props->handle_types > DESCRIPTOR)
 		return not_done("cuMemPoolCreate for other handles than descriptors");
@@ -201,14 +245,17 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 	CALLED_SINCE(11020, cuMemPoolTrimTo);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	if (pool != NULL)
+	int own = pool != NULL && !pool->imported;
+	if (own)
 		shrink(pool, keep);
 	UNLOCK;
-	return pool != NULL ? SUCCESS : INVALID_VALUE;
+	return own ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetDefaultMemPool);
+	if (out == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	*out = standard_pool(device);
@@ -218,6 +265,8 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 /* Managed memory has one pool, whatever the location. */
 EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
+	if (out == NULL || where == NULL)
+		return INVALID_VALUE;
 	if (where->type == LOCATION_DEVICE && unknown(where->id))
 		return INVALID_DEVICE;
 	*out = type == 2 ? &m->standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &m->standard_host;
@@ -226,6 +275,8 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetMemPool);
+	if (out == NULL)
+		return INVALID_VALUE;
 	if (unknown(device))
 		return INVALID_DEVICE;
 	LOCK;
@@ -247,6 +298,8 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 
 EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) {
 	CALLED_SINCE(13000, cuMemGetMemPool);
+	if (out == NULL || where == NULL)
+		return INVALID_VALUE;
 	if (type == PINNED && where->type == LOCATION_DEVICE)
 		return cuDeviceGetMemPool(out, where->id);
 	CUresult result = cuMemGetDefaultMemPool(out, where, type);
@@ -260,6 +313,8 @@ EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int ty
 
 EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *pool) {
 	CALLED_SINCE(13000, cuMemSetMemPool);
+	if (where == NULL)
+		return INVALID_VALUE;
 	if (type == PINNED && where->type == LOCATION_DEVICE)
 		return cuDeviceSetMemPool(where->id, pool);
 	LOCK;
@@ -286,13 +341,19 @@ static struct outside *add_to_file(struct pool *pool, uint64_t bytes) {
 }
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
-	if (pool == NULL || bytes == 0 || pool->imported)
+	if (pool == NULL || pool->imported)
 		return INVALID_VALUE;
+	if (bytes == 0) {
+		*out = 0;
+		return SUCCESS;
+	}
 	if (bytes > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
-	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t at;
+	struct outside **next = hole(pool, bytes, &at);
+	uint64_t wanted = segments(pool, at + charge(bytes));
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
-	if (pool->most > 0 && wanted > (pool->most + GRANULE - 1) / GRANULE * GRANULE)
+	if (pool->most > 0 && wanted > segments(pool, pool->most))
 		return OUT_OF_MEMORY;
 	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
 	if (gpu != NULL && !use_card(gpu, growth))
@@ -304,62 +365,80 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 		return OUT_OF_MEMORY;
 	}
 	new->pool = pool;
+	new->at = at;
+	new->next_there = *next;
+	*next = new;
 	if (pool->share != 0)
 		grow_export(gpu, pool->share, growth);
 	pool->reserved += growth;
-	pool->used += charge(bytes);
+	pool->used += bytes;
 	pool->most_reserved = pool->reserved > pool->most_reserved ? pool->reserved : pool->most_reserved;
 	pool->most_used = pool->used > pool->most_used ? pool->used : pool->most_used;
 	*out = new->range.addr;
 	return SUCCESS;
 }
 
-static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *handle, CUstream stream) {
+static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, struct pool *handle, CUstream stream) {
 	struct context *context;
 	struct stream *its = NULL;
 	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = find_stream(stream, context, &its);
+	CUresult result = stream_and_context(stream, &its, &context);
+	if (result == SUCCESS && out == NULL)
+		result = INVALID_VALUE;
 	int gpu = result == SUCCESS ? its->context->gpu : 0;
+	if (result == SUCCESS)
+		result = admits(its);
+	if (result == SUCCESS && its->capture == NULL)
+		result = uncaptured();
+	if (result == SUCCESS && of_pool && find_pool(handle) == NULL)
+		result = INVALID_VALUE;
 	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
+		result = allocate(out, bytes, of_pool ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
 	UNLOCK;
 	return result;
 }
 
 static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 	struct context *context;
+	struct stream *its;
+	struct place place;
 	LOCK;
-	CUresult result = current_context(&context);
+	int managed = find_place(addr, &place) && place.managed, captured = 0;
+	CUresult result = stream_and_context(stream, &its, &context);
+	if (result == SUCCESS)
+		result = admits(its);
+	if (result == SUCCESS && !(captured = its->capture != NULL))
+		result = uncaptured();
 	if (result == SUCCESS && (result = captured_free(addr, stream)) == NOT_READY)
-		result = free_outside(addr);
+		result = addr == 0 ? SUCCESS : free_outside(addr);
 	UNLOCK;
-	return result == INVALID_VALUE ? free_linear(addr) : result;
+	if (result != INVALID_VALUE || captured)
+		return result;
+	return managed ? NOT_SUPPORTED : free_linear(addr);
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocAsync);
-	return allocate_async(out, bytes, NULL, stream);
+	return allocate_async(out, bytes, 0, NULL, stream);
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocAsync);
-	return allocate_async(out, bytes, NULL, own_stream(stream));
+	return allocate_async(out, bytes, 0, NULL, own_stream(stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
-	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, stream);
+	return allocate_async(out, bytes, 1, pool, stream);
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
-	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, own_stream(stream));
+	return allocate_async(out, bytes, 1, pool, own_stream(stream));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {

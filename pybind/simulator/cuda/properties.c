@@ -22,10 +22,13 @@ static int has_ecc(const struct gpu *gpu) {
 	return !gpu->integrated && strstr(gpu->model->product, "GeForce") == NULL;
 }
 
-/*
- * ATTRIBUTE(number, first CUDA version, value). Copy engines: deviceQuery reports 1 with unified memory, and 2 or more elsewhere, which differs
- * between equal cards.
- */
+/* deviceQuery reports 1 with unified memory, 3 on an A100, H100 and H200, and 2 or more elsewhere, which differs between equal cards. */
+static int copy_engines(const struct gpu *gpu) { return gpu->integrated ? 1 : gpu->major >= 8 && gpu->minor == 0 && gpu->major < 10 ? 3 : 2; }
+
+/* From Ampere on a part of L2 can be set aside. */
+static int has_large_cache(const struct gpu *gpu) { return gpu->major >= 8; }
+
+/* ATTRIBUTE(number, first CUDA version, value). Those from 92 on were recorded on an H200 with driver 580 (tests_py/driver_calls). */
 #define ATTRIBUTES(ATTRIBUTE) \
 	ATTRIBUTE(1, 0, 1024)                                   /* threads of a block */ \
 	ATTRIBUTE(2, 0, 1024)                                   /* in each dimension */ \
@@ -66,7 +69,7 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(37, 0, gpu->model->bus_bits) \
 	ATTRIBUTE(38, 0, gpu->l2_bytes) \
 	ATTRIBUTE(39, 0, limits->threads) \
-	ATTRIBUTE(40, 0, gpu->integrated ? 1 : 2)               /* copy engines */ \
+	ATTRIBUTE(40, 0, copy_engines(gpu)) \
 	ATTRIBUTE(41, 0, 1)                                     /* the device's address is the host's */ \
 	ATTRIBUTE(42, 0, LATER(16384, 32768))                   /* more textures */ \
 	ATTRIBUTE(43, 0, 2048) \
@@ -118,11 +121,11 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(89, 0, gpu->concurrent) \
 	ATTRIBUTE(90, 0, gpu->major >= 6)                       /* preemption */ \
 	ATTRIBUTE(91, 0, gpu->major >= 6)                       /* registered memory has the host's address */ \
-	ATTRIBUTE(92, 0, gpu->memops) \
-	ATTRIBUTE(93, 0, gpu->memops) \
-	ATTRIBUTE(94, 0, gpu->memops && gpu->major >= 7) \
+	ATTRIBUTE(92, 0, gpu->memops && driver_version() < 12000) \
+	ATTRIBUTE(93, 0, gpu->memops && driver_version() < 12000) \
+	ATTRIBUTE(94, 0, gpu->memops && gpu->major >= 7 && driver_version() < 12000) \
 	ATTRIBUTE(95, 0, gpu->major >= 6)                       /* cooperative launches */ \
-	ATTRIBUTE(96, 0, 0)                                     /* on several devices */ \
+	ATTRIBUTE(96, 0, gpu->major >= 6)                                     /* on several devices */ \
 	ATTRIBUTE(97, 0, limits->shared_bytes_of_block) \
 	ATTRIBUTE(98, 0, 0) \
 	ATTRIBUTE(99, 0, 1)                                     /* host memory can be registered */ \
@@ -133,34 +136,34 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(104, 0, 0) \
 	ATTRIBUTE(105, 0, 0) \
 	ATTRIBUTE(106, 11000, limits->blocks) \
-	ATTRIBUTE(107, 11000, 0)                                /* compression */ \
-	ATTRIBUTE(108, 11000, 0)                                /* persisting L2 */ \
-	ATTRIBUTE(109, 11000, 0) \
+	ATTRIBUTE(107, 11000, gpu->vmm && has_large_cache(gpu)) /* compression */ \
+	ATTRIBUTE(108, 11000, has_large_cache(gpu) ? gpu->l2_bytes / 16 * 10 : 0) /* persisting L2 */ \
+	ATTRIBUTE(109, 11000, has_large_cache(gpu) ? 128 << 20 : 0) \
 	ATTRIBUTE(110, 11000, gpu->vmm && !gpu->integrated)     /* memory for GPUDirect RDMA */ \
 	ATTRIBUTE(111, 11000, gpu->major >= 8 ? 1024 : 0)       /* shared memory that CUDA takes of each block */ \
-	ATTRIBUTE(112, 11010, 0) \
-	ATTRIBUTE(113, 11010, 0) \
-	ATTRIBUTE(114, 11020, 0) \
+	ATTRIBUTE(112, 11010, 1)                                /* sparse arrays */ \
+	ATTRIBUTE(113, 11010, 1)                                /* host memory can be registered to be read only */ \
+	ATTRIBUTE(114, 11020, 1)                                /* external semaphores with a timeline */ \
 	ATTRIBUTE(115, 11020, 1)                                /* memory pools */ \
-	ATTRIBUTE(116, 11030, 0) \
-	ATTRIBUTE(117, 11030, 0) \
-	ATTRIBUTE(118, 11030, 0) \
+	ATTRIBUTE(116, 11030, gpu->vmm && !gpu->integrated)     /* GPUDirect RDMA, its flushes and its order of writes */ \
+	ATTRIBUTE(117, 11030, gpu->vmm && !gpu->integrated) \
+	ATTRIBUTE(118, 11030, gpu->major >= 9 ? 100 : 0) \
 	ATTRIBUTE(119, 11030, 1)                                /* pools that other processes import, by descriptors */ \
 	ATTRIBUTE(120, 11080, gpu->major >= 9)                  /* clusters */ \
-	ATTRIBUTE(121, 11060, 0) \
+	ATTRIBUTE(121, 11060, 1)                                /* arrays without memory */ \
 	ATTRIBUTE(122, 11070, gpu->memops) \
 	ATTRIBUTE(123, 11070, gpu->memops && gpu->major >= 7) \
-	ATTRIBUTE(124, 11070, 0) \
+	ATTRIBUTE(124, 11070, gpu->vmm && !gpu->integrated)     /* dma-buf */ \
 	ATTRIBUTE(125, 12000, m->shared != NULL)                /* events of other processes */ \
-	ATTRIBUTE(126, 12000, 1)                                /* memory synchronization domains */ \
-	ATTRIBUTE(127, 12000, 0) \
+	ATTRIBUTE(126, 12000, gpu->major >= 9 ? 4 : 1)                                /* memory synchronization domains */ \
+	ATTRIBUTE(127, 12000, gpu->major >= 9)                  /* tensor maps */ \
 	ATTRIBUTE(128, 12030, 0) \
-	ATTRIBUTE(129, 12000, 0) \
+	ATTRIBUTE(129, 12000, 1)                                /* one pointer of a function for all devices */ \
 	ATTRIBUTE(130, 12020, 0) \
 	ATTRIBUTE(131, 12020, -1)                               /* NUMA nodes: none is known */ \
 	ATTRIBUTE(132, 12010, 0) \
 	ATTRIBUTE(133, 12030, (gpu->profile & GPUCONF_MPS) != 0) \
-	ATTRIBUTE(134, 12020, -1) \
+	ATTRIBUTE(134, 12020, 0)                                /* the NUMA node of the host */ \
 	ATTRIBUTE(135, 12050, 0) \
 	ATTRIBUTE(136, 12080, 0) \
 	ATTRIBUTE(137, 12080, 0) \
@@ -168,9 +171,9 @@ static int has_ecc(const struct gpu *gpu) {
 	ATTRIBUTE(139, 12090, 0) \
 	ATTRIBUTE(140, 12090, 0) \
 	ATTRIBUTE(141, 12090, gpu->vmm)                         /* virtual memory management of the host's memory */ \
-	ATTRIBUTE(142, 12090, 0) \
+	ATTRIBUTE(142, 12090, gpu->vmm && !gpu->integrated)     /* dma-buf of the host's memory */ \
 	ATTRIBUTE(143, 13000, 0) \
-	ATTRIBUTE(144, 13000, 0) \
+	ATTRIBUTE(144, 13000, gpu->major >= 9)                  /* atomic reductions */ \
 	ATTRIBUTE(145, 13000, gpu->vmm) \
 	ATTRIBUTE(146, 13000, 0) \
 	ATTRIBUTE(147, 13000, 0) \
@@ -221,5 +224,18 @@ EXPORT CUresult cuDeviceGetProperties(struct properties *out, CUdevice device) {
 	int *field = (int *)out;
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
 		attribute_of(&m->gpu[device], attributes[i], &field[i]);
+	return SUCCESS;
+}
+
+/* An element has up to 16 bytes, and a texture 4 GiB or 2^30 elements. */
+EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, int format, unsigned channels, CUdevice device) {
+	CALLED_SINCE(11010, cuDeviceGetTexture1DLinearMaxWidth);
+	int bytes = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : format == 3 || format == 10 || format == 32 ? 4 : 0;
+	if (width == NULL || bytes == 0 || (channels != 1 && channels != 2 && channels != 4))
+		return INVALID_VALUE;
+	if (unknown(device))
+		return INVALID_DEVICE;
+	size_t all = ((size_t)1 << 32) / ((size_t)bytes * channels);
+	*width = all < (size_t)1 << 30 ? all : (size_t)1 << 30;
 	return SUCCESS;
 }

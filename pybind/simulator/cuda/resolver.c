@@ -109,6 +109,8 @@ static CUresult resolve(const char *symbol, void **function, int version, uint64
 	CUresult result = called("cuGetProcAddress", 0);
 	if (result == SUCCESS && (symbol == NULL || flags > 3))
 		result = INVALID_VALUE;
+	if (result == SUCCESS && driver_version() >= 13000 && version > driver_version()) /* older drivers answer as for their own version */
+		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		*found = find(symbol, function, version, flags);
 	return result;
@@ -133,6 +135,8 @@ EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int ver
 	CUresult result = driver_version() < 12000 ? not_done("cuGetProcAddress_v2")
 	                         : function == NULL       ? INVALID_VALUE
 	                                                  : resolve(symbol, &answer, version, flags, &found);
+	if (result == INVALID_VALUE && symbol != NULL && flags <= 3 && status != NULL)
+		*status = 0;
 	if (result == SUCCESS) {
 		*function = answer;
 		if (status != NULL)

@@ -7,6 +7,7 @@
 #include "stream.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -49,6 +50,13 @@ static struct stream *per_thread(struct context *context) {
 	return stream;
 }
 
+/* Once, to stderr: here the program goes on. */
+static void note_destroyed(void) {
+	static int noted;
+	if (m->cards_of_environment && !__atomic_exchange_n(&noted, 1, __ATOMIC_RELAXED))
+		fputs("gpuconf: the program uses the handle of a CUDA stream that it has destroyed: with an H200's driver, such a call ends the process\n", stderr);
+}
+
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
 	switch ((uintptr_t)handle) {
 	case 0:
@@ -63,10 +71,24 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 	for (struct stream *one = m->streams; m->found != handle && one != NULL; one = one->next)
 		if (one == handle)
 			m->found = one;
+	if (m->found == handle && m->found->destroyed)
+		note_destroyed();
 	if (m->found != handle || m->found->destroyed || m->found->ended)
 		return INVALID_HANDLE;
 	*out = m->found;
 	return SUCCESS;
+}
+
+CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context) {
+	*context = NULL;
+	CUresult result = (uintptr_t)handle > 2 ? SUCCESS : current_context(context);
+	if (result == SUCCESS)
+		result = find_stream(handle, *context, stream);
+	if (result == SUCCESS && *context == NULL) {
+		*context = (*stream)->context;
+		result = (*context)->sticky;
+	}
+	return result;
 }
 
 static int do_left_work(void);
@@ -104,9 +126,8 @@ static void run_copy(struct stream *stream, struct work *work) {
 }
 
 static void run_wait(struct stream *stream, struct work *work) {
-	while (!stream->ended && touchable(stream, work->dst, 8)) {
-		const uint64_t *word = (const uint64_t *)(uintptr_t)work->dst;
-		if ((int64_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - work->value) >= 0)
+	while (!stream->ended && touchable(stream, work->dst, work->bytes)) {
+		if (word_holds(work))
 			return;
 		if (!do_left_work())
 			pause_unlocked(50);
@@ -151,8 +172,8 @@ void run_work(struct stream *stream, struct work *work) {
 			memset((void *)(uintptr_t)work->dst, (int)work->value, work->bytes);
 		return;
 	case WRITE_WORD:
-		if (touchable(stream, work->dst, 8))
-			__atomic_store_n((uint64_t *)(uintptr_t)work->dst, work->value, __ATOMIC_SEQ_CST);
+		if (touchable(stream, work->dst, work->bytes))
+			write_word(work);
 		return;
 	case WAIT_WORD:
 		run_wait(stream, work);
@@ -377,7 +398,7 @@ static int steppable(const struct stream *stream) {
 		return 0;
 	if (next->work.kind == AWAIT)
 		return shared_done(next->work.shared, next->work.value);
-	return next->work.kind != WAIT_WORD || (int64_t)(*(const uint64_t *)(uintptr_t)next->work.dst - next->work.value) >= 0;
+	return next->work.kind != WAIT_WORD || word_holds(&next->work);
 }
 
 /* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns how many. */
@@ -437,11 +458,19 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	});
 }
 
+/* May one ask what a stream is? */
+static CUresult described(const struct stream *stream) {
+	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : legacy_implies(stream);
+}
+
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetPriority);
-	IN_STREAM(handle, *priority = stream->priority);
+	IN_STREAM(handle, {
+		result = described(stream);
+		*priority = stream->priority;
+	});
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
@@ -449,11 +478,31 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCtx);
-	IN_STREAM(handle, *out = stream->context);
+	IN_STREAM(handle, {
+		result = described(stream);
+		*out = stream->context;
+	});
+}
+
+/* A question about a captured stream spoils its own capture, before it would spoil those of other streams. */
+static CUresult stream_refused(CUstream handle) {
+	struct context *context = NULL;
+	struct stream *stream;
+	LOCK;
+	CUresult result = SUCCESS;
+	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS) && find_stream(handle, context, &stream) == SUCCESS)
+		if (stream->capture != NULL || stream == stream->context->legacy)
+			result = observes(stream);
+	UNLOCK;
+	return result;
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	enter_machine();
+	CUresult refused = stream_refused(handle);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -483,6 +532,10 @@ static int idle(struct stream *stream) {
 
 EXPORT CUresult cuStreamQuery(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	enter_machine();
+	CUresult refused = stream_refused(handle);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuStreamQuery);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -498,6 +551,30 @@ int event_gone(const struct event *event) {
 	return 1;
 }
 
+CUresult cuEventRecord(CUevent event, CUstream handle);
+
+enum { EXTERNAL = 1 };
+
+/* A node about an event of other streams: only a capture makes one. */
+static CUresult external(struct stream *stream, int waits) {
+	CUresult result = stream->capture == NULL ? ILLEGAL_STATE : admits(stream);
+	if (result == SUCCESS)
+		add_event_node(stream->capture->graph->body, waits);
+	return result;
+}
+
+EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED(cuEventRecordWithFlags);
+	if (flags > EXTERNAL)
+		return INVALID_VALUE;
+	if (flags == 0)
+		return cuEventRecord(event, handle);
+	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
+}
+
+EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream handle, unsigned flags) { return cuEventRecordWithFlags(event, own_stream(handle), flags); }
+
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamWaitEvent);
@@ -506,6 +583,8 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 			result = INVALID_HANDLE;
 		else if (flags > 1)
 			result = INVALID_VALUE;
+		else if (flags == EXTERNAL)
+			result = external(stream, 1);
 		else if (stream->capture != NULL || event->capture != NULL)
 			result = wait_captured(stream, event);
 		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL && !shared_done(event->shared, last_shared(event->shared)))
@@ -531,7 +610,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && (flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS))
+	if (result == SUCCESS && (out == NULL || flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS))
 		result = INVALID_VALUE;
 	int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
 	struct shared_event *shared = shares ? make_shared_event() : NULL;
@@ -546,13 +625,13 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	return result;
 }
 
-/* IN_EVENT runs a body with a valid event, under the lock. */
+/* IN_EVENT runs a body with a valid event and its context, under the lock. No context need be current. */
 #define IN_EVENT(event, ...) \
-	struct context *context; \
 	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS && event_gone(event)) \
-		result = INVALID_HANDLE; \
+	CUresult result = event_gone(event) ? INVALID_HANDLE : SUCCESS; \
+	struct context *context = result == SUCCESS ? event->context : NULL; \
+	if (result == SUCCESS && !context->alive) \
+		result = CONTEXT_IS_DESTROYED; \
 	if (result == SUCCESS) { \
 		__VA_ARGS__; \
 	} \
@@ -592,10 +671,10 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuEventRecord);
 	IN_STREAM(handle, {
-		if (event_gone(event) || event->context->gpu != stream->context->gpu)
-			result = INVALID_HANDLE;
-		else if ((result = admits(stream)) != SUCCESS)
+		if ((result = admits(stream)) != SUCCESS)
 			;
+		else if (event_gone(event) || event->context != stream->context)
+			result = INVALID_HANDLE;
 		else if (stream->capture != NULL)
 			record_captured(event, stream);
 		else if (event->shared != NULL)
@@ -605,8 +684,20 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	});
 }
 
+/* What is wrong with an event itself is said before what captures forbid. */
+static CUresult event_refused(CUevent event) {
+	LOCK;
+	CUresult result = !m->started ? SUCCESS : event_gone(event) ? INVALID_HANDLE : event_observed(event);
+	UNLOCK;
+	return result;
+}
+
 EXPORT CUresult cuEventSynchronize(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	enter_machine();
+	CUresult refused = event_refused(event);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuEventSynchronize);
 	IN_EVENT(event, {
 		result = event_observed(event);
@@ -623,6 +714,10 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 
 EXPORT CUresult cuEventQuery(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
+	enter_machine();
+	CUresult refused = event_refused(event);
+	if (refused != SUCCESS)
+		return refused;
 	CALLED(cuEventQuery);
 	IN_EVENT(event, {
 		while (do_left_work())
@@ -644,12 +739,10 @@ static CUresult timed(struct event *event) {
 EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 	REFUSE(NOT_STARTED, 1, from == NULL || to == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventElapsedTime);
-	if (ms == NULL)
-		return INVALID_VALUE;
 	IN_EVENT(from, {
 		while (do_left_work())
 			;
-		result = timed(from);
+		result = ms == NULL ? INVALID_HANDLE : timed(from);
 		if (result == SUCCESS)
 			result = timed(to);
 		if (result == SUCCESS)
@@ -675,29 +768,6 @@ EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	});
 }
 
-static CUresult word(CUstream handle, uint64_t addr, struct work work) {
-	IN_STREAM(handle, {
-		if (!m->gpu[context->gpu].memops)
-			result = NOT_SUPPORTED;
-		else if (addr % 8 != 0 || !within(addr, 8, context->gpu))
-			result = INVALID_VALUE;
-		else if ((result = admits(stream)) == SUCCESS)
-			enqueue(stream, work);
-	});
-}
-
-EXPORT CUresult cuStreamWriteValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11070, cuStreamWriteValue64);
-	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WRITE_WORD, .dst = addr, .value = value});
-}
-
-EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11070, cuStreamWaitValue64);
-	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WAIT_WORD, .dst = addr, .value = value});
-}
-
 /* The device's side of a copy is checked, and what comes from the host is staged. */
 static CUresult copy_checked(struct work *work, int from_host, int gpu) {
 	if (!within(from_host ? work->dst : work->src, work->bytes, gpu))
@@ -713,22 +783,34 @@ static CUresult copy_checked(struct work *work, int from_host, int gpu) {
  * A copy or fill in a stream. CUDA also accepts host memory that is not page-locked, and may copy it at once or later; here it is
  * refused, or copied at once (FAKECUDA_LENIENT).
  */
+static CUresult queue_in(struct stream *stream, struct work work, int dst_host, int src_host) {
+	int gpu = stream->context->gpu;
+	int pageable = (dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes));
+	if (work.kind == FILL && stream->capture != NULL && !within(work.dst, work.bytes, gpu)) {
+		stream->capture->graph->body->unusable = 1; /* which an instantiation finds */
+		enqueue(stream, work);
+		return SUCCESS;
+	}
+	if (work.dst == 0 || (work.kind == COPY && work.src == 0) || (pageable && !m->lenient))
+		return INVALID_VALUE;
+	if (pageable) {
+		work.to_pageable = dst_host;
+		CUresult result = copy_checked(&work, src_host, gpu);
+		if (result != SUCCESS)
+			return result;
+		wait_done(stream, enqueue(stream, work));
+		return stream->context->sticky;
+	}
+	if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+		return INVALID_VALUE;
+	enqueue(stream, work);
+	return SUCCESS;
+}
+
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
 	IN_STREAM(handle, {
-		int gpu = context->gpu;
-		int at_once = m->lenient && ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)));
-		if (at_once) {
-			work.to_pageable = dst_host;
-			if ((result = admits(stream)) == SUCCESS && (result = copy_checked(&work, src_host, gpu)) == SUCCESS) {
-				wait_done(stream, enqueue(stream, work));
-				result = context->sticky;
-			}
-		} else if ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)))
-			result = INVALID_VALUE;
-		else if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
-			result = INVALID_VALUE;
-		else if ((result = admits(stream)) == SUCCESS)
-			enqueue(stream, work);
+		if ((result = admits(stream)) == SUCCESS && work.bytes > 0)
+			result = queue_in(stream, work, dst_host, src_host);
 	});
 }
 

@@ -66,12 +66,14 @@ struct body {
 	int count;
 	struct object *objects[MAX_MEMBERS];
 	int object_count;
+	int unusable; /* a node's address names no memory */
 	struct node *nodes, *last_node; /* graphmemory.c */
 };
 
 struct graph {
 	struct body *body;
 	int executable, destroyed;
+	int frees_on_launch; /* what it allocated before */
 	struct graph *next;
 };
 
@@ -91,11 +93,15 @@ int event_gone(const struct event *event);
 
 /* graphmemory.c */
 CUresult reserve_graph_memory(struct body *body);
+CUresult admit_launch(const struct graph *exec); /* not while it still has what it allocated */
+int allocates(const struct body *body);
+void add_event_node(struct body *body, int waits);
 void run_graph_memory(struct body *body);
 void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */
+CUresult legacy_implies(const struct stream *stream); /* is it the legacy stream, and one that it waits for is captured? */
 CUresult observes(struct stream *stream); /* may its state be queried? */
 CUresult event_observed(struct event *event);
 void take_piece(struct stream *stream, struct work work);
@@ -107,14 +113,19 @@ void drop_body(struct body *body);
 void run_work(struct stream *stream, struct work *work);
 extern struct stream *all_streams(void);
 
-/* IN_STREAM runs a body with the current context and the stream of a handle, under the lock. */
+/* memops.c: what a wait in a stream waits for, and a write; the word has work->bytes. */
+int word_holds(const struct work *work);
+void write_word(const struct work *work);
+
+/* A default stream is the current context's; for others no context need be current. */
+CUresult stream_and_context(CUstream handle, struct stream **stream, struct context **context);
+
+/* IN_STREAM runs a body with the stream of a handle and its context, under the lock. */
 #define IN_STREAM(handle, ...) \
 	struct context *context; \
 	struct stream *stream; \
 	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) \
-		result = find_stream(handle, context, &stream); \
+	CUresult result = stream_and_context(handle, &stream, &context); \
 	if (result == SUCCESS) { \
 		__VA_ARGS__; \
 	} \

@@ -12,7 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
+enum { READ = 1, WRITE = 2 };
+enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
+enum { DESCRIPTOR = 1, WIN32 = 2, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 typedef struct {
 	int type, id;
@@ -38,6 +40,7 @@ struct memory {
 	int host;    /* it is not on the GPU, though in its file */
 	int foreign; /* of another process's GPU, which counts it there */
 	int types;   /* of shareable handles */
+	int compression;
 	int handles;
 	uint64_t share; /* its number among what is exported on shared cards, or 0 */
 	struct memory *next;
@@ -46,14 +49,14 @@ struct memory {
 
 struct handle {
 	struct memory *memory;
-	int held, mappings;
+	int held, mappings, imported;
 	struct handle *next;
 };
 
 struct mapping {
 	struct range range;
 	struct handle *handle;
-	uint64_t access; /* a bit for each GPU */
+	uint64_t access, writes; /* a bit for each GPU */
 	struct mapping *next;
 	struct notes notes;
 };
@@ -63,11 +66,18 @@ struct reservation {
 	struct reservation *next;
 };
 
+static int flags_of(const struct mapping *mapping, int gpu) {
+	return (mapping->access >> gpu & 1) == 0 ? 0 : (mapping->writes >> gpu & 1) == 0 ? READ : READ | WRITE;
+}
+
+/* Of the GPU that has the memory. */
+static int access_here(const struct mapping *mapping) { return flags_of(mapping, mapping->handle->memory->gpu); }
+
 int find_mapping(uint64_t addr, struct place *out) {
 	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
 			const struct memory *memory = one->handle->memory;
-			*out = (struct place){.range = one->range, .gpu = memory->host ? -1 : memory->gpu, .mapped = 1, .handle_types = memory->types, .notes = &one->notes};
+			*out = (struct place){.range = one->range, .gpu = memory->host ? -1 : memory->gpu, .mapped = 1, .rdma = memory->rdma, .access = access_here(one), .handle_types = memory->types, .notes = &one->notes};
 			return 1;
 		}
 	return 0;
@@ -84,9 +94,11 @@ void count_virtual(int *handle_count, int *mapping_count, int *reservation_count
 }
 
 static CUresult check_prop(const allocation_prop *prop) {
-	if (prop->type != 1 || prop->location.type < 1 || prop->location.type > 3)
+	if (prop->type != 1 || prop->location.type < DEVICE || prop->location.type > HOST_NODE || prop->compression > 1)
 		return INVALID_VALUE;
-	if (prop->location.type != 1)
+	if (prop->location.type == HOST_NODE && prop->location.id != 0)
+		return INVALID_VALUE;
+	if (prop->location.type != DEVICE)
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
 	if (prop->location.id < 0 || prop->location.id >= m->gpus)
 		return INVALID_DEVICE;
@@ -95,8 +107,10 @@ static CUresult check_prop(const allocation_prop *prop) {
 
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
 	CALLED(cuMemGetAllocationGranularity);
+	if (bytes == NULL || prop == NULL || option < 0 || option > 1)
+		return INVALID_VALUE;
 	*bytes = GRANULE;
-	return option == 0 || option == 1 ? check_prop(prop) : INVALID_VALUE;
+	return m->vmm ? SUCCESS : NOT_SUPPORTED; /* it does not look at the properties */
 }
 
 /* Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. */
@@ -122,13 +136,13 @@ static void unreserve(struct range range) {
 
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
 	CALLED(cuMemAddressReserve);
-	(void)hint;
+	uint64_t unit = m->lenient ? GRANULE : 4096; /* CUDA promises no more than pages, and gives more */
 	if (!m->vmm)
 		return NOT_SUPPORTED;
-	if (bytes == 0 || bytes % 4096 != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
+	if (out == NULL || bytes == 0 || bytes % unit != 0 || hint % unit != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
 		return INVALID_VALUE;
-	if (alignment == 0)
-		alignment = m->lenient ? GRANULE : 4096; /* CUDA promises no more than pages, and gives more */
+	if (alignment < unit)
+		alignment = unit;
 	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
 	LOCK;
@@ -172,7 +186,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 
 static CUhandle add_handle(struct memory *memory) {
 	struct handle *new = calloc(1, sizeof *new);
-	*new = (struct handle){memory, 1, 0, m->handles};
+	*new = (struct handle){.memory = memory, .held = 1, .next = m->handles};
 	m->handles = new;
 	memory->handles++;
 	return (CUhandle)(uintptr_t)new;
@@ -235,11 +249,13 @@ void exports_closed(void) {
 
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
+	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
+		return INVALID_VALUE;
 	CUresult result = check_prop(prop);
 	if (result != SUCCESS)
 		return result;
-	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
-		return INVALID_VALUE;
+	if ((prop->handle_types & FABRIC) != 0 && m->lenient)
+		return NOT_PERMITTED; /* the process has no channel of an NVLink fabric */
 	LOCK;
 	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &m->gpu[number];
@@ -252,7 +268,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 		result = OUT_OF_MEMORY;
 	} else {
 		*out = add_handle(add_memory((struct memory){.bytes = bytes, .offset = gpu->file_end, .gpu = number, .file = gpu->memory_file, .host = host,
-		                                             .types = prop->handle_types, .rdma = prop->rdma}));
+		                                             .types = prop->handle_types, .rdma = prop->rdma, .compression = prop->compression}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		watch_host_memory();
 	}
@@ -275,7 +291,8 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUh
 	struct handle *handle = find_handle(number);
 	if (handle != NULL) {
 		const struct memory *memory = handle->memory;
-		*out = (allocation_prop){.type = 1, .handle_types = memory->types, .location = {memory->host ? 2 : 1, memory->host ? 0 : memory->gpu}};
+		*out = (allocation_prop){.type = 1, .handle_types = handle->imported ? 0 : memory->types, .location = {memory->host ? HOST_NODE : DEVICE, memory->host ? 0 : memory->gpu},
+		                         .compression = (unsigned char)memory->compression, .rdma = (unsigned char)memory->rdma};
 	}
 	UNLOCK;
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
@@ -425,15 +442,19 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 	struct memory *memory = NULL;
 	if (out == NULL)
 		return INVALID_VALUE;
+	if (type == WIN32)
+		return NOT_SUPPORTED;
 	LOCK;
 	if (type == DESCRIPTOR)
 		memory = import_descriptor((int)(intptr_t)shared);
 	else if (type == FABRIC && shared != NULL)
 		memory = part_of_ours(shared);
-	if (memory != NULL)
+	if (memory != NULL) {
 		*out = add_handle(memory);
+		((struct handle *)(uintptr_t)*out)->imported = 1;
+	}
 	UNLOCK;
-	return memory != NULL ? SUCCESS : INVALID_VALUE;
+	return memory != NULL ? SUCCESS : type == DESCRIPTOR ? UNKNOWN : INVALID_VALUE;
 }
 
 struct handle *import_part(int descriptor, uint64_t *bytes) {
@@ -528,8 +549,12 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	CUresult result = INVALID_VALUE;
 	LOCK;
 	struct handle *handle = find_handle(number);
-	int fits = handle != NULL && offset == 0 && flags == 0 && bytes > 0 && bytes % GRANULE == 0 && addr % GRANULE == 0 &&
-	           bytes <= handle->memory->bytes && reserved(addr, bytes);
+	int fits = handle != NULL && flags == 0 && bytes > 0 && addr != 0;
+	if (fits && (offset != 0 || bytes != handle->memory->bytes)) { /* a handle is mapped as a whole */
+		fits = 0;
+		result = NOT_SUPPORTED;
+	}
+	fits = fits && addr % GRANULE == 0 && reserved(addr, bytes);
 	struct mapping **at = &m->mappings;
 	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
 		fits = !overlap((*at)->range, addr, bytes);
@@ -576,16 +601,19 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 			free(gone);
 		}
 	}
+	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 && reserved(addr, GRANULE); /* its end is not looked at */
+	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
+		nothing &= !overlap(one->range, addr, bytes);
 	UNLOCK;
-	return first != NULL ? SUCCESS : INVALID_VALUE;
+	return first != NULL || nothing ? SUCCESS : INVALID_VALUE;
 }
 
 static CUresult may_access(const access_desc *access, struct mapping *first, const struct mapping *end) {
 	int gpu = access->location.id;
-	if (access->location.type != 1 || access->flags != 3)
+	if (access->location.type != DEVICE)
+		return access->location.type > 0 && access->location.type <= HOST_NODE_HERE ? NOT_SUPPORTED : INVALID_VALUE;
+	if ((access->flags != 0 && access->flags != READ && access->flags != (READ | WRITE)) || gpu < 0 || gpu >= m->gpus)
 		return INVALID_VALUE;
-	if (gpu < 0 || gpu >= m->gpus)
-		return INVALID_DEVICE;
 	for (struct mapping *one = first; one != end; one = one->next) {
 		int owner = one->handle->memory->gpu;
 		if (owner != gpu && (owner < 0 || !can_access(gpu, owner)))
@@ -594,6 +622,12 @@ static CUresult may_access(const access_desc *access, struct mapping *first, con
 			return UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330 */
 	}
 	return SUCCESS;
+}
+
+static void allow(struct mapping *mapping, int gpu, int flags) {
+	uint64_t bit = UINT64_C(1) << gpu;
+	mapping->access = flags & READ ? mapping->access | bit : mapping->access & ~bit;
+	mapping->writes = flags & WRITE ? mapping->writes | bit : mapping->writes & ~bit;
 }
 
 /* All GPUs of the list get access, or none. */
@@ -611,8 +645,25 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
 		for (struct mapping *one = *first; one != end; one = one->next)
 			for (size_t i = 0; i < count; i++)
-				one->access |= UINT64_C(1) << access[i].location.id;
+				allow(one, access[i].location.id, access[i].flags);
 	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemGetAccess(unsigned long long *flags, const location *where, CUdeviceptr addr) {
+	CALLED(cuMemGetAccess);
+	if (flags == NULL || where == NULL || where->type != DEVICE)
+		return INVALID_VALUE;
+	if (where->id < 0 || where->id >= m->gpus)
+		return INVALID_DEVICE;
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
+		if (inside(addr, 1, one->range)) {
+			*flags = (unsigned long long)flags_of(one, where->id);
+			result = SUCCESS;
+		}
 	UNLOCK;
 	return result;
 }

@@ -24,7 +24,7 @@ static void add(const struct gpuconf_card *simulated, int slot)
 	*card = (struct device){
 		.parent = -1, .major = model->capability->major, .minor = model->capability->minor, .multiprocessors = model->multiprocessors,
 		.lanes = model->capability->lanes, .clock = model->clock_mhz, .memory_clock = model->memory_mhz, .bus_bits = model->bus_bits,
-		.total = view.mig ? model->memory : view.total, .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
+		.total = view.mig ? model->memory : view.total, .reserved = simulated->memory == model->memory ? gpuconf_reserved(model) : 0, .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
 		.shares_host = view.integrated, .mps = view.mps, .hides_use = view.wsl, .addressing = view.host_page_tables ? 2 : 0};
 	sscanf(view.bus, "%x:%x", &card->domain, &card->bus);
 	snprintf(card->name, sizeof card->name, "%s", model->product);
@@ -40,6 +40,7 @@ static void add(const struct gpuconf_card *simulated, int slot)
 	instance->parent = (int)(card - machine.device);
 	instance->gi = 7; /* the first one of the smallest profile */
 	instance->total = view.total;
+	instance->reserved = 0;
 	instance->multiprocessors = view.multiprocessors;
 	snprintf(instance->name, sizeof instance->name, "%s", view.name);
 	write_uuid(instance->uuid, sizeof instance->uuid, "MIG", view.instance);

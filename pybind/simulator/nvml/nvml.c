@@ -156,9 +156,10 @@ const char *nvmlErrorString(int result)
 		"Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions", "Already Initialized", "Not Found",
 		"Insufficient Size", "Insufficient External Power", "Driver Not Loaded", "Timeout", "Interrupt Request Issue",
 		"NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires reset",
-		"The operating system has blocked the request.", "Driver/library version mismatch", "In use by another client",
-		"Insufficient Memory", "No data", "VGPU ECC not supported", "Insufficient resources", "Frequency not supported",
-		"Argument version mismatch", "Deprecated", "Not ready", "GPU not found", "Invalid state", "Reset type not supported",
+		"GPU access blocked by the operating system", "Driver/library version mismatch", "In use by another client",
+		"Insufficient Memory", "No data", "vGPU ECC not supported", "Insufficient Resources", "Invalid Frequency",
+		"Argument version mismatch", "Requested functionality has been deprecated", "System is not in ready state",
+		"No supported GPUs were found", "Resource not in correct state to perform requested operation", "Reset type is not supported for given device",
 	};
 	return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
@@ -224,10 +225,8 @@ int nvmlDeviceGetHandleByIndex(unsigned index, struct device **found)
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found)
 {
 	BEGIN_SYSTEM(NULL, (uuid && found) ? uuid : NULL);
-	if (strncmp(uuid, "GPU-", 4) != 0 && strncmp(uuid, "MIG-", 4) != 0)
-		return INVALID_ARGUMENT;
 	for (int i = 0; i < machine.devices; i++)
-		if (strcmp(machine.device[i].uuid, uuid) == 0) {
+		if (strcmp(machine.device[i].uuid, uuid) == 0 || (machine.device[i].parent < 0 && strcmp(machine.device[i].uuid + 4, uuid) == 0)) {
 			*found = &machine.device[i];
 			return SUCCESS;
 		}
@@ -274,9 +273,9 @@ int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 	BEGIN(device, memory);
 	if (device->shares_host)
 		return NOT_SUPPORTED;
-	memory->total = device->total;
-	memory->used = used(device);
-	memory->free = device->total - memory->used;
+	memory->total = device->total + device->reserved;
+	memory->used = used(device) + device->reserved; /* this form does not know what is reserved */
+	memory->free = memory->total - memory->used;
 	return SUCCESS;
 }
 
@@ -384,13 +383,15 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
 {
 	BEGIN(device, memory);
 	if (memory->version != (sizeof *memory | 2 << 24))
-		return VERSION_MISMATCH;
+		return FUNCTION_NOT_FOUND; /* of that version */
 	if (device->shares_host)
 		return NOT_SUPPORTED;
-	memory->total = device->total;
-	memory->reserved = RESERVED;
+	memory->total = device->total + device->reserved;
+	memory->reserved = device->reserved > 0 ? device->reserved : RESERVED;
 	memory->used = used(device);
-	memory->free = device->total - memory->used - RESERVED;
+	if (memory->used > memory->total - memory->reserved)
+		memory->used = memory->total - memory->reserved;
+	memory->free = memory->total - memory->used - memory->reserved;
 	return SUCCESS;
 }
 
@@ -399,8 +400,11 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found)
 	unsigned domain, bus, slot;
 
 	BEGIN_SYSTEM(NULL, (bus_id && found) ? bus_id : NULL);
-	if (sscanf(bus_id, "%x:%x:%x.0", &domain, &bus, &slot) != 3)
-		return INVALID_ARGUMENT;
+	if (sscanf(bus_id, "%x:%x:%x.0", &domain, &bus, &slot) != 3) {
+		domain = 0;
+		if (sscanf(bus_id, "%x:%x.0", &bus, &slot) != 2)
+			return INVALID_ARGUMENT;
+	}
 	for (int i = 0; i < machine.devices; i++) {
 		struct device *card = &machine.device[i];
 		if (card->parent < 0 && card->domain == domain && card->bus == bus && card->slot == slot) {
@@ -465,6 +469,8 @@ struct addressing {
 int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode)
 {
 	BEGIN(device, mode);
+	if (machine.simulated && mode->version != (sizeof *mode | 1 << 24))
+		return VERSION_MISMATCH;
 	mode->value = device->addressing;
 	return SUCCESS;
 }
@@ -502,7 +508,7 @@ int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id)
 {
 	BEGIN(device, id);
 	if (device->parent < 0)
-		return NOT_SUPPORTED;
+		return machine.simulated ? INVALID_ARGUMENT : NOT_SUPPORTED;
 	*id = (unsigned)device->gi;
 	return SUCCESS;
 }
@@ -511,7 +517,7 @@ int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id)
 {
 	BEGIN(device, id);
 	if (device->parent < 0)
-		return NOT_SUPPORTED;
+		return machine.simulated ? INVALID_ARGUMENT : NOT_SUPPORTED;
 	*id = (unsigned)device->ci;
 	return SUCCESS;
 }
@@ -566,6 +572,28 @@ int nvmlUnitGetCount(unsigned *units)
 
 int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **found) { return nvmlDeviceGetHandleByPciBusId_v2(bus_id, found); }
 
+int nvmlDeviceGetGraphicsRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos)
+{
+	return nvmlDeviceGetGraphicsRunningProcesses_v3(device, room, infos);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos)
+{
+	return nvmlDeviceGetMPSComputeRunningProcesses_v3(device, room, infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
+{
+	BEGIN(device, room);
+	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
+{
+	BEGIN(device, room);
+	return processes(device, "mps", room, (char *)infos, sizeof *infos);
+}
+
 int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos)
 {
 	return nvmlDeviceGetComputeRunningProcesses_v3(device, room, infos);
@@ -605,6 +633,10 @@ NUMBER(nvmlDeviceGetArchitecture, unsigned, architecture(device))
 NUMBER(nvmlDeviceGetBrand, unsigned, brand(device))
 NUMBER(nvmlDeviceGetNumGpuCores, unsigned, device->multiprocessors * device->lanes)
 NUMBER(nvmlDeviceGetComputeMode, unsigned, 0)
+NUMBER(nvmlDeviceGetDisplayActive, unsigned, 0)
+NUMBER(nvmlDeviceGetMultiGpuBoard, unsigned, strstr(device->name, "K80") != NULL)
+NUMBER(nvmlDeviceGetPersistenceMode, unsigned, 1)
+NUMBER(nvmlDeviceGetPerformanceState, unsigned, 0)
 NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, device->parent >= 0)
 NUMBER(nvmlDeviceGetMemoryBusWidth, unsigned, device->bus_bits > 0 ? device->bus_bits : -1)
 

@@ -22,6 +22,7 @@ enum {
 	NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7,
 	DRIVER_NOT_LOADED = 9,
+	FUNCTION_NOT_FOUND = 13,
 	VERSION_MISMATCH = 25,
 };
 
@@ -37,7 +38,7 @@ struct device {
 	int major, minor;
 	enum mig mig;
 	int places; /* of a card: including holes */
-	unsigned long long total, used;
+	unsigned long long total, used, reserved; /* reserved: beyond the total */
 	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
 	int live;
 	int multiprocessors, lanes, clock, memory_clock, bus_bits; /* MHz; 0: unknown */

@@ -15,7 +15,7 @@ class _PhysicalDevice(NamedTuple):
     device_type: str
 
 
-class PhysicalDevice(_PhysicalDevice):
+class PhysicalDevice(html.InLists, _PhysicalDevice):
     """A physical device, as returned by ``list_physical_devices``.
 
     A device constructed by hand is equivalent to a listed one:
@@ -29,7 +29,7 @@ class PhysicalDevice(_PhysicalDevice):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return html.line(html.bold("PhysicalDevice"), html.code(self.name), self.device_type)
+        return html.shown(html.line(html.bold("PhysicalDevice"), html.code(self.name), self.device_type))
 
 
 class _LogicalDevice(NamedTuple):
@@ -37,7 +37,7 @@ class _LogicalDevice(NamedTuple):
     device_type: str
 
 
-class LogicalDevice(_LogicalDevice):
+class LogicalDevice(html.InLists, _LogicalDevice):
     """A device for memory and operations, as returned by ``list_logical_devices``.
 
     >>> LogicalDevice("/device:GPU:0", "GPU").name
@@ -49,7 +49,7 @@ class LogicalDevice(_LogicalDevice):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return html.line(html.bold("LogicalDevice"), html.code(self.name), self.device_type)
+        return html.shown(html.line(html.bold("LogicalDevice"), html.code(self.name), self.device_type))
 
 
 class _LogicalDeviceConfiguration(NamedTuple):
@@ -89,7 +89,7 @@ class _VisibleDevice(NamedTuple):
     memory_source: str = "CUDA"  # where total_memory comes from: "CUDA" or "simulation"
 
 
-class VisibleDevice(Table, _VisibleDevice):
+class VisibleDevice(Table, html.InLists, _VisibleDevice):
     """One GPU, with all its names."""
 
     __module__ = "gpuconf"
@@ -97,7 +97,7 @@ class VisibleDevice(Table, _VisibleDevice):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        return visible_table([self])
+        return html.shown(visible_table([self]))
 
 
 def _memory(device: VisibleDevice) -> html.Html:

@@ -15,6 +15,7 @@ USED = "#3b82d0"
 PEAK = "rgba(59,130,208,.45)"
 RESERVED = "rgba(128,128,128,.5)"
 FREE = "rgba(128,128,128,.2)"
+_APART = "padding-left:.5em;padding-right:.5em"  # as in JupyterLab; marimo's page leaves nothing between cells
 
 _SPECIAL = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;", "\0": "\ufffd"}
 
@@ -23,6 +24,30 @@ class Html(str):
     """Text that is HTML already. Everything else is escaped where it is inserted."""
 
     __slots__ = ()
+
+
+class Displayed:
+    """HTML as an object that shows itself."""
+
+    def __init__(self, html: str) -> None:
+        self._html = html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
+class InLists:
+    """A mixin for named tuples that show themselves as HTML. Without it, marimo shows those in a list as plain tuples."""
+
+    __slots__ = ()
+
+    def _display_(self) -> Displayed:
+        return Displayed(self._repr_html_())  # type: ignore[attr-defined]  # the class's own
+
+
+def shown(html: Html) -> str:
+    """Return HTML as what ``_repr_html_`` returns: text of no other class, because marimo refuses those."""
+    return str(html)
 
 
 def escape(value: object) -> Html:
@@ -83,7 +108,9 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], left: int = 
 
     def cells(tag: str, row: Sequence[object]) -> str:
         sides = ("left" if i < left else "right" for i in range(len(row)))
-        return "".join(f'<{tag} style="text-align:{side}">{escape(value)}</{tag}>' for side, value in zip(sides, row, strict=True))
+        return "".join(
+            f'<{tag} style="text-align:{side};{_APART}">{escape(value)}</{tag}>' for side, value in zip(sides, row, strict=True)
+        )
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if head else ""
     body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)

@@ -172,6 +172,7 @@ def _enumerate() -> None:
         listed = json.loads(list_devices(environment()))
         publish()
         devices = [PhysicalDevice(name, device_type) for name, device_type in listed["physical"]]
+        _warn_of_names()
         current.positions.update({device: i for i, device in enumerate(devices)})
         current.simulated = listed["simulated"]
         if current.simulated:
@@ -179,6 +180,19 @@ def _enumerate() -> None:
         current.physical = devices
         if current.at_enumeration:
             current.at_enumeration.pop()()  # only once: if it raises, the next call continues without it, as in TensorFlow
+
+
+def _warn_of_names() -> None:
+    """Warn of PyTorch's names in CUDA_VISIBLE_DEVICES, which CUDA ignores, with all that follows them, and reports nothing."""
+    written = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    for entry in written.split(","):
+        head, _, number = entry.strip().lower().partition(":")
+        if head in ("cuda", "gpu") and number.isdigit():
+            import warnings
+
+            text = f'CUDA_VISIBLE_DEVICES="{written}": CUDA ignores "{entry.strip()}" and what follows it. Did you mean "{number}"?'
+            warnings.warn(text, stacklevel=2)
+            return
 
 
 def enumerated() -> bool:

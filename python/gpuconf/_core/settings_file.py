@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from . import texts, trust
+from . import extras, texts, trust
 
 # Names a file to read instead of the nearest one; empty for no file.
 CHOICE = "GPUCONF_CONFIG"
@@ -221,8 +221,8 @@ def _toml(path: str, text: bytes) -> dict[str, Any]:
     except ImportError:  # Python 3.10
         try:
             import tomli as tomllib  # type: ignore[import-not-found]
-        except ImportError:
-            raise errors.UnimplementedError(f"{path} has settings, which Python 3.10 reads with tomli: pip install tomli") from None
+        except ImportError as error:
+            raise extras.missing(f"{path} has settings, for which Python 3.10 needs", "tomli", "toml", error) from None
     try:
         found: dict[str, Any] = tomllib.loads(text.decode())
     except ValueError as error:

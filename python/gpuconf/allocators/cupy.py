@@ -18,8 +18,13 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-import cupy
-from cupy.cuda import memory
+try:
+    import cupy
+    from cupy.cuda import memory
+except ImportError as _error:
+    from .._core import extras as _extras
+
+    raise _extras.missing("gpuconf.allocators.cupy needs", "CuPy", "cupy", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope

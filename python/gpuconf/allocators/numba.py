@@ -18,9 +18,14 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from cuda.bindings.driver import CUdeviceptr
-from numba import cuda
-from numba.cuda.cudadrv import driver
+try:
+    from cuda.bindings.driver import CUdeviceptr
+    from numba import cuda
+    from numba.cuda.cudadrv import driver
+except ImportError as _error:
+    from .._core import extras as _extras
+
+    raise _extras.missing("gpuconf.allocators.numba needs", "numba-cuda", "numba", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope

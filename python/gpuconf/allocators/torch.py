@@ -22,7 +22,12 @@ from __future__ import annotations
 import contextlib
 from contextlib import AbstractContextManager
 
-import torch
+try:
+    import torch
+except ImportError as _error:
+    from .._core import extras as _extras
+
+    raise _extras.missing("gpuconf.allocators.torch needs", "PyTorch", "torch", _error) from _error
 
 from .. import errors
 from .._core import abi, runtime, scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from .. import errors
+from .._core import extras
 from .._typing import Any
 from .exits import OK
 from .output import example
@@ -32,8 +32,8 @@ def add_to(commands: Any) -> None:
 def _completion(options: argparse.Namespace) -> int:
     try:
         import shtab
-    except ImportError:
-        raise errors.UnimplementedError("completion needs shtab: pip install 'gpuconf[cli]'") from None
+    except ImportError as error:
+        raise extras.missing("completion needs", "shtab", "cli", error) from None
     from .main import parser
 
     print(shtab.complete(parser(), shell=options.shell))

@@ -79,7 +79,7 @@ def _env(options: argparse.Namespace) -> int:
         del found["PYTHONPATH"]
         found.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
     if options.json:
-        print_json({"environment": found})
+        print_json({"limit": limit, "environment": found})
     else:
         print(*(_FORMATS[options.format](name, value) for name, value in sorted(found.items())), sep="\n")
     return OK

@@ -31,8 +31,8 @@ sudo gpuconf ledger init --shared
 sudo gpuconf ledger init --shared --group gpu /srv/gpus/ledger
 """
 
-_CLAIM_HEADER = ("PID", "user", "state", "since", "bytes each", "cards", "name", "command")
-_POOL_HEADER = ("PID", "user", "device", "limit", "reserved", "in use", "peak", "card", "command")
+_CLAIM_HEADER = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
+_POOL_HEADER = ("PID", "user", "device", "limit", "reserved", "in use", "peak", "GPU", "command")
 
 
 def add_to(commands: Any) -> None:
@@ -97,13 +97,14 @@ def _list(options: argparse.Namespace) -> int:
         print("no leases and no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
-        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("since", "user", "command"), cut=("command", "name"))
+        numbers = ("PID", "memory", "time")
+        print_table(_CLAIM_HEADER, cells, right=numbers, drop=("time", "user", "command"), cut=("command", "name"))
     if claims and processes:
         print()
     if processes:
         cells = [cell for row in processes for cell in _pool_cells(row)]
         right = ("PID", "limit", "reserved", "in use", "peak")
-        print_table(_POOL_HEADER, cells, right=right, drop=("card", "user", "reserved"), cut=("command",))
+        print_table(_POOL_HEADER, cells, right=right, drop=("GPU", "user", "reserved"), cut=("command",))
     return OK
 
 
@@ -152,8 +153,8 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
-    state = "stopped" if row.stopped else row.state
-    return (_pid(row), user_name(row.uid), state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
+    state = "stopped" if row.stopped else {"granted": "leased"}.get(row.state, row.state)
+    return (_pid(row), user_name(row.uid), row.name or "-", state, cards, size(needed), _time(row.seconds), _command(row))
 
 
 def _command(row: ClaimRow | ProcessRow) -> str:

@@ -11,6 +11,16 @@ from .._core.native import core, refuse_in_child
 from .._typing import Any
 
 
+def _of_type(devices: list[Any], device_type: str | None) -> list[Any]:
+    """Return the devices of a type, all for None. Warns of ``'gpu'``, which matches no device in TensorFlow either."""
+    if isinstance(device_type, str) and device_type.upper() in ("GPU", "CPU") and not device_type.isupper():
+        import warnings
+
+        text = f"device types are case-sensitive, and {device_type!r} matches no device. Did you mean {device_type.upper()!r}?"
+        warnings.warn(text, stacklevel=4)  # the public function is wrapped
+    return [d for d in devices if device_type is None or d.device_type == device_type]
+
+
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the physical devices: the CPU, then the GPUs that this process can see.
 
@@ -20,7 +30,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     >>> [d.name for d in list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
-    return [d for d in runtime.physical_devices() if device_type is None or d.device_type == device_type]
+    return _of_type(runtime.physical_devices(), device_type)
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
@@ -32,7 +42,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     >>> [d.name for d in list_logical_devices()]
     ['/device:CPU:0', '/device:GPU:0', '/device:GPU:1']
     """
-    return [d for d in runtime.logical_devices("list_logical_devices") if device_type is None or d.device_type == device_type]
+    return _of_type(runtime.logical_devices("list_logical_devices"), device_type)
 
 
 def experimental_list_devices() -> list[str]:
@@ -49,7 +59,7 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     physical = runtime.physical_devices()
     encoded = core.pybind_VisibleDevices()
     visible = [physical[int(i)] for i in encoded.split(",")] if encoded else []
-    return [d for d in visible if device_type is None or d.device_type == device_type]
+    return _of_type(visible, device_type)
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:

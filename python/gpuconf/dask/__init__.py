@@ -16,7 +16,9 @@ from __future__ import annotations
 try:
     import distributed as _distributed
 except ImportError as _error:
-    raise ImportError(f"gpuconf.dask needs Dask ({_error}): pip install 'gpuconf[dask]'", name="distributed") from _error
+    from .._core import extras as _extras
+
+    raise _extras.missing("gpuconf.dask needs", "Dask", "dask", _error) from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow

@@ -217,7 +217,9 @@ class Buffer(metaclass=Made):
         return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {self._where()}>"
 
     def _repr_html_(self) -> str:
-        return html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self.device.name), self._where())
+        return html.shown(
+            html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self.device.name), self._where())
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         text = "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"

@@ -52,7 +52,7 @@ class _MemoryMap(NamedTuple):
     oversubscribed_bytes: int  # as in ``MemoryStats``
 
 
-class MemoryMap(Table, _MemoryMap):
+class MemoryMap(Table, html.InLists, _MemoryMap):
     """All regions of a pool, in order of address. ``print`` draws it."""
 
     __slots__ = ()
@@ -118,7 +118,7 @@ class MemoryMap(Table, _MemoryMap):
         if holders:
             notes.append(html.line(*(_html_holder(colors[holder], _name(holder), nbytes) for holder, nbytes in holders)))
         body = html.table(("region", "", "size", "blocks in use"), rows, left=2) if rows else html.line("nothing reserved yet")
-        return html.titled(self._summary(), body, *notes)
+        return html.shown(html.titled(self._summary(), body, *notes))
 
 
 def _checked(width: int) -> int:

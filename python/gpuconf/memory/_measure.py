@@ -139,12 +139,12 @@ class Measurement:
 
     def _repr_html_(self) -> str:
         if not hasattr(self, "peak"):
-            return html.line(html.bold("Measurement"), "not finished")
+            return html.shown(html.line(html.bold("Measurement"), "not finished"))
         rows = [
             (library, tag, html.change_bar(before, peak, after, self.peak), *map(html.size, (before, peak, after)))
             for library, tag, before, peak, after in self._lines()
         ]
-        return html.titled("Measurement", html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3))
+        return html.shown(html.titled("Measurement", html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3)))
 
 
 _HEAD = ("library", "tag", "before", "peak", "after")

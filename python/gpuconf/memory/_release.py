@@ -106,7 +106,9 @@ class Released(metaclass=Made):
             for one in self.holders
         ]
         title = f"{human_bytes(self.bytes_freed)} freed, {human_bytes(self.bytes_in_use)} still in use"
-        return html.titled(title, html.table(("step", "count", "freed", "returned to the GPU"), rows), *usages, *holders)
+        return html.shown(
+            html.titled(title, html.table(("step", "count", "freed", "returned to the GPU"), rows), *usages, *holders)
+        )
 
     def __repr__(self) -> str:
         return f"<gpuconf.Released: {self.bytes_freed} bytes freed, {self.bytes_in_use} bytes still in use>"

@@ -35,7 +35,7 @@ class _MemoryStats(NamedTuple):
     budget_free_bytes: int = 0  # what is left of it
 
 
-class MemoryStats(Table, _MemoryStats):
+class MemoryStats(Table, html.InLists, _MemoryStats):
     """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class MemoryStats(Table, _MemoryStats):
         fields = self.to_dict().items()
         rows = [(html.code(name), f"{value:,}" if name in counts else html.size(value)) for name, value in fields]
         bar = html.memory_bar(self.bytes_in_use, self.peak_bytes_in_use, self.bytes_reserved, self.bytes_limit)
-        return html.titled("MemoryStats", bar, html.table((), rows))
+        return html.shown(html.titled("MemoryStats", bar, html.table((), rows)))
 
 
 def stats(device: Device | None = None) -> MemoryStats:

@@ -97,7 +97,7 @@ class MemoryUsage(Table):
             )
             for row in self.rows
         ]
-        return html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
+        return html.shown(html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else ""))
 
 
 _HEAD = ("library", "tag", "in use", "peak", "blocks")

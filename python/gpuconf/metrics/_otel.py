@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .. import errors
+from .._core import extras
 from .._typing import Any
 from ..machine.cards import Card, survey
 from ._pools import PoolReading, read_pools
@@ -16,7 +17,7 @@ def instrument(meter: Any = None) -> None:
 
     The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as in the
     semantic conventions for hardware. The pools of this process are ``gpuconf.memory.in_use`` (by library and tag),
-    ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises NotImplementedError if
+    ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises MissingPackageError if
     OpenTelemetry is not installed.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
@@ -24,8 +25,8 @@ def instrument(meter: Any = None) -> None:
     """
     try:
         from opentelemetry import metrics
-    except ImportError:
-        raise errors.UnimplementedError("metrics need OpenTelemetry: pip install 'gpuconf[otel]'") from None
+    except ImportError as error:
+        raise extras.missing("metrics need", "the OpenTelemetry SDK", "otel", error) from None
     if meter is None:
         from .. import __version__
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 
-from .. import errors
+from .._core import extras
 from .._typing import Any
 from ..sharing._view import Place, Share, View, view
 from ._pools import read_pools
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 def register(registry: Any = None) -> ProcessCollector:
     """Add this process's pools to a ``prometheus_client`` registry, by default the default one. Returns the collector.
 
-    Each scrape reads the pools, so nothing runs in between. Raises NotImplementedError if prometheus-client is not installed, and
+    Each scrape reads the pools, so nothing runs in between. Raises MissingPackageError if prometheus-client is not installed, and
     ValueError, as prometheus_client does, if the registry has the collector already.
 
     >>> import prometheus_client
@@ -39,8 +39,8 @@ def client() -> Any:
     """Return the module prometheus_client."""
     try:
         import prometheus_client
-    except ImportError:
-        raise errors.UnimplementedError("metrics need prometheus-client: pip install 'gpuconf[prometheus]'") from None
+    except ImportError as error:
+        raise extras.missing("metrics need", "prometheus-client", "prometheus", error) from None
     return prometheus_client
 
 

@@ -109,8 +109,8 @@ class Commands:
             _refuse("fits needs cards, such as L4 or A10, before the code in the same cell")
         try:
             self._fitting.begin(rest)
-        except ImportError:
-            _refuse("fits needs PyTorch, built for CUDA, which is not installed")
+        except errors.MissingPackageError as error:
+            _refuse(str(error))
 
     def _limit(self, rest: str) -> None:
         words = rest.split()

@@ -94,7 +94,7 @@ class Devices:
             else:
                 table = html.table(head, [(html.code(row[0]), *row[1:]) for row in rows], left=2)
         usages = [html.Html(one._repr_html_()) for one in self._usages]
-        return html.titled(self._title, table, *map(html.line, self._notes), *usages)
+        return html.shown(html.titled(self._title, table, *map(html.line, self._notes), *usages))
 
 
 def _text_bar(pool: MemoryStats) -> str:

@@ -190,7 +190,7 @@ class Plan(metaclass=Made):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
 
-        Requires matplotlib (``gpuconf[plot]``); raises NotImplementedError without it, and ValueError for a format that it cannot
+        Requires matplotlib (``gpuconf[plot]``); raises MissingPackageError without it, and ValueError for a format that it cannot
         write.
         """
         from . import plot as _plot
@@ -224,7 +224,7 @@ class Plan(metaclass=Made):
             for r in self.results
         ]
         head = (*_HEAD[:3], "", *_HEAD[3:])
-        return html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom)
+        return html.shown(html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom))
 
     def _lines(self) -> list[str]:
         table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []

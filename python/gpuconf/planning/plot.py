@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 
 from .. import errors
+from .._core import extras
 from .._core.glyphs import BLOCKS, Glyphs
 from .._core.humanbytes import human_bytes
 from .._typing import Any
@@ -19,8 +20,8 @@ def checked_figure(path: str) -> Any:
     """Return matplotlib's class of figures, which can write a file of that name."""
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError:
-        raise errors.UnimplementedError("plots need matplotlib: pip install 'gpuconf[plot]'") from None
+    except ImportError as error:
+        raise extras.missing("plots need", "matplotlib", "plot", error) from None
     known = Figure().canvas.get_supported_filetypes()
     if os.path.splitext(path)[1][1:].lower() not in known:
         raise errors.InvalidArgumentError(f"cannot plot to {path!r}: a file name ends in one of .{', .'.join(sorted(known))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from .. import errors
+from .._core import extras
 from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import Trace, load_trace
@@ -30,7 +30,7 @@ def report(
     ``gpu`` are as for :func:`gpuconf.plan`. Time is divided into at most 1000 intervals. Each shows the moments of its least and
     of its greatest memory in use, so peaks are exact. The map joins neighboring blocks that are too small to draw.
 
-    Requires plotly (``gpuconf[report]``); raises NotImplementedError without it. Raises ValueError for an invalid trace, limit or
+    Requires plotly (``gpuconf[report]``); raises MissingPackageError without it. Raises ValueError for an invalid trace, limit or
     GPU, and OSError as ``open`` does.
     """
     plotly_script()  # if it is missing, the rest would be in vain
@@ -49,10 +49,10 @@ def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:
 
 
 def plotly_script() -> str:
-    """Return plotly's JavaScript library. Raises UnimplementedError if plotly is not installed."""
+    """Return plotly's JavaScript library. Raises MissingPackageError if plotly is not installed."""
     try:
         from plotly.offline import get_plotlyjs  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError:
-        raise errors.UnimplementedError("the report needs plotly: pip install 'gpuconf[report]'") from None
+    except ImportError as error:
+        raise extras.missing("the report needs", "plotly", "report", error) from None
     library: Any = get_plotlyjs()
     return str(library)

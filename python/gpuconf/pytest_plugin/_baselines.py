@@ -26,6 +26,7 @@ from ._settings import settings
 
 SCHEMA = 1
 _MOST_LINES = 200
+_NO_LINE = ("", 0, "")  # of memory that no Python code allocated, as PyTorch's threads do in the backward pass
 ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new entry from a worker
 
 
@@ -78,7 +79,8 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise pytest.UsageError(f"gpuconf: {path}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        what = str(error) if isinstance(error, ValueError) else "its content is not what --gpuconf-update writes"
+        what = f"{error} is missing" if isinstance(error, KeyError) else what
         told = f"gpuconf: {path.name} is damaged ({what}): restore it, or remove it and run with --gpuconf-update"
         raise pytest.UsageError(told) from None
     if schema != SCHEMA:
@@ -109,8 +111,8 @@ def new_entry(peak: int, at_peak: dict[int, Any], root: Path) -> dict[str, Any]:
     rows = []
     for sums in at_peak.values():
         for (library, tag, site), (size, blocks) in sums.items():
-            if site is not None:
-                rows.append([_relative(site[0], root), site[1], site[2], library, tag, size, blocks])
+            file, line, function = site or _NO_LINE
+            rows.append([_relative(file, root), line, function, library, tag, size, blocks])
     rows.sort(key=lambda row: (-row[5], row[:3]))
     return {"peak_bytes": peak, **({"lines": rows[:_MOST_LINES]} if rows else {})}
 
@@ -132,5 +134,6 @@ def grown_lines(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 def _sums(entry: dict[str, Any]) -> dict[Any, tuple[int, int]]:
     sums: dict[Any, tuple[int, int]] = {}
     for file, line, function, library, tag, size, blocks in entry.get("lines", []):
-        sums[str(library), str(tag), (str(file), int(line), str(function))] = int(size), int(blocks)
+        site = (str(file), int(line), str(function))
+        sums[str(library), str(tag), None if site == _NO_LINE else site] = int(size), int(blocks)
     return sums

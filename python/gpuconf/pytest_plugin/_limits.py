@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from .._core.stacks import Frame
 from . import _baselines
 from ._failing import PASSED
 from ._leaks import Watch
@@ -59,11 +60,16 @@ def _compare(item: pytest.Item, report: pytest.TestReport, need: Need, watch: Wa
 
 def _holders(watch: Watch) -> list[str]:
     """Return what holds the most at the peak, if call sites are recorded."""
-    rows = [(size, blocks, site) for sums in watch.at_peak.values() for (_, _, site), (size, blocks) in sums.items() if site]
-    return [
-        f"{sizes_text(size)} at {file}:{line} ({function}), {blocks} block{'' if blocks == 1 else 's'}"
-        for size, blocks, (file, line, function) in sorted(rows, reverse=True)
-    ]
+    rows = [(size, blocks, site) for sums in watch.at_peak.values() for (_, _, site), (size, blocks) in sums.items()]
+    rows.sort(key=lambda row: (-row[0], str(row)))
+    return [f"{sizes_text(size)} at {_line(site)}, {blocks} block{'' if blocks == 1 else 's'}" for size, blocks, site in rows]
+
+
+def _line(site: Frame | None) -> str:
+    if site is None:
+        return "no line of Python (a library's own thread, such as PyTorch's for the backward pass)"
+    file, line, function = site
+    return f"{file}:{line} ({function})"
 
 
 def _fail(report: pytest.TestReport, text: str, lines: list[str], recorded: bool) -> None:

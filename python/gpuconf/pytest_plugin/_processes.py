@@ -137,10 +137,15 @@ def _run(item: pytest.Item, machine: str) -> list[pytest.TestReport]:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         output = f"{done.stdout or ''}{done.stderr or ''}"[-_MOST_OUTPUT:].strip()
         at = "call" if reports else "setup"
-        reports.append(
-            _failed(item, at, f"gpuconf: the process of this test ended with {how} before the test was over\n{output}".rstrip())
-        )
+        text = _refusal(machine, output) or f"gpuconf: the process of this test ended with {how} before the test was over\n{output}"
+        reports.append(_failed(item, at, text.rstrip()))
     return reports
+
+
+def _refusal(machine: str, output: str) -> str:
+    """Return one line if the process refused the machine, which the mark names and the process has as an option."""
+    _, option, why = output.rpartition("\n")[2].partition("--gpuconf-simulate: ")
+    return f"gpu_process({machine!r}): {why}" if machine and option else ""
 
 
 def _read(config: pytest.Config, data: dict[str, Any]) -> pytest.TestReport:

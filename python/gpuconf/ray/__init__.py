@@ -15,7 +15,9 @@ from __future__ import annotations
 try:
     import ray as _ray
 except ImportError as _error:
-    raise ImportError(f"gpuconf.ray needs Ray ({_error}): pip install 'gpuconf[ray]'", name="ray") from _error
+    from .._core import extras as _extras
+
+    raise _extras.missing("gpuconf.ray needs", "Ray", "ray", _error) from _error
 
 from .._core.public import name_after
 from ..cluster.rows import ClusterMemory, ProcessRow

@@ -9,7 +9,7 @@ import tempfile
 from types import TracebackType
 
 from .. import errors
-from .._core import simulated_torch, simulated_values, texts
+from .._core import extras, simulated_torch, simulated_values, texts
 from .._core.made import Made, make
 from .._typing import Any
 from ..machine.simulate import simulate
@@ -32,8 +32,10 @@ class RehearsedBlock(metaclass=Made):
         self.result: Rehearsal | None = None
 
     def __enter__(self) -> RehearsedBlock:
-        import torch
-
+        try:
+            import torch
+        except ImportError as error:
+            raise extras.missing("gpuconf.rehearse needs", "PyTorch, built for CUDA", "torch", error) from error
         from .recording import Recording
 
         if not torch.cuda.is_available():

@@ -145,6 +145,7 @@ class Recording:
             "batch": watcher.batch,
             "paths": dict(seen.paths),
             "sized_by_values": dict(seen.sized_by_values),
+            "tries_kernels": torch.backends.cudnn.benchmark,
         }
         with open(f"{name}.json", "w", encoding="utf-8") as file:
             json.dump(report, file)

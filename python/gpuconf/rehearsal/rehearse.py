@@ -163,7 +163,7 @@ def _peaks(report: Mapping[str, Any], pid: int, snapshot: str, card: Card, *, fi
             "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
             "growth": of_gpu["growth"],
             "largest": of_gpu["largest"],
-            "convolutions": sum(n for name, n in report["paths"].items() if "conv" in name),
+            "convolutions": trouble.convolutions(report),
         }
         found.append(one)
     return found

@@ -68,6 +68,11 @@ def _short(place: str) -> str:
     return f"{os.path.basename(file)}:{number}"
 
 
+def convolutions(report: dict[str, Any]) -> int:
+    """Return how many convolutions of cuDNN a process ran."""
+    return sum(n for name, n in report["paths"].items() if "conv" in name)
+
+
 def notes(
     run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
 ) -> list[str]:
@@ -85,6 +90,11 @@ def notes(
         found.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
         found.append(f"the program left {run.outlived} processes running, which were ended")
+    if any(report["tries_kernels"] and convolutions(report) for report in reports):
+        found.append(
+            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory, "
+            "so its own peak on a card can be much higher, and is not what the program needs"
+        )
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:
         found.append(f"memory in use grows by {human_bytes(grown)} with each step")

@@ -11,6 +11,6 @@ NOT_COUNTED = (
     "memory imported from outside the job (cuIpc*, shareable handles, pools)",
     "what is allocated through the unnamed functions of cuGetExportTable, and in the driver for itself",
     "memory of an MPS server, and what only a logical endpoint of CUDA 13.3 still refers to",
-    "the free part of pages that small allocations share, and the padding of arrays",
+    "the padding of arrays",
 )
 """Each is a kind of device memory that a program under the guard may have beyond its limit."""

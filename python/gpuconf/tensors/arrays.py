@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 
 from .. import errors
-from .._core import foreign, texts
+from .._core import extras, foreign, texts
 from .._core.native import refuse_in_child
 from .._typing import Any
 
@@ -22,15 +22,11 @@ def _value_error(text: str) -> errors.GpuconfError:
 
 
 def numpy() -> Any:
-    """Return the NumPy module. If it is missing, the error names the extra that installs it."""
+    """Return the NumPy module. Raises MissingPackageError without it."""
     try:
         import numpy
     except ImportError as error:
-        if getattr(error, "name", None) == "numpy":
-            why = "install it with pip install 'gpuconf[numpy]'"
-        else:  # it is installed, but cannot be imported
-            why = f"importing it failed: {error}"
-        raise errors.UnavailableError(f"tensors and sessions need NumPy: {why}") from error
+        raise extras.missing("tensors and sessions need", "NumPy", "numpy", error) from error
     return numpy
 
 

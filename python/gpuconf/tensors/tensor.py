@@ -136,8 +136,8 @@ class Tensor(metaclass=Made):
             title = f"Tensor {self.shape} {info['dtype']} on {self.device.rpartition('device:')[2]}"
             values = self.numpy() if math.prod(self.shape) * self.dtype.itemsize <= _SHOWN_BYTES else None
         except _UNREADABLE as error:
-            return html.line(html.bold("Tensor"), _reason(error))
-        return html.titled(title, html.line("values: tensor.numpy()") if values is None else html.pre(values))
+            return html.shown(html.line(html.bold("Tensor"), _reason(error)))
+        return html.shown(html.titled(title, html.line("values: tensor.numpy()") if values is None else html.pre(values)))
 
     def __str__(self) -> str:
         array = self.numpy()

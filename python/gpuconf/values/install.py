@@ -94,9 +94,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     queues.install(library)
     answers.install(library)
     accumulation.install(library, _at_first_call)
-    for architecture in (torch._C._cuda_getArchFlags() or "").split():
-        if architecture.startswith("sm_") and architecture[3:].isdigit():
-            library.gpuconf_runtime_compiled_for(int(architecture[3:]))
+    # Not before PyTorch starts CUDA: a process that is forked after the question has no CUDA.
+    torch.cuda._lazy_call(functools.partial(_tell_architectures, library))
     notice.install(machine, values)
     graphs.install()
     # TorchScript would compile kernels of its own, which have no value.
@@ -115,6 +114,12 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
+
+
+def _tell_architectures(library: Any) -> None:
+    for architecture in (torch._C._cuda_getArchFlags() or "").split():
+        if architecture.startswith("sm_") and architecture[3:].isdigit():
+            library.gpuconf_runtime_compiled_for(int(architecture[3:]))
 
 
 def leave_unwritten() -> None:

@@ -19,7 +19,7 @@ _MOST_NAMES = 30  # cards with their names below the figure
 
 
 def write(found: FleetPlan, path: str | os.PathLike[str]) -> None:
-    """Write the page. Raises UnimplementedError without plotly, and OSError as ``open`` does."""
+    """Write the page. Raises MissingPackageError without plotly, and OSError as ``open`` does."""
     text = render(found, plotly_script())
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may contain undecodable bytes
         file.write(text)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from ... import errors
+from ..._core import extras
 from ..._typing import Any
 from .bounds import lower_bound
 from .jobs import Need
@@ -39,8 +39,8 @@ def pack(needs: Sequence[Sequence[int]], parts: Sequence[int], cards: Sequence[i
     """Return the jobs on each card, and a lower bound. ``cards`` are the capacities, the largest first."""
     try:
         import numpy as np
-    except ImportError:
-        raise errors.UnimplementedError("phases need NumPy: pip install 'gpuconf[fleet]'") from None
+    except ImportError as error:
+        raise extras.missing("phases need", "NumPy", "fleet", error) from None
     wanted = np.array(needs, dtype=np.int64).reshape(len(needs), SLOTS)
     orders = (np.argsort(-wanted.max(axis=1), kind="stable"), np.argsort(-wanted.sum(axis=1), kind="stable"))
     found = [_placed(np, wanted, parts, cards, order, closest) for order, closest in product(orders, (False, True))]

@@ -240,7 +240,7 @@ def plan_fleet(
     ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to start. The
     workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the result.
 
-    Raises ValueError for an invalid fleet, policy or reserve, and for a folder without traces; NotImplementedError without a
+    Raises ValueError for an invalid fleet, policy or reserve, and for a folder without traces; MissingPackageError without a
     library that is needed; OSError as ``os.listdir`` does.
     """
     return find(jobs, fleet, policy, reserve, phases, dask)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from ... import errors
+from ..._core import extras
 from ..._typing import Any
 from .jobs import Need, attempt
 
@@ -43,8 +44,8 @@ def _with_dask(traces: Sequence[Any], how: How, dask: Any) -> Iterator[tuple[int
             raise errors.InvalidTypeError(f"with dask= every trace must be a file that the workers can read, but got {trace!r}")
     try:
         import distributed
-    except ImportError:
-        raise errors.UnimplementedError("dask= needs distributed: pip install 'gpuconf[dask]'") from None
+    except ImportError as missing:
+        raise extras.missing("dask= needs", "Dask", "dask", missing) from None
     with ExitStack() as stack:
         client = _client(distributed, dask, stack)
         paths = [os.path.abspath(trace) for trace in traces]

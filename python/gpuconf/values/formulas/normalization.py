@@ -169,6 +169,11 @@ def batch_norm_backward(
     return _aten.native_batch_norm_backward.default(grad, x, weight, running_mean, running_var, *kept, *rest)
 
 
+def batch_norm_with_update_backward(*args: Any) -> Any:
+    """``aten::batch_norm_backward``, of ``_batch_norm_with_update``. The last argument is cuDNN's reserve."""
+    return batch_norm_backward(*args[:-1])
+
+
 def rms_norm_backward(
     grad: Tensor, x: Tensor, shape: Sequence[int], rstd: Tensor, weight: Tensor | None, mask: Sequence[bool]
 ) -> tuple[Tensor | None, Tensor | None]:

@@ -48,6 +48,7 @@ _BY_NAME = {
     "native_layer_norm_backward": normalization.layer_norm_backward,
     "native_group_norm_backward": normalization.group_norm_backward,
     "native_batch_norm_backward": normalization.batch_norm_backward,
+    "batch_norm_backward": normalization.batch_norm_with_update_backward,
     "_fused_rms_norm_backward": normalization.rms_norm_backward,
     "_thnn_fused_lstm_cell": cells.lstm,
     "_thnn_fused_lstm_cell_backward_impl": cells.lstm_backward,

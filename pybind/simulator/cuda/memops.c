@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words of memory that streams write, and wait for. */
+#include "stream.h"
+
+enum { GREATER_OR_EQUAL, EQUAL, ANY_BIT, NO_BIT_IN_BOTH, FLUSH = 1 << 30 }; /* CUstreamWaitValue_flags */
+enum { WAIT_32 = 1, WRITE_32 = 2, REMOTE_WRITES = 3, WAIT_64 = 4, WRITE_64 = 5, BARRIER = 6, MOST_OPERATIONS = 256 };
+
+static uint64_t read_word(const struct work *work) {
+	const void *at = (const void *)(uintptr_t)work->dst;
+	return work->bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST) : __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
+}
+
+void write_word(const struct work *work) {
+	void *at = (void *)(uintptr_t)work->dst;
+	if (work->bytes == 4)
+		__atomic_store_n((uint32_t *)at, (uint32_t)work->value, __ATOMIC_SEQ_CST);
+	else
+		__atomic_store_n((uint64_t *)at, work->value, __ATOMIC_SEQ_CST);
+}
+
+/* "Greater" is meant cyclically, so that a counter may wrap around. */
+int word_holds(const struct work *work) {
+	uint64_t word = read_word(work), all = work->bytes == 4 ? UINT32_MAX : UINT64_MAX;
+	switch (work->src) {
+	case EQUAL:
+		return word == (work->value & all);
+	case ANY_BIT:
+		return (word & work->value) != 0;
+	case NO_BIT_IN_BOTH:
+		return (~(word | work->value) & all) != 0;
+	}
+	return work->bytes == 4 ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0 : (int64_t)(word - work->value) >= 0;
+}
+
+static CUresult check(const struct work *work, unsigned flags, int gpu) {
+	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & FLUSH) != 0))
+		return NOT_SUPPORTED;
+	if (flags > (work->kind == WAIT_WORD ? NO_BIT_IN_BOTH : 0) || work->dst % work->bytes != 0 || !within(work->dst, work->bytes, gpu))
+		return INVALID_VALUE;
+	return SUCCESS;
+}
+
+static CUresult word(CUstream handle, struct work work, unsigned flags) {
+	work.src = flags;
+	IN_STREAM(handle, {
+		result = check(&work, flags, context->gpu);
+		if (result == SUCCESS && (result = admits(stream)) == SUCCESS)
+			enqueue(stream, work);
+	});
+}
+
+#define WORDS(bits, type) \
+	EXPORT CUresult cuStreamWriteValue##bits##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+		REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE); \
+		CALLED_SINCE(11070, cuStreamWriteValue##bits); \
+		return word(handle, (struct work){.kind = WRITE_WORD, .dst = addr, .bytes = bits / 8, .value = value}, flags); \
+	} \
+	EXPORT CUresult cuStreamWriteValue##bits##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+		return cuStreamWriteValue##bits##_v2(own_stream(handle), addr, value, flags); \
+	} \
+	EXPORT CUresult cuStreamWaitValue##bits##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+		REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE); \
+		CALLED_SINCE(11070, cuStreamWaitValue##bits); \
+		return word(handle, (struct work){.kind = WAIT_WORD, .dst = addr, .bytes = bits / 8, .value = value}, flags); \
+	} \
+	EXPORT CUresult cuStreamWaitValue##bits##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+		return cuStreamWaitValue##bits##_v2(own_stream(handle), addr, value, flags); \
+	}
+WORDS(32, uint32_t)
+WORDS(64, uint64_t)
+
+struct operation {
+	unsigned kind;
+	CUdeviceptr addr;
+	uint64_t value;
+	unsigned flags;
+	uint64_t rest[2];
+};
+
+static struct work work_of(const struct operation *one) {
+	int waits = one->kind == WAIT_32 || one->kind == WAIT_64;
+	return (struct work){.kind = waits ? WAIT_WORD : WRITE_WORD, .dst = one->addr, .src = one->flags, .bytes = one->kind <= WRITE_32 ? 4 : 8, .value = one->value};
+}
+
+/* All of them, or none. */
+EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const struct operation *list, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
+	CALLED_SINCE(11070, cuStreamBatchMemOp);
+	_Static_assert(sizeof *list == 48, "as in CUDA's union");
+	if (count > MOST_OPERATIONS || (count > 0 && list == NULL) || flags != 0)
+		return INVALID_VALUE;
+	IN_STREAM(handle, {
+		for (unsigned i = 0; i < count && result == SUCCESS; i++) {
+			struct work work = work_of(&list[i]);
+			if (list[i].kind == REMOTE_WRITES || list[i].kind == BARRIER)
+				continue;
+			result = list[i].kind < WAIT_32 || list[i].kind > BARRIER ? INVALID_VALUE : check(&work, list[i].flags, context->gpu);
+		}
+		if (result == SUCCESS)
+			result = admits(stream);
+		for (unsigned i = 0; i < count && result == SUCCESS; i++)
+			if (list[i].kind != REMOTE_WRITES && list[i].kind != BARRIER)
+				enqueue(stream, work_of(&list[i]));
+	});
+}
+
+EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream handle, unsigned count, const struct operation *list, unsigned flags) {
+	return cuStreamBatchMemOp_v2(own_stream(handle), count, list, flags);
+}
