@@ -43,7 +43,7 @@ RUN = """
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
-        test_clusters_of_tensorflow.py
+        test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
         test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
@@ -61,7 +61,7 @@ LEFT_OUT = {
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
         frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
-        test_cuda_driver.py test_standalone.py test_driver_answers.py
+        test_cuda_driver.py test_standalone.py test_driver_answers.py test_driver_calls.py
         test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
