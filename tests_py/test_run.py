@@ -382,6 +382,15 @@ def test_what_gpuconf_does_not_have_can_not_be_imported(name: str) -> None:
 
 
 @pytest.mark.usefixtures("installed")
+def test_the_path_in_the_wheel_is_found() -> None:
+    import tensorflow._api.v2.compat.v1 as tf1
+
+    assert tf1 is gpuconf.compat.v1
+    with pytest.raises(ModuleNotFoundError, match=r"tensorflow\._api\.nothing"):
+        importlib.import_module("tensorflow._api.nothing")
+
+
+@pytest.mark.usefixtures("installed")
 def test_other_modules_are_found_as_before() -> None:
     for name in ("tensorflow_probability", "tensorflows", "nothing.tensorflow"):
         with pytest.raises(ModuleNotFoundError, match=f"^No module named '{name.split('.')[0]}'$"):

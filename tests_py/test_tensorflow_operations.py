@@ -223,6 +223,32 @@ def test_private_paths_of_public_code(two_gpus: None) -> None:
     assert config.set_memory_growth is tf.config.experimental.set_memory_growth
 
 
+def test_the_context_has_the_functions_of_config(two_gpus: None) -> None:
+    from gpuconf.compat.v2.python.client import device_lib
+    from gpuconf.compat.v2.python.eager import context
+    from gpuconf.compat.v2.python.framework import config as private
+    from gpuconf.compat.v2.python.framework import gpu_util, ops
+
+    ours = context.context()
+    first = ours.list_physical_devices("GPU")[0]
+    ours.set_visible_devices(first, "GPU")
+    ours.set_logical_device_configuration(first, [context.LogicalDeviceConfiguration(memory_limit=64)] * 2)
+    assert len(ours.get_logical_device_configuration(first)) == 2
+    ours.soft_device_placement = False
+    assert (tf.config.get_soft_device_placement(), ours.soft_device_placement) == (False, False)
+    private.set_optimizer_jit("autoclustering")
+    assert ours.optimizer_jit == private.get_optimizer_jit() == tf.config.optimizer.get_jit()
+    private.set_optimizer_jit(False)
+    with ops.device("/gpu:1"), context.device("/gpu:1"):
+        assert ops.convert_to_tensor(1.0).device.endswith("GPU:1")
+    with pytest.raises(AttributeError, match="'nothing' of TensorFlow's context"):
+        _ = ours.nothing
+    with pytest.raises(AttributeError, match="cannot set 'nothing'"):
+        ours.nothing = 1
+    found = [gpu_util.compute_capability_from_device_desc(each) for each in device_lib.list_local_devices()]
+    assert found == [(None, (0, 0)), *[("NVIDIA H100 80GB HBM3", (9, 0))] * 2]
+
+
 def test_classes_are_pythons_where_tensorflows_are(two_gpus: None) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.list_logical_devices()

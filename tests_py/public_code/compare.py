@@ -49,9 +49,17 @@ class Result(NamedTuple):
         return re.sub(r"(incarnation: |xla_global_id: )-?\d+", r"\1", text)
 
 
+MACHINES = ("", "2xT4")
+MISSING = ("AttributeError", "ImportError", "ModuleNotFoundError")  # how a block for an older version may end
+ENDED = Result(0, "", "")
+NO_COPY = "No gpu stream is available"  # the imaginary GPUs do not copy
+
+
 def run(mode: str, folder: str, names: list[str]) -> None:
-    """Run blocks in this interpreter: NAME@MACHINE@VERSION."""
+    """Run blocks in this interpreter: NAME@MACHINE@VERSION. The version is 2, "k" (2 with Keras 2), or 1."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    if mode == "tensorflow" and not names[0].endswith("@2"):
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
     prepare = {"installed": run_programs.prepare_gpuconf, "tensorflow": run_programs.prepare_tensorflow}[mode](mode)
 
     def read(name: str) -> run_programs.Program:
@@ -62,20 +70,33 @@ def run(mode: str, folder: str, names: list[str]) -> None:
         os.chdir(tempfile.mkdtemp())
         signal.alarm(LONGEST)
         prepare(program)
+        if mode == "installed" and not program.machine:  # without GPUs whatever CUDA_VISIBLE_DEVICES becomes
+            del os.environ["GPUCONF_SIMULATE"], os.environ["CUDA_VISIBLE_DEVICES"]
         if program.name.endswith("@1"):
             if mode == "installed":
                 os.environ["GPUCONF_AS_TENSORFLOW"] = "v1"
             else:
-                import tensorflow.compat.v1 as tf1
-
-                tf1.disable_v2_behavior()
-                sys.modules["tensorflow"] = tf1
+                become_1()
 
     run_programs.read, run_programs.PROGRAMS = read, Path(folder)
     kept = run_programs.run_in_child
     run_programs.run_in_child = lambda program, mode, _: kept(program, mode, prepare_block)
     run_programs.main = _main = run_programs.main
     _main(mode, names)
+
+
+def become_1() -> None:
+    """Let ``tensorflow`` be what TensorFlow 1 was: ``compat.v1``, with its Keras and the private modules."""
+    import tensorflow.compat.v1 as tf1
+    import tf_keras.api._v1.keras as keras
+
+    tf1.disable_v2_behavior()
+    tf1.python = sys.modules["tensorflow.python"]
+    vars(tf1)["keras"] = keras
+    sys.modules["tensorflow"] = tf1
+    for name, module in list(sys.modules.items()):
+        if name.startswith(keras.__name__):
+            sys.modules[f"tensorflow.keras{name.removeprefix(keras.__name__)}"] = module
 
 
 def results(python: str, mode: str, folder: Path, names: list[str]) -> dict[str, Result]:
@@ -92,14 +113,15 @@ def judged(python: str, folder: Path) -> dict[str, Result]:
     file = folder / "theirs.json"
     if not file.exists():
         stems = sorted(path.stem for path in folder.glob("*.py"))
-        found = results(python, "tensorflow", folder, [f"{stem}@{machine}@2" for stem in stems for machine in ("", "2xT4")])
-        older = [stem for stem in stems if found[f"{stem}@@2"].end in ("AttributeError", "ImportError", "ModuleNotFoundError")]
-        again = results(python, "tensorflow", folder, [f"{stem}@{machine}@1" for stem in older for machine in ("", "2xT4")])
-        for stem in older:
-            if again[f"{stem}@@1"].end != found[f"{stem}@@2"].end:
-                for machine in ("", "2xT4"):
-                    del found[f"{stem}@{machine}@2"]
-                    found[f"{stem}@{machine}@1"] = again[f"{stem}@{machine}@1"]
+        found = results(python, "tensorflow", folder, [f"{stem}@{machine}@2" for stem in stems for machine in MACHINES])
+        for version in ("k", "1"):
+            older = [stem for stem in stems if found.get(f"{stem}@@2", ENDED).end in MISSING]
+            again = results(python, "tensorflow", folder, [f"{stem}@{machine}@{version}" for stem in older for machine in MACHINES])
+            for stem in older:
+                if again[f"{stem}@@{version}"].end != found[f"{stem}@@2"].end:
+                    for machine in MACHINES:
+                        del found[f"{stem}@{machine}@2"]
+                        found[f"{stem}@{machine}@{version}"] = again[f"{stem}@{machine}@{version}"]
         file.write_text(json.dumps(found, indent=1))
     return {name: Result(*one) for name, one in json.loads(file.read_text()).items()}
 
@@ -109,6 +131,7 @@ def compare(python: str, folder: Path, show: bool) -> dict[str, Any]:
     theirs = judged(python, folder)
     slow = {name.partition("@")[0] for name, one in theirs.items() if one.code == -signal.SIGALRM}
     theirs = {name: one for name, one in theirs.items() if name.partition("@")[0] not in slow}
+    theirs = {name: one for name, one in theirs.items() if NO_COPY not in one.err}
     ours = results(sys.executable, "installed", folder, list(theirs))
     alike: dict[str, bool] = {}
     both = same = 0

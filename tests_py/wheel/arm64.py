@@ -77,7 +77,6 @@ LEFT_OUT = {
         test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
-    "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py

@@ -71,6 +71,12 @@ def _module(name: str, version: int = 2) -> ModuleType:
     package, _, own = name.rpartition(".")
     if not package:
         return import_module(_ROOTS[version])
+    if package == "tensorflow" and own == _API:
+        return _folder(name)
+    if package == f"tensorflow.{_API}":
+        if own in ("v1", "v2"):
+            return import_module(f"gpuconf.compat.{own}")
+        raise ModuleNotFoundError(f"No module named {name!r}: gpuconf, which stands in for TensorFlow, does not have it", name=name)
     parent = sys.modules[package]
     if parent.__name__ == _ROOTS[1] and own in _ONLY_IN_2:
         parent = sys.modules[_ROOTS[2]]
@@ -90,6 +96,16 @@ def _module(name: str, version: int = 2) -> ModuleType:
     elif "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
         why += ". Keras runs with another backend: set KERAS_BACKEND=torch or jax before it is imported"
     raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
+
+
+# The folder of TensorFlow's wheel that holds its public modules: editors complete imports to it.
+_API = "_api"
+
+
+def _folder(name: str) -> ModuleType:
+    folder = ModuleType(name, "The public modules, by the path that TensorFlow's wheel has.")
+    folder.__path__ = []
+    return folder
 
 
 # What compat.v1 has in TensorFlow 1, and gpuconf keeps below compat.v2.

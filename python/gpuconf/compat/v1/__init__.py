@@ -26,8 +26,8 @@ from .._aliases import alias
 from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
 from .._shape import TensorShape
-from ..v2 import autograph, data, distribute, io, sysconfig, test, tpu, train, version
-from . import gfile, keras, logging, random
+from ..v2 import autograph, data, distribute, io, sysconfig, test, tpu, version
+from . import gfile, keras, logging, random, train
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
 from ._graph import Graph, GraphDef, NodeDef, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
@@ -231,7 +231,6 @@ alias(
     sysconfig=sysconfig,
     test=test,
     tpu=tpu,
-    train=train,
     version=version,
 )
 

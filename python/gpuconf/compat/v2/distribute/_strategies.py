@@ -171,6 +171,8 @@ class MirroredStrategy(Strategy):
     '/job:localhost/replica:0/task:0/device:GPU:1'
     """
 
+    _collective_key_base = 0  # tests of other libraries set it
+
     def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
         del cross_device_ops
         logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.keras.mixed_precision``: policies, which are stored. There are no layers that follow them."""
+"""``tf.keras.mixed_precision``: policies, and the settings of an optimizer that scales the loss. No layer here follows them."""
 
 from __future__ import annotations
 
 from ...._missing import watch
 from ...._typing import Any
 from . import backend
+from .optimizers import LossScaleOptimizer
 
-__all__ = ["DTypePolicy", "Policy", "dtype_policy", "global_policy", "set_dtype_policy", "set_global_policy"]
+__all__ = ["DTypePolicy", "LossScaleOptimizer", "Policy", "dtype_policy", "global_policy", "set_dtype_policy", "set_global_policy"]
 
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 _TYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
 
 
 class DTypePolicy:
-    """The types in which layers compute and keep variables. Raises ValueError for an unknown name.
+    """The types in which layers compute and keep variables: by default those of ``backend.floatx()``.
+
+    Raises ValueError for an unknown name, and TypeError for anything else.
 
     >>> DTypePolicy("mixed_float16").compute_dtype
     'float16'
     """
 
-    def __init__(self, name: str = "float32") -> None:
+    keras_module = "keras"
+
+    def __init__(self, name: str | None = None) -> None:
+        name = backend.floatx() if name is None else name
         if not isinstance(name, str):
             raise TypeError(f"'name' must be a string, such as 'mixed_float16'. Received: name={name} (of type {type(name)})")
         if name not in _MIXED and name not in _TYPES:

@@ -3,16 +3,56 @@
 
 from __future__ import annotations
 
-from ..... import config
+from ..... import config, debugging
 from ....._missing import watch
 from ....._typing import Any
+from .....config import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice, set_soft_device_placement
+from .....debugging import get_log_device_placement, set_log_device_placement
 from ....v1._config_proto import ConfigProto
 from ....v1._graph import Graph
 from ....v1._mode import executing_eagerly
+from ..._ops import device
 
-__all__ = ["context", "eager_mode", "executing_eagerly", "get_log_device_placement", "graph_mode", "num_gpus"]
+__all__ = [
+    "LogicalDevice",
+    "LogicalDeviceConfiguration",
+    "PhysicalDevice",
+    "context",
+    "device",
+    "eager_mode",
+    "ensure_initialized",
+    "executing_eagerly",
+    "get_log_device_placement",
+    "graph_mode",
+    "in_eager_mode",
+    "num_gpus",
+    "set_log_device_placement",
+    "set_soft_device_placement",
+]
 
-from .....debugging import get_log_device_placement
+# The methods of TensorFlow's context that are functions of tf.config, by the same name.
+_SAME = frozenset(
+    [
+        "get_logical_device_configuration",
+        "get_visible_devices",
+        "list_logical_devices",
+        "list_physical_devices",
+        "set_logical_device_configuration",
+        "set_visible_devices",
+    ]
+)
+_SAME_EXPERIMENTAL = frozenset(
+    ["get_device_details", "get_memory_growth", "get_memory_info", "reset_memory_stats", "set_memory_growth"]
+)
+# Its properties: the modules and the functions that read and set them.
+_SETTINGS = {
+    "device_policy": (config.experimental, "device_policy"),
+    "inter_op_parallelism_threads": (config.threading, "inter_op_parallelism_threads"),
+    "intra_op_parallelism_threads": (config.threading, "intra_op_parallelism_threads"),
+    "log_device_placement": (debugging, "log_device_placement"),
+    "optimizer_jit": (config.optimizer, "jit"),
+    "soft_device_placement": (config, "soft_device_placement"),
+}
 
 
 class Context:
@@ -41,13 +81,23 @@ class Context:
 
         return as_message()
 
-    def list_physical_devices(self, device_type: str | None = None) -> Any:
-        """Return the physical devices."""
-        return config.list_physical_devices(device_type)
+    def __getattr__(self, name: str) -> Any:
+        """Return a function or a setting of ``tf.config``."""
+        if name in _SAME:
+            return getattr(config, name)
+        if name in _SAME_EXPERIMENTAL:
+            return getattr(config.experimental, name)
+        if name in _SETTINGS:
+            module, setting = _SETTINGS[name]
+            return getattr(module, f"get_{setting}")()
+        raise AttributeError(f"gpuconf does not have {name!r} of TensorFlow's context: it needs TensorFlow")
 
-    def list_logical_devices(self, device_type: str | None = None) -> Any:
-        """Return the logical devices."""
-        return config.list_logical_devices(device_type)
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a setting of ``tf.config``."""
+        if name not in _SETTINGS:
+            raise AttributeError(f"gpuconf cannot set {name!r} of TensorFlow's context: it needs TensorFlow")
+        module, setting = _SETTINGS[name]
+        getattr(module, f"set_{setting}")(value)
 
 
 _context = Context()
@@ -61,6 +111,14 @@ def context() -> Context:
 def num_gpus() -> int:
     """Return the number of logical GPUs. Initializes the runtime."""
     return _context.num_gpus()
+
+
+def ensure_initialized() -> None:
+    """Initialize the runtime."""
+    _context.ensure_initialized()
+
+
+in_eager_mode = executing_eagerly
 
 
 def graph_mode() -> Any:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from ..... import errors
 from ....._missing import watch
 from ...._aliases import alias
-from . import config, dtypes, ops
+from . import config, dtypes, gpu_util, ops
 
-__all__ = ["config", "dtypes", "errors", "errors_impl", "ops"]
+__all__ = ["config", "dtypes", "errors", "errors_impl", "gpu_util", "ops"]
 
 errors_impl = errors
 

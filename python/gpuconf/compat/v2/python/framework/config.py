@@ -17,6 +17,8 @@ from .....config import (
     set_visible_devices,
 )
 from .....config.experimental import (
+    disable_mlir_bridge,
+    enable_mlir_bridge,
     enable_tensor_float_32_execution,
     get_device_details,
     get_device_policy,
@@ -30,6 +32,10 @@ from .....config.experimental import (
     set_synchronous_execution,
     tensor_float_32_execution_enabled,
 )
+from .....config.optimizer import get_experimental_options as get_optimizer_experimental_options
+from .....config.optimizer import get_jit as get_optimizer_jit
+from .....config.optimizer import set_experimental_options as set_optimizer_experimental_options
+from .....config.optimizer import set_jit as set_optimizer_jit
 from .....config.threading import (
     get_inter_op_parallelism_threads,
     get_intra_op_parallelism_threads,
@@ -58,7 +64,9 @@ def is_op_determinism_enabled() -> bool:
 
 
 __all__ = [
+    "disable_mlir_bridge",
     "disable_op_determinism",
+    "enable_mlir_bridge",
     "enable_op_determinism",
     "enable_tensor_float_32_execution",
     "functions_run_eagerly",
@@ -70,6 +78,8 @@ __all__ = [
     "get_memory_growth",
     "get_memory_info",
     "get_memory_usage",
+    "get_optimizer_experimental_options",
+    "get_optimizer_jit",
     "get_soft_device_placement",
     "get_synchronous_execution",
     "get_visible_devices",
@@ -83,6 +93,8 @@ __all__ = [
     "set_intra_op_parallelism_threads",
     "set_logical_device_configuration",
     "set_memory_growth",
+    "set_optimizer_experimental_options",
+    "set_optimizer_jit",
     "set_soft_device_placement",
     "set_synchronous_execution",
     "set_visible_devices",
