@@ -141,6 +141,8 @@ func TestLimit(t *testing.T) {
 	_, err := a.Allocate(caching.Request{Bytes: 18 * mib})
 	require.ErrorIs(t, err, caching.ErrOutOfMemory, "20 MiB are reserved for 3")
 	allocate(t, a, 17*mib)
+	_, err = caching.New(newMachine(1<<40), caching.Options{LimitBytes: 1}).Allocate(caching.Request{Bytes: 1})
+	require.ErrorIs(t, err, caching.ErrOutOfMemory, "only 0 is no limit")
 }
 
 // Blocks above max_split_size_mb are not split, and kept for requests of about their size.
