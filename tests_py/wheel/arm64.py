@@ -32,12 +32,13 @@ PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-min
 RUN = """
         conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
         test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_column_names.py test_command.py
-        test_config_messages.py test_constructors.py test_context_memory.py test_coordinators.py test_dask_cluster.py test_device_arguments.py
-        test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
+        test_config_messages.py test_constructors.py test_context_memory.py test_coordinators.py test_dask_cluster.py
+        test_device_arguments.py test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
         test_exit.py test_exit_finalizers.py test_extras.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
         test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_keras_optimizers.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
+        test_interrupts.py test_keras_optimizers.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py
+        test_ledger_command.py
         test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
