@@ -32,19 +32,19 @@ PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-min
 RUN = """
         conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
         test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_column_names.py test_command.py
-        test_config_messages.py test_constructors.py test_context_memory.py test_coordinators.py test_dask_cluster.py
-        test_device_arguments.py test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
+        test_config_messages.py test_constructors.py test_context_memory.py test_dask_cluster.py test_device_arguments.py
+        test_diff.py test_doctests.py test_doctor.py test_endless_values.py test_env.py test_errors_travel.py test_examples.py
         test_exit.py test_exit_finalizers.py test_extras.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
         test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_keras_optimizers.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py
-        test_ledger_command.py
+        test_coordinators.py test_keras_optimizers.py
+        test_interrupts.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
         test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
-        test_clusters_of_tensorflow.py
+        test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
         test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
@@ -62,8 +62,8 @@ LEFT_OUT = {
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
         frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
-        test_cuda_driver.py test_standalone.py test_driver_answers.py
-        test_driver_calls.py test_gpu_operations.py test_settings_trust.py
+        test_cuda_driver.py test_standalone.py test_driver_answers.py test_driver_calls.py
+        test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
         test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
@@ -78,7 +78,6 @@ LEFT_OUT = {
         test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
-    "its 300 processes take minutes to start under qemu": "test_driver_calls.py",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
