@@ -32,9 +32,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fake_nvml(tmp_path_factory.mktemp("nvml"))
 
 
-@pytest.mark.parametrize(
-    ("memory", "granted"), [("8GiB", ["MIG-2", "MIG-3"]), ("5GiB", ["MIG-2", "MIG-3"]), ("3GiB", ["MIG-1", "MIG-2", "MIG-3"])]
-)
+@pytest.mark.parametrize(("memory", "granted"), [("5GiB", ["MIG-2", "MIG-3"]), ("3GiB", ["MIG-1", "MIG-2", "MIG-3"])])
 def test_a_process_takes_room_in_its_own_instance_alone(library: Path, tmp_path: Path, memory: str, granted: list[str]) -> None:
     instance = "instance MIG-{0} gi={0} ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
     machine = ONE_H100.replace("mig=off", "mig=on") + "".join(map(instance.format, (1, 2, 3)))

@@ -182,7 +182,7 @@ def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(t
 
 
 def test_the_handle_of_a_destroyed_stream_is_named_once(newest: Path) -> None:
-    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone), so that a program that does so must be told."""
+    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone): a program that does so gets a line."""
     program = """
 stream, context = c_void_p(), c_void_p()
 assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == cuda.cuCtxSetCurrent(context)

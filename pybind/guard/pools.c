@@ -675,7 +675,7 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	pthread_mutex_lock(&lock);
 	struct pool *pool = use(handle == NULL ? NULL : find(handle));
 	if (pool != NULL) {
-		settle_pool(pool, 0, 0); /* what it has reserved cannot be asked for later */
+		settle_pool(pool, 0, 0); /* there is no figure of its reserve later */
 		pool->handle = NULL;     /* another thread may get the same handle at once */
 	}
 	while (pool != NULL && pool->calls > 0)

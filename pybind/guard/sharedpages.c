@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Linear memory that is smaller than a page of 2 MiB shares one with others of its context. A page is charged with the first of them, and
- * given back with the last: which page it is, the address says. An H200 with driver 580 counts so: it takes 2 MiB for the first, and nothing
+ * returned with the last: the address says which page it is. An H200 with driver 580 counts so: it takes 2 MiB for the first, and nothing
  * for others while they fit; they take whole units of 512 bytes (tests_py/driver_calls/full.py).
  */
 #include "guard.h"

@@ -226,3 +226,19 @@ func TestRandomRequests(t *testing.T) {
 		})
 	}
 }
+
+// A replay of a recording in which PyTorch took new memory takes new memory, too: nothing cached is used or released.
+func TestNewMemoryForARequest(t *testing.T) {
+	m := newMachine(100 * mib)
+	a := caching.New(m, caching.Options{})
+	cached := allocate(t, a, 40*mib)
+	a.Free(cached)
+	b, err := a.AllocateNew(caching.Request{Bytes: 40 * mib})
+	require.NoError(t, err)
+	require.NotEqual(t, cached.Addr, b.Addr)
+	require.Equal(t, 80*mib, a.Reserved())
+	_, err = a.AllocateNew(caching.Request{Bytes: 40 * mib})
+	require.ErrorIs(t, err, caching.ErrOutOfMemory)
+	require.Empty(t, m.released)
+	require.NoError(t, a.Check())
+}

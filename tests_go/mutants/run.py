@@ -46,7 +46,7 @@ BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
 TESTS = {
     "bfc": BFC,
     "chunks": BFC,
-    "suballoc": ["./tests_go/suballoc", *BFC, f"./tests_go/devmgr -skip {SLOW_DEVMGR}"],
+    "suballoc": ["./tests_go/suballoc", BFC[0]],
     "devmgr": [
         f"./tests_go/devmgr -skip {SLOW_DEVMGR}",
         "./tests_go/devmgr -run ManyStreams|TestSoak|ResetBeside|StitchingOn|OneStream",
@@ -271,7 +271,6 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=40)
     options = parser.parse_args()
     path = RESULTS / f"{options.package}.txt"
-    end = time.monotonic() + 60 * options.minutes
     kind = GoTests if ROOT.joinpath("gocore", options.package).is_dir() else PythonTests
     tests = kind(options.package)
     known = read(path)
@@ -279,6 +278,7 @@ def main() -> int:
     if verdict != "survived":
         print(f"the tests of {options.package} fail without a change: {why}", file=sys.stderr)
         return 1
+    end = time.monotonic() + 60 * options.minutes
     order = drawn(tests.sites())
     verdicts = {site.key: known[site.key] for sites in order.values() for site in sites if site.key in known}
     head = "nothing tried"

@@ -67,7 +67,7 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	pool->reserved = wanted;
 }
 
-/* A pool that was destroyed ends with its last allocation, and gives back then what it has reserved, as CUDA documents. */
+/* A pool that was destroyed ends with its last allocation, and then releases what it has reserved, as CUDA documents. */
 static void end_pool(struct pool *pool) {
 	if (pool->first != NULL || pool->used > 0)
 		return;
