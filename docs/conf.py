@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gpuconf
 from docutils import nodes
+from sphinx.util import inspect
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -39,11 +40,16 @@ html_show_sourcelink = False
 
 
 def without_constructor(
-    _app: Sphinx, _what: str, _name: str, found: Any, _options: Any, signature: str | None, returned: str | None
+    _app: Sphinx, what: str, _name: str, found: Any, _options: Any, signature: str | None, returned: str | None
 ) -> Any:
-    """Leave out the signature of a class that only gpuconf makes, and the parameter that takes wrong names."""
+    """Leave out the signature of a class that only gpuconf makes, and the parameter that takes wrong names.
+
+    A class below one of a library that is not imported has the signature of its own constructor.
+    """
     if type(found).__name__ == "Made":
         return "", returned
+    if what == "class" and "__init__" in vars(found) and any("__sphinx_mock__" in vars(base) for base in found.__mro__):
+        signature = inspect.stringify_signature(inspect.signature(found.__init__, bound_method=True), unqualified_typehints=True)
     return signature and signature.replace(", **unknown: object", ""), returned
 
 

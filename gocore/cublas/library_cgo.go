@@ -61,8 +61,8 @@ func (l *Library) load() (version string, err error) {
 }
 
 func errNone(usable []int, complaints []string) error {
-	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS (%s): pip install '%s', or run them on the CPU "+
-		"with gpuconf.device(\"CPU:0\")",
+	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS (%s): pip install '%s', or run them on "+
+		"the CPU with gpuconf.device(\"CPU:0\")",
 		strings.Join(complaints, "; "), extra(usable[0]))
 }
 

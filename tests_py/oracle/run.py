@@ -213,8 +213,8 @@ before they are read are called unseen.
 | third | 99 | 209 | 200 (95.7 %) | 169 of 175 |
 | fourth | 122 | 218 | 211 (96.8 %) | 167 of 184 |
 
-The goal is 97 % of at least 200 unseen blocks. It is not reached: the fourth draw misses it by one block. (In the first three draws,
-one or no block more ran longer than 60 seconds and is left out.) Of the seven blocks of the fourth draw that differ,
+The goal is 97 % of at least 200 unseen blocks. It is not reached: the fourth draw misses it by one block. (In the first three
+draws, one or no block more ran longer than 60 seconds and is left out.) Of the seven blocks of the fourth draw that differ,
 
 - three call `start_queue_runners`, and one imports TensorFlow by the path `tensorflow._api.v2`: these behave alike since then;
 - one writes a summary, which needs TensorFlow;
@@ -225,17 +225,18 @@ So 215 of the 218 behave as in TensorFlow now. The first count of this draw was 
 itself, so that all 37 of these were judged as blocks for TensorFlow 2, and 9 others by that failure. It was fixed, and all 218
 blocks were judged again, without a change of gpuconf; twelve blocks had been read by then. In this draw blocks that fail in Keras 3
 and not in Keras 2 are judged by Keras 2. 143 blocks come from repositories that were found by the name of a file in them, such as
-`gpu_config.py`, because names of repositories gave too few: they check GPUs more often than programs in general do. Of the 17 blocks
-that print something else, 15 print whether TensorFlow is built with CUDA, and two the placement of an empty initializer.
+`gpu_config.py`, because names of repositories gave too few: they check GPUs more often than programs in general do. Of the 17
+blocks that print something else, 15 print whether TensorFlow is built with CUDA, and two the placement of an empty initializer.
 
 Of the nine blocks of the third draw that differed, four construct optimizers of Keras, which gpuconf now has as far as they are
-settings; one loads a saved model, one converts a graph, and one opens a session on another machine: these need TensorFlow. The other
-two end in TensorFlow with an error, because it no longer has what they use, and end well here.
+settings; one loads a saved model, one converts a graph, and one opens a session on another machine: these need TensorFlow. The
+other two end in TensorFlow with an error, because it no longer has what they use, and end well here.
 
 Of the 198 blocks of the second draw, 195 behave as in TensorFlow since they have been read. Of the first draw, 170 blocks came from
 one collection of models, and 58 needed `tf.compat.as_bytes` or `tf.group`, which were missing then. Two kinds of difference are the
 judge's: its imaginary GPUs ignore `CUDA_VISIBLE_DEVICES`, and its build is not for CUDA.
-The words of a rule gave too few blocks in three draws; then other lists were added, before a block was run or read: the rule says which.
+The words of a rule gave too few blocks in three draws; then other lists were added, before a block was run or read: the
+rule says which.
 """
 
 

@@ -2,7 +2,8 @@
 
 python tests_py/public_code/compare.py PYTHON_WITH_TENSORFLOW FOLDER...
 
-The folders are those that ``blocks.py`` wrote. This interpreter has gpuconf and NumPy. TensorFlow's results stay in
+The folders are those that ``blocks.py`` wrote. This interpreter has gpuconf and NumPy. The one with TensorFlow is
+make oracle's, after ``pip install --no-deps -r tests_py/public_code/requirements.txt``. TensorFlow's results stay in
 ``theirs.json`` in each folder. ``--show`` prints what differs.
 """
 

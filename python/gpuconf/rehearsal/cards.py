@@ -3,37 +3,40 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-
 from .. import errors
 from .._core import texts
 from .._core.native import core
 from .._core.table import Table
+from .._typing import NamedTuple
 
 _MIB, _GIB = 1 << 20, 1 << 30
 
 
-class Beside(Table, namedtuple("Beside", ["what", "low", "high", "source"])):
-    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
-
-    __slots__ = ()
-
+class _Beside(NamedTuple):
     what: str
     low: int
     high: int
     source: str
 
 
-class Card(namedtuple("Card", ["name", "count", "memory", "capability", "has_virtual_memory"])):
-    """A card model of the command line. ``memory`` is what the name says, in bytes."""
+class Beside(Table, _Beside):
+    """Memory of a card that is not the allocator's, in bytes: at least and at most, and where this is known from."""
 
     __slots__ = ()
 
+
+class _Card(NamedTuple):
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # not the method of tuples
     memory: int
     capability: tuple[int, int]
     has_virtual_memory: bool
+
+
+class Card(_Card):
+    """A card model of the command line. ``memory`` is what the name says, in bytes."""
+
+    __slots__ = ()
 
     def usable(self) -> Beside:
         """Return how much a program sees of the card, which is less than its name says."""

@@ -13,7 +13,7 @@ from .._core import texts
 from .._core.columns import columns
 from .._core.humanbytes import human_bytes, human_limit
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from .answer import SCHEMA, Rehearsal
 from .needs import FITS, SETTINGS
 
@@ -23,16 +23,18 @@ _GUESSES = 8  # afterwards each try halves the range
 Range = namedtuple("Range", ["name", "low", "high"])
 
 
-class Found(Table, namedtuple("Found", ["card", "setting", "largest", "needs", "usable"])):
-    """The largest number for one card and setting of the allocator. ``needs`` is at most, and ``usable`` at least, in bytes."""
-
-    __slots__ = ()
-
+class _Found(NamedTuple):
     card: str
     setting: str
     largest: int | None  # None if not even the smallest fits
     needs: int
     usable: int
+
+
+class Found(Table, _Found):
+    """The largest number for one card and setting of the allocator. ``needs`` is at most, and ``usable`` at least, in bytes."""
+
+    __slots__ = ()
 
 
 def parse(text: str) -> Range:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Sequence
 
 from .._core.table import Table
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from .cards import MARGIN, NCCL, Beside, Card
 
 # The most of a recorded run is 3.1 times its largest tensor: multi_token_attention in docs/accuracy.md.
@@ -17,11 +16,7 @@ FITS, DOES_NOT_FIT, DEPENDS = "fits", "does not fit", "depends"
 SETTINGS = {"default": "pytorch", "expandable_segments": "pytorch-expandable"}
 
 
-class Verdict(Table, namedtuple("Verdict", ["card", "setting", "needs_low", "needs_high", "usable_low", "usable_high", "verdict"])):
-    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
-
-    __slots__ = ()
-
+class _Verdict(NamedTuple):
     card: str
     setting: str
     needs_low: int  # of the GPU that needs most: the allocator's least memory, and what is beside it
@@ -29,6 +24,12 @@ class Verdict(Table, namedtuple("Verdict", ["card", "setting", "needs_low", "nee
     usable_low: int
     usable_high: int
     verdict: str
+
+
+class Verdict(Table, _Verdict):
+    """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
+
+    __slots__ = ()
 
 
 def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:

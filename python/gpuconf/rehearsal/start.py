@@ -14,10 +14,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 
-from .._typing import Any
+from .._typing import Any, NamedTuple
 from .line import SETTINGS, SOCKET, VARIABLE
 
 _FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
@@ -56,7 +55,16 @@ class Heard:
         return os.path.join(self.folder, f"{self.pid}.pickle")
 
 
-class Outcome(namedtuple("Outcome", ["ended", "status", "seconds", "outlived", "processes", "failure"])):
+class _Outcome(NamedTuple):
+    ended: str
+    status: int
+    seconds: float
+    outlived: int
+    processes: dict[int, Heard]
+    failure: str
+
+
+class Outcome(_Outcome):
     """How a run ended: as the fields of Program say. ``failure`` is why it failed, if that is known otherwise."""
 
     __slots__ = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._typing import Any
@@ -68,7 +68,7 @@ def _short(place: str) -> str:
     return f"{os.path.basename(file)}:{number}"
 
 
-def convolutions(report: dict[str, Any]) -> int:
+def convolutions(report: Mapping[str, Any]) -> int:
     """Return how many convolutions of cuDNN a process ran."""
     return sum(n for name, n in report["paths"].items() if "conv" in name)
 
