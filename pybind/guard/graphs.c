@@ -189,7 +189,8 @@ static int ask(CUdevice device, int which, uint64_t *value)
 
 /*
  * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it goes back when none is
- * in flight besides the caller's own, which the driver has done (own: 1). The lock is not held while the driver is asked.
+ * in flight besides the caller's own, which the driver has done (own: 1). After a trim, launches in flight keep what they were to find free: the
+ * driver reserves it again. The lock is not held while the driver is asked.
  */
 static void recharge(CUdevice device, int own)
 {
@@ -209,8 +210,12 @@ static void recharge(CUdevice device, int own)
 	have += moved;
 	one->spare = kept - moved;
 	one->changes++;
-	if (reserved < have)
-		give(card, have - reserved);
+	if (reserved < have) {
+		uint64_t back = have - reserved, kept_for = one->in_flight > (uint64_t)own ? segments(one->claimed) : 0;
+		uint64_t hold = kept_for <= one->spare ? 0 : kept_for - one->spare < back ? kept_for - one->spare : back;
+		one->spare += hold;
+		give(card, back - hold);
+	}
 	if (reserved > have && !take(card, reserved - have)) {
 		NOTE_ONCE("graphs have taken more memory than the limit leaves: further requests are refused");
 		if (!take_anyway(card, reserved - have))
