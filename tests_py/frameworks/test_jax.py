@@ -111,7 +111,8 @@ print(got(), os.environ["CUDA_VISIBLE_DEVICES"][:4])
     done = subprocess.run([*words, sys.executable, str(program)], env=env, capture_output=True, text=True, check=False, timeout=180)
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"4.0 12.0 20.0\n{{'memory_fraction': {fraction}, 'preallocate': True}} GPU-\n"
-    (report,) = done.stderr.splitlines()
+    *before, report = done.stderr.splitlines()
+    assert len(before) == (guard != "off")  # what the guard does not count
     assert report.startswith("gpuconf run: ")
     assert "could not be limited" not in report
 
