@@ -29,6 +29,12 @@ static int pair(void)
 	return cuMemAlloc(&address, BLOCK) || cuMemFree(address);
 }
 
+static int small(void)
+{
+	uint64_t address;
+	return cuMemAlloc(&address, 4096) || cuMemFree(address);
+}
+
 static int physical(void)
 {
 	const struct prop prop = {.type = 1, .location_type = 1};
@@ -63,7 +69,7 @@ static int device(void)
 static const struct {
 	const char *name;
 	int (*step)(void);
-} loops[] = {{"pair", pair}, {"physical", physical}, {"ordered", ordered}, {"info", info}, {"total", total}, {"device", device}};
+} loops[] = {{"pair", pair}, {"small", small}, {"physical", physical}, {"ordered", ordered}, {"info", info}, {"total", total}, {"device", device}};
 
 static double now_ns(void)
 {

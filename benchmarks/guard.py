@@ -23,6 +23,7 @@ NUMBER = 20_000
 WAYS = ("without", "proxy", "preload")
 LOOPS = (
     ("pair", "`cuMemAlloc` and `cuMemFree` of 2 MiB", "<= 1.25x"),
+    ("small", "`cuMemAlloc` and `cuMemFree` of 4 KiB", "<= 1.25x"),
     ("physical", "`cuMemCreate` and `cuMemRelease` of 2 MiB", "<= 1.25x"),
     ("ordered", "`cuMemAllocAsync` and `cuMemFreeAsync` of 2 MiB", "<= 1.25x"),
     ("info", "`cuMemGetInfo`", "<= 1.3x"),

@@ -178,14 +178,15 @@ EXPORT CUresult cuMipmappedArrayDestroy(struct array *array) {
 	return destroy(array, 1);
 }
 
-static CUresult shape_of(struct array *array, shape3d *out) {
+/* The shape of an array, for a caller that stores it in out. */
+static CUresult shape_of(struct array *array, const void *out, shape3d *found) {
 	LOCK;
 	const struct array *one = m->arrays;
 	while (one != NULL && one != array)
 		one = one->next;
-	CUresult result = one == NULL || one->mipmapped ? INVALID_HANDLE : SUCCESS;
+	CUresult result = one == NULL || one->mipmapped ? INVALID_HANDLE : out == NULL ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS)
-		*out = one->shape;
+		*found = one->shape;
 	UNLOCK;
 	return result;
 }
@@ -193,22 +194,14 @@ static CUresult shape_of(struct array *array, shape3d *out) {
 EXPORT CUresult cuArray3DGetDescriptor_v2(shape3d *out, struct array *array) {
 	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuArray3DGetDescriptor);
-	shape3d found;
-	CUresult result = shape_of(array, &found);
-	if (result == SUCCESS && out == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*out = found;
-	return result;
+	return shape_of(array, out, out);
 }
 
 EXPORT CUresult cuArrayGetDescriptor_v2(shape *out, struct array *array) {
 	REFUSE(NOT_STARTED, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuArrayGetDescriptor);
 	shape3d found;
-	CUresult result = shape_of(array, &found);
-	if (result == SUCCESS && out == NULL)
-		result = INVALID_VALUE;
+	CUresult result = shape_of(array, out, &found);
 	if (result == SUCCESS)
 		*out = (shape){found.width, found.height, found.format, found.channels};
 	return result;

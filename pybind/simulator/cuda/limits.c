@@ -70,34 +70,6 @@ static CUresult set(struct context *context, int limit, size_t value) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
-	CALLED(cuCtxSetLimit);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = known(context, limit);
-	if (result == SUCCESS)
-		result = set(context, limit, value);
-	UNLOCK;
-	return result;
-}
-
-EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
-	CALLED(cuCtxGetLimit);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && value == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = known(context, limit);
-	if (result == SUCCESS)
-		*value = context->limits[limit];
-	UNLOCK;
-	return result;
-}
-
 /* IN_CONTEXT runs statements with the current context, under the lock. */
 #define IN_CONTEXT(...) \
 	struct context *context; \
@@ -108,6 +80,24 @@ EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
 	} \
 	UNLOCK; \
 	return result
+
+EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
+	CALLED(cuCtxSetLimit);
+	IN_CONTEXT({
+		result = known(context, limit);
+		if (result == SUCCESS)
+			result = set(context, limit, value);
+	});
+}
+
+EXPORT CUresult cuCtxGetLimit(size_t *value, int limit) {
+	CALLED(cuCtxGetLimit);
+	IN_CONTEXT({
+		result = value == NULL ? INVALID_VALUE : known(context, limit);
+		if (result == SUCCESS)
+			*value = context->limits[limit];
+	});
+}
 
 EXPORT CUresult cuCtxGetFlags(unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);

@@ -49,25 +49,19 @@ static CUresult word(CUstream handle, struct work work, unsigned flags) {
 	});
 }
 
-#define WORDS(bits, type) \
-	EXPORT CUresult cuStreamWriteValue##bits##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+#define WORD(function, what, type) \
+	EXPORT CUresult function##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
 		REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE); \
-		CALLED_SINCE(11070, cuStreamWriteValue##bits); \
-		return word(handle, (struct work){.kind = WRITE_WORD, .dst = addr, .bytes = bits / 8, .value = value}, flags); \
+		CALLED_SINCE(11070, function); \
+		return word(handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
 	} \
-	EXPORT CUresult cuStreamWriteValue##bits##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
-		return cuStreamWriteValue##bits##_v2(own_stream(handle), addr, value, flags); \
-	} \
-	EXPORT CUresult cuStreamWaitValue##bits##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
-		REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE); \
-		CALLED_SINCE(11070, cuStreamWaitValue##bits); \
-		return word(handle, (struct work){.kind = WAIT_WORD, .dst = addr, .bytes = bits / 8, .value = value}, flags); \
-	} \
-	EXPORT CUresult cuStreamWaitValue##bits##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
-		return cuStreamWaitValue##bits##_v2(own_stream(handle), addr, value, flags); \
+	EXPORT CUresult function##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
+		return function##_v2(own_stream(handle), addr, value, flags); \
 	}
-WORDS(32, uint32_t)
-WORDS(64, uint64_t)
+WORD(cuStreamWriteValue32, WRITE_WORD, uint32_t)
+WORD(cuStreamWriteValue64, WRITE_WORD, uint64_t)
+WORD(cuStreamWaitValue32, WAIT_WORD, uint32_t)
+WORD(cuStreamWaitValue64, WAIT_WORD, uint64_t)
 
 struct operation {
 	unsigned kind;

@@ -347,11 +347,14 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 }
 
 /* PyTorch calls it for the text of an out-of-memory error. */
-int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "compute", room, (char *)infos, sizeof *infos);
-}
+/* Defines a function that lists the processes of a kind. The versions differ in what they store. */
+#define PROCESSES(function, kind, type) \
+	int function(struct device *device, unsigned *room, type *infos) \
+	{ \
+		BEGIN(device, room); \
+		return processes(device, kind, room, (char *)infos, sizeof *infos); \
+	}
+PROCESSES(nvmlDeviceGetComputeRunningProcesses, "compute", struct info_v1)
 
 #ifdef FAKE_NVML_OLD
 
@@ -361,11 +364,7 @@ int nvmlDeviceGetPciInfo(struct device *device, struct pci *out)
 	return pci(device, out);
 }
 
-int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
-}
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
 
 #else
 
@@ -444,23 +443,9 @@ int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out)
 	return pci(device, out);
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "compute", room, (char *)infos, sizeof *infos);
-}
-
-int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
-}
-
-int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "mps", room, (char *)infos, sizeof *infos);
-}
+PROCESSES(nvmlDeviceGetComputeRunningProcesses_v3, "compute", struct info)
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics", struct info)
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", struct info)
 
 struct addressing {
 	unsigned version, value;
@@ -582,17 +567,8 @@ int nvmlDeviceGetMPSComputeRunningProcesses_v2(struct device *device, unsigned *
 	return nvmlDeviceGetMPSComputeRunningProcesses_v3(device, room, infos);
 }
 
-int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
-}
-
-int nvmlDeviceGetMPSComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
-{
-	BEGIN(device, room);
-	return processes(device, "mps", room, (char *)infos, sizeof *infos);
-}
+PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, "graphics", struct info_v1)
+PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, "mps", struct info_v1)
 
 int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos)
 {

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .._core.table import Table
 from .._typing import Any, NamedTuple
@@ -30,6 +30,11 @@ class Verdict(Table, _Verdict):
     """Whether one card holds the program under one setting of the allocator. Sizes are in bytes."""
 
     __slots__ = ()
+
+
+def convolutions_of(report: Mapping[str, Any]) -> int:
+    """Return how many convolutions of cuDNN a process ran."""
+    return sum(n for name, n in report["paths"].items() if "conv" in name)
 
 
 def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:

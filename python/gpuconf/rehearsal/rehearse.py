@@ -20,7 +20,7 @@ from ..sharing._simulated_cards import of_program
 from . import quiet, start, trouble
 from .answer import Rehearsal
 from .cards import Card, alike
-from .needs import SETTINGS, beside, verdict
+from .needs import SETTINGS, beside, convolutions_of, verdict
 
 _HELP = {"pytorch-max-split": "max_split_size_mb", "pytorch-roundup": "roundup_power2_divisions"}
 _LINES = 6
@@ -163,7 +163,7 @@ def _peaks(report: Mapping[str, Any], pid: int, snapshot: str, card: Card, *, fi
             "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
             "growth": of_gpu["growth"],
             "largest": of_gpu["largest"],
-            "convolutions": trouble.convolutions(report),
+            "convolutions": convolutions_of(report),
         }
         found.append(one)
     return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
+from .needs import convolutions_of
 
 
 def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
@@ -68,11 +69,6 @@ def _short(place: str) -> str:
     return f"{os.path.basename(file)}:{number}"
 
 
-def convolutions(report: Mapping[str, Any]) -> int:
-    """Return how many convolutions of cuDNN a process ran."""
-    return sum(n for name, n in report["paths"].items() if "conv" in name)
-
-
 def notes(
     run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
 ) -> list[str]:
@@ -90,7 +86,7 @@ def notes(
         found.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
         found.append(f"the program left {run.outlived} processes running, which were ended")
-    if any(report["tries_kernels"] and convolutions(report) for report in reports):
+    if any(report["tries_kernels"] and convolutions_of(report) for report in reports):
         found.append(
             "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory, "
             "so its own peak on a card can be much higher, and is not what the program needs"
