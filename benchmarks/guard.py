@@ -1,4 +1,8 @@
-"""What the guard adds to calls of the CUDA driver: the loops of guard.c with and without it, over tests_go/fakecuda."""
+"""What the guard adds to calls of the CUDA driver: the loops of guard.c with and without it, over the simulated driver.
+
+Its cards are those of a specification, as for users. Those of the tests never use an address twice, so that a loop would take longer
+with each step.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import runpy
 import statistics
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"  # the first card of tests_go/fakecuda
+MACHINE = "H100-80GB"
 ROUNDS = 31
 NUMBER = 20_000
 WAYS = ("without", "proxy", "preload")
@@ -71,12 +76,14 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
         source = Path(__file__).with_suffix(".c")
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-o", program, source, "-ldl", "-lpthread"], check=True)
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_"))}
-        base = {**kept, "LD_LIBRARY_PATH": str(folder)}
+        base = {**kept, "LD_LIBRARY_PATH": str(folder), "GPUCONF_SIMULATE": MACHINE}
+        question = "import gpuconf; print(gpuconf.visible_devices()[0].uuid)"
+        card = subprocess.check_output([sys.executable, "-c", question], env=base, text=True).strip()
         running = {}
         for way in WAYS:
             extra = {}
             if way != "without":
-                extra = stack.enter_context(_budget.prepare({CARD: 1 << 30}, way, environment=base)).environment
+                extra = stack.enter_context(_budget.prepare({card: 1 << 30}, way, environment=base)).environment
             running[way] = stack.enter_context(_running(program, {**base, **extra}))
         yield running
 

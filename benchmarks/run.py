@@ -149,8 +149,8 @@ rounds in turn.
 
 ## The guard
 
-What [the guard](guard.md) adds to calls of the CUDA driver, over the tests' driver, which works on host
-memory. Three processes take turns: without the guard, and with it in both modes. Processor time of a
+What [the guard](guard.md) adds to calls of the CUDA driver, over the simulated driver, whose memory is the
+host's. Three processes take turns: without the guard, and with it in both modes. Processor time of a
 step, the fastest of {guard_rounds} rounds; the ratio is the median of the rounds' ratios.
 
 {guard}
