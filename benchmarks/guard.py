@@ -1,7 +1,6 @@
 """What the guard adds to calls of the CUDA driver: the loops of guard.c with and without it, over the simulated driver.
 
-Its cards are those of a specification, as for users. Those of the tests never use an address twice, so that a loop would take longer
-with each step.
+Its cards are those of a specification, as for users. Those of the tests never use an address twice, so each step would take longer.
 """
 
 from __future__ import annotations
