@@ -83,8 +83,8 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Optimizer
 def get(identifier: Any) -> Any:
     """Return the optimizer of a name or a dict, and an optimizer as it is. Raises ValueError for anything else.
 
-    >>> get("adam").learning_rate.path
-    'adam/learning_rate'
+    >>> get("adam").get_config()["beta_1"]
+    0.9
     """
     if identifier is None or isinstance(identifier, Optimizer):
         return identifier
