@@ -92,6 +92,12 @@ def test_a_page_has_all_it_needs(two_gpus: None, tmp_path: Path) -> None:
     assert "1048576.00GiB" in failed["text"][0] or "1.00PiB" in failed["text"][0]
 
 
+def test_a_page_without_a_failure_has_no_verdict(one_gpu: None, tmp_path: Path) -> None:
+    with record() as recording:
+        allocate(4 * MIB).free()
+    assert "class=verdict" not in of(recording, tmp_path, limit="8MiB").path.read_text()
+
+
 def test_libraries_and_tags_are_stacked(one_gpu: None, tmp_path: Path) -> None:
     with record() as recording:
         with tag("weights"):

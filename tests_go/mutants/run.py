@@ -59,12 +59,14 @@ TESTS = {
     "rewind": ["./tests_go/rewind"],
     "plan": ["./tests_go/plan"],
     "sharing": [
-        "tests_py/test_lease_on_instances.py tests_py/test_lease.py",
+        "tests_py/guard/test_driver_limits.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py",
+        "tests_py/test_lease.py tests_py/test_ledger.py tests_py/test_shared_cards.py",
         "tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py",
         "tests_py/test_leased_run.py",
     ],
     "planning": [
-        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_out_of_memory.py tests_py/test_html.py"
+        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py tests_py/test_message.py",
+        "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
     ],
     "guard": ["tests_py/guard"],
 }
