@@ -186,7 +186,8 @@ def _help(one: dict[str, Any]) -> str:
 def _ran(ran: dict[str, Any]) -> str:
     steps = ran["optimizer_steps"]
     if ran["jax"]:
-        return f"{_count(steps, 'step') if steps else _count(ran['calls'], 'call')} of compiled functions; {_ended(ran)}"
+        calls = f"{_count(ran['calls'], 'call')} of compiled functions" if ran["calls"] else "single operations, no compiled function"
+        return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
     what = _count(steps, "step") if steps else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:

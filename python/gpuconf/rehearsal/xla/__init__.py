@@ -25,7 +25,7 @@ the share of the card that JAX takes (XLA_PYTHON_CLIENT_MEM_FRACTION, 75 %).
 
 **When it ends.** ``recording.py`` sees the calls of the program's own functions. When a cycle of calls has repeated three times with
 the same memory in use, and updated the arrays that it got, the rest is more of the same; for programs that update nothing it is
-twenty times.
+fifty times.
 
 All that depends on JAX's insides is in ``compiling.py``, ``running.py`` and ``devices.py``; ``versions.py`` says with which versions of
 JAX it works, and everything else is refused in one line.

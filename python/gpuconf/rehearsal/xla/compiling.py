@@ -11,13 +11,13 @@ from collections.abc import Callable
 import jax
 import numpy
 from jax._src import compiler
-from jax._src.interpreters import pxla
+from jax._src.interpreters import mlir, pxla
 from jax._src.lib import xla_client
 from jax.experimental import topologies
 
 from ..._core.stacks import Frame, call_site
 from ..._typing import Any
-from .work import Work, primitives, updated, work_of
+from .work import Work, primitives, updates, work_of
 
 _LIBRARY = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -36,10 +36,12 @@ class Function:
         self.calls = 0
         self.computation: Any = None  # lowered for the card
         self.is_compiled = False
+        self.is_computed = True  # by the CPU
+        self.kernel = ""  # the kinds of kernels in it that XLA does not write itself
         self.on_host = False
         self.has_callbacks = False
         self.updated: list[int] = []  # which results take the place of arguments
-        self.arguments = self.outputs = self.aliased = self.temporary = self.peak = self.on_host_bytes = 0
+        self.arguments = self.outputs = self.aliased = self.temporary = self.peak = 0
         self.aliases: dict[int, int] = {}  # the argument of a result that takes its memory
         self.donated: frozenset[int] = frozenset()  # arguments that are gone after a call
         self.convolutions = 0
@@ -75,6 +77,27 @@ class Compiler:
         """Take the place of JAX's functions."""
         pxla.lower_sharding_computation = self._lowered
         compiler.compile_or_get_cached = self._compiled
+        backend_of = mlir.ModuleContext.get_backend
+
+        def get_backend(context: Any, *args: Any, **named: Any) -> Any:
+            """Return the CPU's, which calls back to Python, also where the lowering is for a card."""
+            if "cuda" in context.platforms:
+                return jax.devices()[0].client
+            return backend_of(context, *args, **named)
+
+        mlir.ModuleContext.get_backend = get_backend
+        self._refuse_attention()
+
+    def _refuse_attention(self) -> None:
+        """Refuse attention by cuDNN, which JAX looks for before it traces it."""
+        from jax._src.cudnn import fused_attention_stablehlo
+
+        def refused(*_args: Any) -> None:
+            self._refuse("JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'")
+
+        for name in ("check_cudnn_version", "check_compute_capability"):
+            if hasattr(fused_attention_stablehlo, name):
+                setattr(fused_attention_stablehlo, name, refused)
 
     def function_of(self, executable: Any) -> Function | None:
         """Return the function that an executable is of."""
@@ -85,17 +108,22 @@ class Compiler:
         if named.get("lowering_platforms") is not None:  # jax.export, and lower() for another platform
             return self._lower(closed_jaxpr, api_name, fun_name, *args, **named)
         function = Function(fun_name, stack(), work_of(closed_jaxpr.jaxpr))
-        function.is_own = not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY)
-        function.updated = updated(*(list(filter(_has_shape, avals)) for avals in (closed_jaxpr.in_avals, closed_jaxpr.out_avals)))
-        computed = self._computes or function.work.is_small
-        on_cpu = self._lower(closed_jaxpr, api_name, fun_name, *args, **named) if computed else None
+        names = primitives(closed_jaxpr.jaxpr)
+        function.is_own = not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY) or "shard_map" in names
+        function.kernel = ", ".join(sorted({_KERNELS[name] for name in names & _KERNELS.keys()}))
+        if function.is_own:
+            avals = (closed_jaxpr.in_avals, closed_jaxpr.out_avals)
+            given, returned = (list(filter(_has_shape, some)) for some in avals)
+            function.updated = updates(closed_jaxpr.jaxpr, given, returned, donates=any(args[4]))
+        function.is_computed = self._computes or function.work.is_small
+        on_cpu = self._lowered_for_cpu(function, closed_jaxpr, api_name, fun_name, *args, **named)
         if on_cpu is not None and self._is_on_host(on_cpu):
             function.on_host = True
         elif on_cpu is None or function.is_own or not function.work.is_trifle:
             on_card = self._lowered_for_card(function, closed_jaxpr, api_name, fun_name, *args, **named)
             if self._is_on_host(on_card):
                 function.on_host = True
-                on_cpu = on_cpu or self._lower(closed_jaxpr, api_name, fun_name, *args, **named)
+                on_cpu = on_cpu if on_cpu is not None else self._lower(closed_jaxpr, api_name, fun_name, *args, **named)
             else:
                 function.computation = on_card
                 self._for_card[id(on_card.stablehlo())] = (on_card.stablehlo(), function)
@@ -104,11 +132,23 @@ class Compiler:
         self.functions.append(function)
         return on_cpu if on_cpu is not None else function.computation
 
+    def _lowered_for_cpu(self, function: Function, *args: Any, **named: Any) -> Any:
+        """Return a function as the CPU computes it; None if it shall not, or has no such kernel."""
+        if not function.is_computed:
+            return None
+        try:
+            return self._lower(*args, **named)
+        except (NotImplementedError, ValueError):
+            if self._computes or not function.kernel:
+                raise
+            function.is_computed = False
+            return None
+
     def _lowered_for_card(self, function: Function, closed_jaxpr: Any, *args: Any, **named: Any) -> Any:
         try:
             return self._lower(closed_jaxpr, *args, **{**named, "lowering_platforms": ("cuda",)})
         except Exception as error:
-            self._refuse(_cannot(function, _kernel(closed_jaxpr) or _first_line(error)))
+            self._refuse(_cannot(function, _first_line(error)))
             raise
 
     def _is_on_host(self, computation: Any) -> bool:
@@ -119,13 +159,20 @@ class Compiler:
         found = self._for_card.get(id(computation))
         if found is not None:
             return self._compiled_for_card(found[1], computation, devices.size, compile_options)
-        executable = self._compile(backend, computation, devices, compile_options, *args, **named)
         found = self._for_host.get(id(computation))
-        if found is not None:
-            function = found[1]
-            if function.computation is not None and not function.is_compiled:
-                function.computation.compile()
-            self._executables[id(executable)] = (executable, function)
+        if found is None:
+            return self._compile(backend, computation, devices, compile_options, *args, **named)
+        function = found[1]
+        on_card = None
+        if function.computation is not None and not function.is_compiled:
+            on_card = function.computation.compile().xla_executable
+        try:
+            executable = self._compile(backend, computation, devices, compile_options, *args, **named)
+        except Exception:
+            if on_card is None or self._computes:
+                raise
+            function.is_computed, executable = False, on_card  # a kernel that the CPU does not have
+        self._executables[id(executable)] = (executable, function)
         return executable
 
     def _topology(self, gpus: int) -> list[Any]:
@@ -143,7 +190,7 @@ class Compiler:
             )
             text = executable.hlo_modules()[0].to_string()
         except Exception as error:
-            self._refuse(_cannot(function, _custom_call(error) or _first_line(error)))
+            self._refuse(_cannot(function, _custom_call(error) + _first_line(error)))
             raise
         _read(function, executable.get_compiled_memory_stats(), text, gpus)
         function.donated = _donated(module)
@@ -193,19 +240,14 @@ def _donated(module: Any) -> frozenset[int]:
 
 def _cannot(function: Function, why: str) -> str:
     at = f" ({os.path.basename(function.place)})" if function.place else ""
-    return f"XLA cannot compile {function.name}{at} without a GPU: {why}"
-
-
-def _kernel(closed_jaxpr: Any) -> str:
-    """Return the name of the kind of kernel that XLA does not write itself; "" if there is none."""
-    found = primitives(closed_jaxpr.jaxpr) & _KERNELS.keys()
-    return f"it has a kernel of {_KERNELS[min(found)]}" if found else ""
+    kernel = f"it has a kernel of {function.kernel}: " if function.kernel else ""
+    return f"XLA cannot compile {function.name}{at} without a GPU: {kernel}{why}"
 
 
 def _custom_call(error: Exception) -> str:
     """Return which custom call XLA's error is about; "" for other errors."""
     found = re.search(r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I)
-    return f"custom call {found[1]}: {_first_line(error)}" if found else ""
+    return f"custom call {found[1]}: " if found else ""
 
 
 def _first_line(error: Exception) -> str:

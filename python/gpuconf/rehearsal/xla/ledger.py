@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import weakref
 from collections import Counter, defaultdict
@@ -65,9 +66,10 @@ class Ledger:
     def hold(self, array: Any, blocks: list[Block], *, written: bool) -> None:
         """Let an array hold blocks until its last reference is gone."""
         key = id(array)
+        ending = sys.is_finalizing  # modules are empty by then
 
         def gone(reference: Any) -> None:
-            held = self._held.get(key)
+            held = None if ending() else self._held.get(key)
             if held is not None and held.reference is reference:
                 del self._held[key]
                 self.free(held.blocks)

@@ -22,7 +22,7 @@ from .ledger import Ledger
 from .running import Runner
 
 _LONGEST = 16
-_WITHOUT_UPDATES = 20  # times: a program that updates nothing has no step to wait for
+_WITHOUT_UPDATES = 50  # times: a program that updates nothing has no step to wait for
 _UPDATES, _CALLS, _MEMORY = "optimizer", "calls", "memory"
 
 _lock = module_lock(globals(), "_lock")  # one report
@@ -132,7 +132,7 @@ class Recording:
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
             "sized_by_values": {},
             "tries_kernels": False,
-            "functions": sorted((one.told() for one in compiled if one.is_own), key=lambda one: -one["peak"]),
+            "functions": [one.told() for one in sorted(compiled, key=lambda one: (not one.is_own, -one.peak))],
             "collectives": any(one.collectives for one in compiled),
             "decisions": dict(self.runner.decisions.most_common(3)),
             "skipped_callbacks": self.runner.skipped_callbacks,

@@ -24,6 +24,7 @@ from .ledger import ARRAYS, FROM_HOST, STATE, TEMPORARY, Block, Ledger, sizes
 
 _SMALL = 64 << 10
 _MAP_NORESERVE = 0x4000  # of Linux; Python names it since 3.13
+_ON_HOST = ("pinned_host", "unpinned_host")
 _DECISIONS = ("__bool__", "__int__", "__index__")
 
 
@@ -46,8 +47,8 @@ class Runner:
             function = runner.compiler.function_of(unloaded.xla_executable)
             if function is None:
                 return build(unloaded)
-            is_for_card = function.is_compiled and not (function.work.is_small or runner.computes)
-            return _Call(runner, function, unloaded, None if is_for_card else build(unloaded))
+            computes = function.is_computed or function.on_host
+            return _Call(runner, function, unloaded, build(unloaded) if computes else None)
 
         def batched_device_put(*args: Any, **named: Any) -> Any:
             found = put(*args, **named)
@@ -83,6 +84,8 @@ class Runner:
 
     def sizes_of(self, array: Any) -> list[tuple[int, int]]:
         """Return how many bytes an array has on each card."""
+        if array.sharding.memory_kind in _ON_HOST:
+            return []
         nbytes = sizes(array.sharding.shard_shape(array.shape), array.dtype.itemsize)
         return [(device.id, nbytes) for device in array.sharding.device_set if device.id != self.host] if nbytes else []
 
@@ -146,11 +149,13 @@ class _Call:
         runner, function = self._runner, self._function
         frames = stack()
         taken = []
-        for one in map(_base, args):
+        for number, one in enumerate(map(_base, args)):
             if isinstance(one, arrays.ArrayImpl):
                 runner.hold(one, ARRAYS, written=True)
-            elif isinstance(one, numpy.ndarray) and one.nbytes:
-                taken += [runner.ledger.allocate(gpu, one.nbytes // len(self._gpus), FROM_HOST, frames) for gpu in self._gpus]
+            elif isinstance(one, numpy.ndarray) and one.nbytes:  # JAX converts float64 on the way
+                aval, sharding = self._unloaded.input_avals[number], self._unloaded.input_shardings[number]
+                nbytes = sizes(sharding.shard_shape(aval.shape), aval.dtype.itemsize)
+                taken += [runner.ledger.allocate(gpu, nbytes, FROM_HOST, frames) for gpu in self._gpus]
         if function.temporary:
             taken += [runner.ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
         return taken

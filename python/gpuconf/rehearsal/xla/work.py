@@ -55,19 +55,41 @@ def primitives(jaxpr: Any) -> set[str]:
     return found
 
 
-def updated(arguments: Sequence[Any], results: Sequence[Any]) -> list[int]:
-    """Return which results of a call take the place of arguments: as much of both has the same shape and type.
+def updates(jaxpr: Any, arguments: Sequence[Any], results: Sequence[Any], *, donates: bool) -> list[int]:
+    """Return which results of a step take the place of arguments; none if the function is no step of a training.
 
-    Empty if that is less than half of the arguments' bytes.
+    A step has a gradient, or is an optimizer without matrices, or takes over memory of its arguments. And most of its results have the
+    shapes and types of arguments. A layer of a model may have these, too, but nothing of the rest.
     """
+    matched = _matched(arguments, results)
+    whole, got = sum(map(_size, results)), sum(_size(results[number]) for number in matched)
+    if not got or 2 * got < whole:
+        return []
+    names = primitives(jaxpr)
+    given = sum(map(_size, arguments))
+    optimizes = not names & _MATRICES and 5 * got <= 4 * given <= 12 * got  # it gets gradients beside what it updates
+    return matched if donates or optimizes or has_gradient(jaxpr) else []
+
+
+_MATRICES = {"dot_general", "conv_general_dilated", "custom_vjp_call", "pallas_call"}
+
+
+def has_gradient(jaxpr: Any) -> bool:
+    """Whether a jaxpr has a backward pass: JAX notes for each operation what it comes from."""
+    for equation in jaxpr.eqns:
+        if "transpose(" in str(equation.source_info.name_stack):
+            return True
+    return any(has_gradient(inner) for equation in jaxpr.eqns for inner in _inner(equation.params.values()))
+
+
+def _matched(arguments: Sequence[Any], results: Sequence[Any]) -> list[int]:
     left = Counter((one.shape, one.dtype) for one in arguments)
     found = []
     for number, one in enumerate(results):
         if left[one.shape, one.dtype]:
             left[one.shape, one.dtype] -= 1
             found.append(number)
-    whole = sum(_size(one) for one in arguments)
-    return found if whole and 2 * sum(_size(results[number]) for number in found) >= whole else []
+    return found
 
 
 def _inner(values: Iterable[Any]) -> Iterable[Any]:
