@@ -76,6 +76,19 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert repr(found) == "<gpuconf.Plan of 6 events, fits: True>"
 
 
+def test_at_most_100_holders_are_listed(one_gpu: None) -> None:
+    buffers = []
+    with gpuconf.memory.record() as recording:
+        for number in range(130):
+            with gpuconf.memory.tag(f"layer {number}"):
+                buffers.append(gpuconf.memory.allocate((number + 1) * 1024))
+    (usage,) = gpuconf.plan(recording, policy="virtual").usages
+    assert len(usage.holders_at_peak) == 100
+    assert usage.holders_at_peak[0].tag == "layer 129"
+    for buffer in buffers:
+        buffer.free()
+
+
 def gpuconf_failure(*fields: object) -> tuple[object, ...]:
     return fields
 
