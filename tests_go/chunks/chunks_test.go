@@ -166,7 +166,8 @@ func TestTheFirstOfALowerOneGoesInFront(t *testing.T) {
 // another can take its place.
 func TestALargeChunkKeepsItsPlace(t *testing.T) {
 	w := newWorld(t, false)
-	small, middle, high := w.chunk(t, 1<<40, large+unit), w.chunk(t, 2<<40, large+5*unit), w.chunk(t, 3<<40, large+9*unit)
+	small, middle := w.chunk(t, 1<<40, large+unit), w.chunk(t, 2<<40, large+5*unit)
+	high := w.chunk(t, 3<<40, large+9*unit)
 	for _, i := range []uint32{high, small, middle} {
 		w.insert(i)
 	}

@@ -26,8 +26,8 @@ func TestADifferenceNamesItsEvent(t *testing.T) {
 		change(&altered.Events[i])
 		return verify(t, altered).Difference
 	}
-	require.Equal(t, fmt.Sprintf("event %d: PyTorch took memory for stream 0x7, and the allocation that needs it is on "+
-		"stream 0x0", taken+1), alter(taken, func(e *trace.Event) { e.Stream = 7 }))
+	require.Equal(t, fmt.Sprintf("event %d: PyTorch took memory for stream 0x7, and the allocation that needs it is "+
+		"on stream 0x0", taken+1), alter(taken, func(e *trace.Event) { e.Stream = 7 }))
 	freed := slices.IndexFunc(original.Events, func(e trace.Event) bool { return e.Action == trace.Free })
 	require.Contains(t, alter(freed, func(e *trace.Event) { e.Stream = 7 }),
 		fmt.Sprintf("event %d: the block at %#x is freed on stream 0x7", freed+1, original.Events[freed].Addr))
@@ -171,7 +171,9 @@ func TestCompleteFindsBlocksAndTheStart(t *testing.T) {
 		{Addr: taken, Bytes: 20 * mib, Blocks: []trace.HeldBlock{
 			{Addr: taken, Bytes: 20 * mib, Requested: 19*mib + 1, Held: true}}},
 	}}}}
-	recording := &trace.Recording{Events: []trace.Event{{Action: trace.Allocate, Addr: 3 << 40, Bytes: 5, GPU: 1, Before: true}}}
+	recording := &trace.Recording{Events: []trace.Event{
+		{Action: trace.Allocate, Addr: 3 << 40, Bytes: 5, GPU: 1, Before: true},
+	}}
 	for _, e := range events {
 		if e.GPU = 1; e.Action != trace.FreeRequested {
 			recording.Events = append(recording.Events, e)
