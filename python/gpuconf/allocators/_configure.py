@@ -334,6 +334,11 @@ def _can_route(name: str) -> tuple[bool, str]:
         return False, "not routed: there is no GPU"
     if name == "torch" and "torch" in sys.modules and not sys.modules["torch"].backends.cuda.is_built():
         return False, "not routed: this PyTorch was built without CUDA"
+    if name == "numba" and "numba.cuda" in sys.modules:
+        from . import _versions
+
+        if not _versions.is_of_numba_cuda(sys.modules["numba.cuda"]):
+            return False, "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
     return True, ""
 
 

@@ -68,6 +68,11 @@ class Files:
             self._kept(os.path.realpath(os.fsdecode(path)))
         return copy
 
+    def leave(self, path: Any) -> None:
+        """Name a file or folder that would have been replaced, and stays as it is."""
+        if self._exists(path):
+            self._kept(os.path.realpath(os.fsdecode(path)))
+
     def _goes_away(self, path: Any) -> bool:
         real = os.path.realpath(os.fsdecode(path))
         if real.startswith((*_NOT_HERE, self._own)) or any(cache in real for cache in _CACHES):

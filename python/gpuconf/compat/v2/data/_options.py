@@ -127,6 +127,7 @@ _ALL_TYPES = {
     "experimental_symbolic_checkpoint": bool,
     "experimental_threading": ThreadingOptions,
     "experimental_warm_start": bool,
+    "framework_type": list,
     "threading": ThreadingOptions,
 }
 
@@ -135,6 +136,7 @@ _ALL_DEFAULTS = {
     "autotune": AutotuneOptions,
     "experimental_distribute": DistributeOptions,
     "experimental_optimization": OptimizationOptions,
+    "framework_type": list,
     "threading": ThreadingOptions,
 }
 
