@@ -93,7 +93,9 @@ class Compiler:
         from jax._src.cudnn import fused_attention_stablehlo
 
         def refused(*_args: Any) -> None:
-            self._refuse("JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'")
+            self._refuse(
+                "JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'"
+            )
 
         for name in ("check_cudnn_version", "check_compute_capability"):
             if hasattr(fused_attention_stablehlo, name):
@@ -246,7 +248,9 @@ def _cannot(function: Function, why: str) -> str:
 
 def _custom_call(error: Exception) -> str:
     """Return which custom call XLA's error is about; "" for other errors."""
-    found = re.search(r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I)
+    found = re.search(
+        r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I
+    )
     return f"custom call {found[1]}: " if found else ""
 
 
