@@ -181,7 +181,8 @@ class Compiler:
         if gpus not in self._topologies:
             found = topologies.get_topology_desc(platform="cuda", target_config=self._description, topology=f"1x1x{gpus}")
             self._topologies[gpus] = found.devices
-        return self._topologies[gpus]
+        devices: list[Any] = self._topologies[gpus]
+        return devices
 
     def _compiled_for_card(self, function: Function, module: Any, gpus: int, options: Any) -> Any:
         devices = self._topology(gpus)
@@ -203,7 +204,7 @@ class Compiler:
 
 def stack() -> tuple[Frame, ...]:
     """Return the calls of the program and of its libraries, innermost first, without JAX and gpuconf."""
-    frame, found = sys._getframe(1), []
+    frame, found = sys._getframe(1), list[Frame]()
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
         if not code.co_filename.startswith((_LIBRARY, _OWN, "<frozen")):

@@ -222,7 +222,8 @@ def _base(array: Any) -> Any:
 def _live() -> list[Any]:
     import jax
 
-    return jax.live_arrays()
+    found: list[Any] = jax.live_arrays()
+    return found
 
 
 def _zeros(shape: Sequence[int], dtype: Any, device: Any) -> Any:

@@ -138,8 +138,8 @@ def _flops(equation: Any) -> int:
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         left = equation.invars[0].aval.shape
-        return 2 * prod(equation.outvars[0].aval.shape) * prod(left[one] for one in contracted)
+        return 2 * int(prod(equation.outvars[0].aval.shape) * prod(left[one] for one in contracted))
     if name == "conv_general_dilated":
         kernel, numbers = equation.invars[1].aval.shape, equation.params["dimension_numbers"]
-        return 2 * prod(equation.outvars[0].aval.shape) * prod(kernel) // max(kernel[numbers.rhs_spec[0]], 1)
+        return 2 * int(prod(equation.outvars[0].aval.shape) * prod(kernel) // max(kernel[numbers.rhs_spec[0]], 1))
     return 0
