@@ -33,7 +33,7 @@ class Files:
         self._stat, self._exists = os.stat, os.path.lexists
         self._inside = threading.local()
         self._begin = self._stat(os.path.join(os.path.dirname(folder), SETTINGS)).st_mtime_ns
-        self.used = os.path.isdir(folder)
+        self.used: bool = os.path.isdir(folder)
 
     def copy_of(self, path: Any) -> str:
         """Return where a file would be in the folder of the rehearsal."""

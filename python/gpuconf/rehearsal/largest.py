@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
@@ -20,7 +19,13 @@ from .needs import FITS
 _COMBINATIONS = 32
 _GUESSES = 8  # afterwards each try halves the range
 
-Range = namedtuple("Range", ["name", "low", "high"])
+
+class Range(NamedTuple):
+    """A name in the command, and the numbers that it may become."""
+
+    name: str
+    low: int
+    high: int
 
 
 class _Found(NamedTuple):

@@ -83,10 +83,10 @@ class Program:
     def __init__(self, folder: str, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any]) -> None:
         self.folder = folder
         self.processes: dict[int, Heard] = {}
-        self.ended = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
+        self.ended: str = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
         self.failure = ""
-        self.outlived = 0  # processes that were still there when the program had ended
-        self.status = 0  # as subprocess has it, if the program ended by itself
+        self.outlived: int = 0  # processes that were still there when the program had ended
+        self.status: int = 0  # as subprocess has it, if the program ended by itself
         self._buffers: dict[socket.socket, bytes] = {}
         with open(os.path.join(folder, SETTINGS), "w", encoding="utf-8") as file:
             json.dump(dict(settings), file)
@@ -98,7 +98,7 @@ class Program:
         self._environment = {**environment, VARIABLE: folder}
         self._words = list(words)
         self._seconds: float = settings["seconds"]
-        self.seconds = 0.0
+        self.seconds: float = 0.0
 
     def run(self, descriptors: Sequence[int] = ()) -> None:
         """Run the program until it has run for long enough. Raises OSError if it cannot be started."""
