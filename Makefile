@@ -91,12 +91,13 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE)' $$(go list $(GO_TESTS) | grep -v /arch)
 
 .PHONY: soak
-soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, and the random Go tests with SOAK_RAPID (2000) new inputs each
+soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
 	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
 	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
 	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 	$(BIN)/python tests_py/guard/guard_soak.py --steps $(or $(SOAK_GUARD),1000000) --seed $(or $(SEED),1)
+	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/test_crowd.py
 	RAPID_SEED=0 RAPID_CHECKS=$(or $(SOAK_RAPID),2000) go test -tags=$(GO_TAGS) $(GO_TESTS) -timeout 0
 
 .PHONY: fuzz

@@ -66,7 +66,7 @@ LEFT_OUT = {
         test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
+        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py test_crowd.py clients
         test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
