@@ -31,7 +31,7 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("program", "line"),
     [
-        ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"),
+        ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX"),
         ("raise ValueError('wrong\\nnumber')", "the program failed: ValueError: wrong number (program.py:1)"),
         ("input('name? ')", "the program reads standard input, and a rehearsal has none (program.py:1)"),
         ("import os; os.kill(os.getpid(), 9)", "the program was killed by SIGKILL"),

@@ -53,6 +53,33 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
 
 
 @needs_torch
+def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
+    """Though Python's garbage collector does not know that, and the program has never asked for them."""
+    out = lines(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        def train():
+            model = torch.nn.Linear(1000, 1000, bias=False, device="cuda")
+            model.weight.sum().backward()
+            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders for name in h.referrers))
+            kept = model.weight.grad
+            print(sorted(name.partition(" in train()")[0] for h in gpuconf.memory.release().holders for name in h.referrers))
+            kept = (model.weight * 2).view(-1).grad_fn
+            model = None
+            print(gpuconf.memory.release().holders[0].referrers, str(gpuconf.memory.release()).rpartition(": ")[2])
+        train()
+        """,
+    )
+    assert out == [
+        """["model._parameters['weight']", "model._parameters['weight'].grad"]""",
+        """['kept', "model._parameters['weight']", "model._parameters['weight'].grad"]""",
+        "() no variable that is known, such as PyTorch's graph or a C extension",
+    ]
+
+
+@needs_torch
 def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
     """Other threads don't, and a hook has the tag that it enters."""
     out = lines(

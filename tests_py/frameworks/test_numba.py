@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
 
 import no_gpu
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEEDS = [name for name in ("numba_cuda", "cuda") if importlib.util.find_spec(name) is None]
+# numba-cuda's .pth file imports it as Python starts, which is not so in a folder that another .pth file names.
+NEEDS += [name for name in ("_numba_cuda_redirector",) if name not in sys.modules]
 pytestmark = pytest.mark.skipif(bool(NEEDS), reason=f"numba-cuda is not installed: {NEEDS} missing")
 
 QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
@@ -35,6 +38,33 @@ def test_arrays_are_on_the_books_and_go_back(driver: Path) -> None:
         **QUIET,
     )
     assert out.splitlines() == ["4000 0 499500.0", "True", "[0] 0"]
+
+
+def test_numbas_own_module_is_not_routed(driver: Path) -> None:
+    """The one before numba-cuda's: its pointers are others, so that the first copy failed with an AttributeError."""
+    out = no_gpu.run(
+        driver,
+        """
+        import sys
+        sys.meta_path[:] = [finder for finder in sys.meta_path if type(finder).__name__ != "NumbaCudaFinder"]
+        print(gpuconf.configure(limit="64MiB", libraries=["numba"]).libraries)
+        from numba import cuda
+        print(gpuconf.configure(limit="64MiB", libraries=["numba"]).libraries)
+        print(cuda.to_device(b"123").copy_to_host().tobytes(), live())
+        try:
+            import gpuconf.allocators.numba
+        except ImportError as error:
+            print(str(error).replace(cuda.__file__, "FILE"))
+        """,
+        **QUIET,
+    )
+    why = "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
+    assert out.splitlines() == [
+        "{'numba': 'will be routed on import'}",
+        str({"numba": why}),
+        "b'123' [0]",
+        "gpuconf.allocators.numba needs numba-cuda (FILE is Numba's own numba.cuda): pip install 'gpuconf[numba]'",
+    ]
 
 
 def test_by_the_environment_variable(driver: Path) -> None:

@@ -7,6 +7,8 @@ one.
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from .._core import notices
 
 # For each set, the release series of each library and the CUDA version that its wheels are built for.
@@ -19,6 +21,11 @@ SETS = {
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba-cuda": "numba-cuda", "cuda": "CUDA"}
 
 _checked: set[str] = set()
+
+
+def is_of_numba_cuda(module: ModuleType) -> bool:
+    """Whether ``numba.cuda`` is numba-cuda's, which Python finds first, and not the one that was once part of Numba."""
+    return "numba_cuda" in (module.__file__ or "").split("/")
 
 
 def check(library: str, version: object) -> None:

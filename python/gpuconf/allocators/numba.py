@@ -18,10 +18,15 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from . import _versions
+
 try:
     from cuda.bindings.driver import CUdeviceptr
     from numba import cuda
     from numba.cuda.cudadrv import driver
+
+    if not _versions.is_of_numba_cuda(cuda):
+        raise ImportError(f"{cuda.__file__} is Numba's own numba.cuda")
 except ImportError as _error:
     from .._core import extras as _extras
 
@@ -30,7 +35,7 @@ except ImportError as _error:
 from .. import errors
 from .._core import abi, runtime, scope
 from .._typing import Any
-from . import _share, _versions
+from . import _share
 
 __all__ = ["GpuconfMemoryManager", "install", "installed"]
 
@@ -160,7 +165,7 @@ def used() -> bool:
 
 
 def _version() -> object:
-    """Return the version of numba-cuda. The ``numba.cuda`` that was once part of Numba has none."""
+    """Return the version of numba-cuda."""
     return getattr(sys.modules.get("numba_cuda"), "__version__", "of an unknown version")
 
 

@@ -86,6 +86,19 @@ class _Blocks(dict):  # type: ignore[type-arg]
         """Return the objects that may hold device memory."""
         return [each for kind, _ in self._kinds for each in instances(kind)]
 
+    def gradients(self) -> list[tuple[object, object]]:
+        """Return the gradients of PyTorch's tensors, each with its tensor: the collector does not see that reference."""
+        found = []
+        for kind, block in self._kinds:
+            for thing in instances(kind) if block is _torch_block else ():
+                try:
+                    gradient = thing.grad if thing.is_leaf and thing.is_cuda else None
+                except Exception:
+                    continue  # half built, or of another version of the library
+                if gradient is not None:
+                    found.append((gradient, thing))
+        return found
+
     def __missing__(self, cls: type) -> Any:
         self[cls] = next((block for kind, block in self._kinds if issubclass(cls, kind)), None)
         return self[cls]
@@ -144,13 +157,16 @@ def holders(most: int = 10) -> list[Holder]:
     """List the objects that hold the most device memory, largest first, at most ``most``. Views of the same memory count once."""
     kinds = _Blocks()
     blocks: dict[Any, tuple[int, list[object]]] = {}
+    gradients = kinds.gradients()  # before the instances, for PyTorch makes their Python objects on demand
     for thing in kinds.instances():
         found = kinds.block_of(thing)
         if found is not None:
             blocks.setdefault(found[0], (found[1], []))[1].append(thing)
     largest = sorted(blocks.values(), key=lambda block: -block[0])[:most]
     blocks.clear()
-    names = _names([things[:_VIEWS] for _, things in largest])
+    tensors = {id(gradient): tensor for gradient, tensor in gradients}
+    gradients.clear()
+    names = _names([things[:_VIEWS] for _, things in largest], tensors)
     return [Holder(nbytes, _describe(things[0]), tuple(found)) for (nbytes, things), found in zip(largest, names, strict=True)]
 
 
@@ -166,16 +182,22 @@ _VIEWS = 20  # objects for which the variables are looked up, of those that hold
 _PASSING: tuple[type, ...] = (types.FrameType, types.GeneratorType, types.TracebackType, type(iter([])))
 
 
-def _names(blocks: list[list[object]]) -> list[dict[str, None]]:
+def _names(blocks: list[list[object]], tensors: dict[int, object]) -> list[dict[str, None]]:
     """Return the variables that refer to the objects of each block, directly or through containers and attributes.
 
-    The garbage collector goes through all objects to find referrers, so all blocks are looked up together, level by level.
+    ``tensors`` are those that refer to gradients, by the gradients' ids. The garbage collector goes through all objects to find
+    referrers, so all blocks are looked up together, level by level.
     """
     names: list[dict[str, None]] = [{} for _ in blocks]
     modules, variables = _modules(), _variables()
     # By id: an object, and the blocks that it leads to, each with the rest of the path.
-    level = {id(thing): (thing, [(block, "")]) for block, things in enumerate(blocks) for thing in things}
-    seen = {id(blocks), *map(id, blocks)}
+    level: dict[int, tuple[object, list[tuple[int, str]]]] = {}
+    for block, things in enumerate(blocks):
+        for thing in things:
+            level.setdefault(id(thing), (thing, []))[1].append((block, ""))
+            if (tensor := tensors.get(id(thing))) is not None:
+                level.setdefault(id(tensor), (tensor, []))[1].append((block, ".grad"))
+    seen = {id(blocks), id(tensors), *map(id, blocks)}
     for _ in range(_DEPTH):
         if not 0 < len(level) <= _MOST_WAYS:
             break

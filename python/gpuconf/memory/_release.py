@@ -20,6 +20,8 @@ from ._holders import Holder
 from ._stats import stats
 from ._usage import UNTAGGED, MemoryUsage, usage
 
+_UNKNOWN = "no variable that is known, such as PyTorch's graph or a C extension"
+
 
 class _ReleaseStep(NamedTuple):
     step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
@@ -87,8 +89,7 @@ class Released(metaclass=Made):
             ]
             lines += [f"{each.device}:", *(f"  {line}" for line in columns(table, left=2))]
         for holder in self.holders:
-            by = ", ".join(holder.referrers[:3]) or "referrer unknown"
-            lines.append(f"{human_bytes(holder.nbytes)} {holder.what}: {by}")
+            lines.append(f"{human_bytes(holder.nbytes)} {holder.what}: {', '.join(holder.referrers[:3]) or _UNKNOWN}")
         return "\n".join(lines)
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
@@ -102,7 +103,9 @@ class Released(metaclass=Made):
         rows.append((html.bold("total"), "", html.size(self.bytes_freed), html.size(self.bytes_unreserved)))
         usages = [html.Html(one._repr_html_()) for one in self.usage]
         holders = [
-            html.line(html.size(one.nbytes), one.what, "held by", html.code(", ".join(one.referrers[:3]) or "unknown"))
+            html.line(
+                html.size(one.nbytes), one.what, "held by", html.code(", ".join(one.referrers[:3])) if one.referrers else _UNKNOWN
+            )
             for one in self.holders
         ]
         title = f"{human_bytes(self.bytes_freed)} freed, {human_bytes(self.bytes_in_use)} still in use"

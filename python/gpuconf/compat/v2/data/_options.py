@@ -48,7 +48,7 @@ class _Settings:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def __dir__(self) -> list[str]:
         return sorted(self._types)
