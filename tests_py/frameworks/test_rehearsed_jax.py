@@ -1,4 +1,4 @@
-"""``gpuconf plan -- PROGRAM`` with the real JAX: XLA compiles for cards that are not there.
+"""``gpuconf plan -- PROGRAM`` with the real JAX: XLA compiles for cards without having them.
 
 `make test-jax-plan` installs JAX with its plugin for CUDA.
 """
