@@ -1,4 +1,4 @@
-"""``gpuconf plan -- PROGRAM`` with the real JAX: XLA compiles for cards that are not there.
+"""``gpuconf plan -- PROGRAM`` with the real JAX: XLA compiles for cards without having them.
 
 `make test-jax-plan` installs JAX with its plugin for CUDA.
 """
@@ -244,10 +244,6 @@ def test_kernels_and_custom_calls_are_compiled_or_refused_by_name(tmp_path: Path
             "gpuconf plan of a JAX program needs JAX's plugin for CUDA (import of jax_plugins.xla_cuda13 halted; "
             "None in sys.modules): pip install 'gpuconf[jax-plan]'",
         ),
-        (
-            "import jax; jax.__version_info__ = (0, 4, 30); jax.__version__ = '0.4.30'\n",
-            "the program imports JAX, and computes nothing with it",
-        ),
         ("import jax", "the program imports JAX, and computes nothing with it"),
         (
             "import os; os.environ['JAX_PLATFORMS'] = 'cpu'\nimport jax; jax.numpy.ones(1 << 20)",
@@ -255,7 +251,7 @@ def test_kernels_and_custom_calls_are_compiled_or_refused_by_name(tmp_path: Path
         ),
         ("import jax; jax.jit(lambda x: x + 'a')(1)", "the program failed: TypeError: "),
     ],
-    ids=["no plugin", "nothing of an old one", "nothing", "chooses the CPU", "fails"],
+    ids=["no plugin", "nothing", "chooses the CPU", "fails"],
 )
 def test_what_cannot_be_rehearsed_is_one_line(tmp_path: Path, program: str, line: str) -> None:
     assert refused(tmp_path, program).startswith(line)

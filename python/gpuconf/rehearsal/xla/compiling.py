@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles what a program of JAX would execute for a card that is not there. JAX is imported."""
+"""Compiles what a program of JAX would execute for a card without having it. JAX is imported."""
 
 from __future__ import annotations
 

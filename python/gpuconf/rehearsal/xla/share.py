@@ -23,7 +23,7 @@ _LINES, _FUNCTIONS = 6, 8
 
 
 def settings_for(card: Card, gpus: int) -> dict[str, Any]:
-    """Return what a process of the program is told of a card."""
+    """Return the settings of a card for a process of the program."""
     return {
         "gpus": gpus,
         "card": {

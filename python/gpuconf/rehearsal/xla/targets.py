@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What XLA is told of a card that is not there: the text of a GpuTargetConfigProto.
+"""The description of a card that XLA compiles for: the text of a GpuTargetConfigProto.
 
 The numbers are those of gocore/models, and the limits of grids and blocks those of NVIDIA's programming guide.
 """
