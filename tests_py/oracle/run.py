@@ -211,7 +211,6 @@ before they are read are called unseen.
 | second | 105 | 198 | 189 (95.5 %) | 151 of 156 |
 | third | 99 | 209 | 200 (95.7 %) | 169 of 175 |
 | fourth | 122 | 218 | 211 (96.8 %) | 167 of 184 |
-
 | fifth | 106 | 215 | 210 (97.7 %) | 177 of 189 |
 
 The goal is 97 % of at least 200 unseen blocks, and the fifth draw reaches it. (In the first three draws, one or no block more ran

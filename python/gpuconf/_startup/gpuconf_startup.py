@@ -39,7 +39,7 @@ class _AsTensorFlow:
         return importlib.util.find_spec(name)
 
     def find_distributions(self, context: object = None) -> list[object]:
-        """Install gpuconf's finder for ``importlib.metadata``, which asks for TensorFlow's version, and ask it."""
+        """Install gpuconf's finder, which has TensorFlow's version for ``importlib.metadata``, and ask it."""
         if getattr(context, "name", None) != "tensorflow":
             return []
         self.find_spec("tensorflow")
