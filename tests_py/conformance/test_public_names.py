@@ -115,7 +115,10 @@ SIGNATURES = {
     "config.optimizer.set_jit": "enabled",
     "config.optimizer.get_experimental_options": "",
     "config.optimizer.set_experimental_options": "options",
+    "debugging.disable_traceback_filtering": "",
+    "debugging.enable_traceback_filtering": "",
     "debugging.get_log_device_placement": "",
+    "debugging.is_traceback_filtering_enabled": "",
     "debugging.set_log_device_placement": "enabled",
     "device": "device_name",
 }
