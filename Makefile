@@ -70,6 +70,12 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
 	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
 
+.PHONY: test-neighbours
+test-neighbours: $(VENV)/dev ## run packages that look for TensorFlow under --as-tensorflow (downloads them, 7 GB)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/neighbours_of_tensorflow.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours --no-deps tf_keras
+	$(BIN)/python tests_py/integrations/neighbours_of_tensorflow.py build/neighbours
+
 .PHONY: test-simulated-suites
 test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
 	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites

@@ -180,6 +180,7 @@ def prepare_tensorflow(_: str) -> Any:
     from oracle.machine import CARDS
 
     gpus = ctypes.CDLL(str(build.cpp("imaginary_gpus.cc", shared=True)))
+    gpus.oracle_obey_visible_devices()
     import tensorflow.python.client.device_lib  # noqa: F401 - for the children
 
     def prepare(program: Program) -> None:

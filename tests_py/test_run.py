@@ -67,6 +67,13 @@ def test_options_end_at_the_program(tmp_path: Path, words: list[str], argv: list
     assert run(*words, cwd=tmp_path, input=SHOW) == (0, f"{argv} __main__ {optimize}\n", "")
 
 
+def test_the_version_of_tensorflow_before_it_is_imported(tmp_path: Path) -> None:
+    """As programs ask for it that check what is installed first. Other packages are found as ever."""
+    program = "from importlib.metadata import version; print(version('tensorflow'), version('pytest') != '')"
+    assert run("--as-tensorflow", "-c", program, cwd=tmp_path) == (0, "2.21.0 True\n", "")
+    assert run("--as-tensorflow=1", "-c", program, cwd=tmp_path) == (0, "1.15.5 True\n", "")
+
+
 def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
     (tmp_path / "package").mkdir()
     script(tmp_path, "import sys, package; print(sys.argv[1:], __package__, sys.path[0])", "package/__main__.py")

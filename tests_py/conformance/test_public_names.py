@@ -27,7 +27,10 @@ get_inter_op_parallelism_threads get_intra_op_parallelism_threads set_inter_op_p
 set_intra_op_parallelism_threads
 """
 OPTIMIZER = "get_experimental_options get_jit set_experimental_options set_jit"
-DEBUGGING = "get_log_device_placement set_log_device_placement"  # those that concern devices
+DEBUGGING = (
+    "disable_traceback_filtering enable_traceback_filtering get_log_device_placement is_traceback_filtering_enabled "
+    "set_log_device_placement"
+)  # those that concern devices, and tracebacks
 
 MODULES = [
     pytest.param(tf.config, CONFIG, id="config"),
@@ -112,7 +115,10 @@ SIGNATURES = {
     "config.optimizer.set_jit": "enabled",
     "config.optimizer.get_experimental_options": "",
     "config.optimizer.set_experimental_options": "options",
+    "debugging.disable_traceback_filtering": "",
+    "debugging.enable_traceback_filtering": "",
     "debugging.get_log_device_placement": "",
+    "debugging.is_traceback_filtering_enabled": "",
     "debugging.set_log_device_placement": "enabled",
     "device": "device_name",
 }

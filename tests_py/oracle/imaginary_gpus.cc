@@ -43,12 +43,13 @@ struct Made {
 };
 
 std::vector<Card> cards;
-bool hidden = false;      // whether HideCards has read the environment
+bool obey = false;        // whether CUDA_VISIBLE_DEVICES counts
+bool hidden = false;      // whether HideCards has read it
 std::vector<Made> made;  // by the last successful creation
 
 // CUDA reads CUDA_VISIBLE_DEVICES when it is first used: positions, as far as they name GPUs. One that comes twice hides all.
 void HideCards() {
-  if (hidden) return;
+  if (!obey || hidden) return;
   hidden = true;
   const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
   if (list == nullptr) return;
@@ -348,6 +349,9 @@ void oracle_clear_cards() {
   hidden = false;
   made.clear();
 }
+
+// Let CUDA_VISIBLE_DEVICES count, as it does for CUDA.
+void oracle_obey_visible_devices() { obey = true; }
 
 void oracle_add_card(const char* product, int major, int minor, int64_t bytes, int greatest_priority) {
   cards.push_back({product, major, minor, bytes, greatest_priority});

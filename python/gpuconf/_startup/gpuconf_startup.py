@@ -38,6 +38,13 @@ class _AsTensorFlow:
         gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
         return importlib.util.find_spec(name)
 
+    def find_distributions(self, context: object = None) -> list[object]:
+        """Install gpuconf's finder, which has TensorFlow's version for ``importlib.metadata``, and ask it."""
+        if getattr(context, "name", None) != "tensorflow":
+            return []
+        self.find_spec("tensorflow")
+        return [found for finder in sys.meta_path[:1] for found in finder.find_distributions(context)]  # type: ignore[attr-defined]
+
 
 class _SimulatedTorch:
     """Imports gpuconf before the first import of PyTorch, so that PyTorch runs on the simulated GPUs."""

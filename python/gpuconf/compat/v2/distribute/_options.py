@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from ...._typing import Any, NamedTuple
+from ...._typing import NamedTuple
 
 
 class InputReplicationMode(enum.Enum):
@@ -18,7 +18,7 @@ class InputReplicationMode(enum.Enum):
 class InputOptions(NamedTuple):
     """How a dataset is distributed."""
 
-    experimental_fetch_to_device: Any = None
+    experimental_fetch_to_device: object = None
     experimental_replication_mode: InputReplicationMode = InputReplicationMode.PER_WORKER
     experimental_place_dataset_on_device: bool = False
     experimental_per_replica_buffer_size: int = 1
@@ -29,4 +29,4 @@ class RunOptions(NamedTuple):
 
     experimental_enable_dynamic_batch_size: bool = True
     experimental_bucketizing_dynamic_shape: bool = False
-    experimental_xla_options: Any = None
+    experimental_xla_options: object = None

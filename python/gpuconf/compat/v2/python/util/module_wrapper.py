@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tensorflow.python.util.module_wrapper``: the number of warnings that programs lower. There are none here."""
+"""``tensorflow.python.util.module_wrapper``: the number of warnings, which programs lower. gpuconf gives no such warnings."""
 
 from __future__ import annotations
 
