@@ -108,6 +108,8 @@ type fleetBatch struct {
 	Context  uint64 `json:"context"`  // what a lease takes besides, for a process's CUDA context
 	Virtual  bool   `json:"virtual"`  // whether it has virtual memory management
 	Compute  [2]int `json:"compute"`  // its compute capability
+
+	Hardware models.Hardware `json:"hardware"`
 }
 
 // ParseFleet returns a fleet as a list of batches.
@@ -130,7 +132,7 @@ func ParseFleet(text string) (fleet string, err error) {
 			leasable -= kept // for the host
 		}
 		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0,
-			[2]int{model.ComputeMajor, model.ComputeMinor}}
+			[2]int{model.ComputeMajor, model.ComputeMinor}, model.Hardware()}
 	}
 	return encode(list)
 }

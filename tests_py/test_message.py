@@ -73,6 +73,11 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
         {"library": "TensorFlow", "gpu": 2, "requested": 16 * 112 * 112 * 147 * 4, "missing": None},
     ),
     (
+        "TensorFlow, a shape without a type",  # of floats
+        "ResourceExhaustedError: OOM when allocating tensor with shape[3,5] on /device:GPU:0 by allocator GPU_0_bfc",
+        {"library": "TensorFlow", "gpu": 0, "requested": 3 * 5 * 4},
+    ),
+    (
         "TensorFlow, the allocator's log",
         "W bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 6.88GiB (rounded to 7388266496)"
         "requested by op Mul\nI bfc_allocator.cc:1101] Stats: \nLimit:                 10619240448\n"

@@ -37,6 +37,9 @@ CALLS = {
     "gpuconf.memory.stats('gpu:0')": "Did you mean 'GPU:0'?",
     "gpuconf.memory.stats('/physical_device:GPU:9')": "is not a GPU of this process. The logical GPUs are GPU:0",
     "gpuconf.device('cuda:0').__enter__()": "while parsing the device spec: 'cuda:0'. Did you mean 'GPU:0'?",
+    "gpuconf.device('GPU0').__enter__()": "while parsing the device spec: 'GPU0'. Did you mean 'GPU:0'?",
+    "gpuconf.device('cuda').__enter__()": "Did you mean 'GPU:0'?",
+    "gpuconf.device(['GPU:0']).__enter__()": "Got <class 'list'>(['GPU:0']); write 'GPU:0'",
     "gpuconf.device(0).__enter__()": "Expecting a string device name. Got <class 'int'>(0); write 'GPU:0'",
     "gpuconf.simulate(2)": "spec must be a string with a model, such as '2xT4', but got int: 2",
     "gpuconf.simulate('2')": 'unknown GPU model "2"; did you mean 2xT4?',
@@ -67,6 +70,17 @@ CALLS = {
     "gpuconf.lease('1').__enter__()": "memory must be at least 1 MiB, but got '1'; did you mean '1GiB'?",
     "gpuconf.lease('1GiB', gpus=0).__enter__()": "gpus must be at least 1, but got 0",
     "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. Request less memory",
+    "gpuconf.lease(mem='1GiB')": "lease() got an unexpected keyword argument 'mem'. Did you mean 'memory'?",
+    "gpuconf.lease('1GiB', cards=2)": "it has memory, gpus, timeout, name, policy and contexts",
+    "gpuconf.simulate('T4', value='cpu')": "simulate() got an unexpected keyword argument 'value'. Did you mean 'values'?",
+    "gpuconf.simulate('T4', strict='yes')": "strict must be True, False or None, but got 'yes'",
+    "gpuconf.memory.fit_batch(print, batch_size=8)": "unexpected keyword argument 'batch_size'. Did you mean 'start'?",
+    "gpuconf.memory.fit_batch(lambda: None)": "() takes no argument: fit_batch passes the batch size as the first one",
+    "gpuconf.memory.statistics()": "use gpuconf.memory.stats()",
+    "gpuconf.allocators.pytorch": "has no attribute 'pytorch': it has cupy, numba, torch",
+    "gpuconf.metrics.register(5)": "registry must be a prometheus_client.CollectorRegistry, but got int: 5",
+    "gpuconf.plan_fleet([5], '2xT4')": "a mapping of names to traces, such as {'train': recording}, but got [5]",
+    "gpuconf.plan_fleet([], '2xT4')": "jobs is empty: name at least one trace, or a folder that has one",
     "gpuconf.stats()": "has no attribute 'stats': use gpuconf.memory.stats",
     "gpuconf.fit_batch(print)": "has no attribute 'fit_batch': use gpuconf.memory.fit_batch",
     "gpuconf.top()": "has no attribute 'top': it is a command: gpuconf top --help",
@@ -99,6 +113,15 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "top --once": (2, "unrecognized arguments: --once. Did you mean --iterations 1?"),
     "ledger int": (2, "invalid choice: 'int' (choose from ", ". Did you mean init?"),
     "plan trace.csv --policy virtaul": (2, "invalid choice: 'virtaul' (choose from ", ". Did you mean virtual?"),
+    "plan --gpu 16GiB -- python -c 1": (2, "--gpu names cards, such as L4 or A10, and 16GiB is a size: ", "memory is T4:16GiB"),
+    "plan a.csv -- python x.py": (2, "the trace a.csv cannot be used with a program: leave it or the program out"),
+    "ps 4711": (2, "gpuconf ps: error: unrecognized arguments: 4711\n"),
+    "devices --jsn": (2, "unrecognized arguments: --jsn. Did you mean --json?\n"),
+    "run --timeout soon true": (2, "pass 0 or more, or leave --timeout out to wait without limit\n"),
+    "stats --pid me": (2, "argument --pid: 'me' is not a process ID: gpuconf ps lists them\n"),
+    "lease --list --memory 1GiB": (2, "--list lists leases and takes none: leave --memory out, or leave --list out"),
+    "env --memory 6GiB --json --format docker": (2, "--json is a format of its own: leave --format docker out"),
+    "config limit 6GiB": (2, "Did you mean GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml?"),
     "help": (2, "there is no command 'help'. Did you mean gpuconf --help?"),
 }
 
@@ -186,6 +209,7 @@ def test_commands_that_are_looked_for_in_python_are_commands() -> None:
         with pytest.raises(AttributeError, match=f"it is a command: gpuconf {name} --help"):
             getattr(gpuconf, name)
         assert main([name, "--help"]) == 0
+    assert _missing.elsewhere("gpuconf", "rehearsal") == 'use gpuconf.rehearse("A10")'  # a module, once something has imported it
     assert set(_missing.OF_MEMORY) <= set(gpuconf.memory.__all__)
 
 

@@ -76,6 +76,19 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert repr(found) == "<gpuconf.Plan of 6 events, fits: True>"
 
 
+def test_at_most_100_holders_are_listed(one_gpu: None) -> None:
+    buffers = []
+    with gpuconf.memory.record() as recording:
+        for number in range(130):
+            with gpuconf.memory.tag(f"layer {number}"):
+                buffers.append(gpuconf.memory.allocate((number + 1) * 1024))
+    (usage,) = gpuconf.plan(recording, policy="virtual").usages
+    assert len(usage.holders_at_peak) == 100
+    assert usage.holders_at_peak[0].tag == "layer 129"
+    for buffer in buffers:
+        buffer.free()
+
+
 def gpuconf_failure(*fields: object) -> tuple[object, ...]:
     return fields
 
@@ -167,6 +180,7 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
         ({"gpu": "K40", "policy": "virtual"}, ValueError, "K40 has no virtual memory management"),
         ({"policy": "fast"}, ValueError, "'tensorflow', 'regions', 'virtual', but got 'fast'"),
         ({"policy": [7]}, ValueError, "but got 7"),
+        ({"policy": 7}, TypeError, "policy must be one of the policies, or a list of them, but got int: 7"),
     ],
 )
 def test_arguments_that_cannot_be(holes: Path, arguments: dict[str, object], kind: type[Exception], message: str) -> None:
@@ -275,6 +289,13 @@ def test_a_picture(holes: Path, tmp_path: Path) -> None:
     for label in ("GPU:0", "MiB", "seconds", "limit 7.00MiB", "reserved (tensorflow)", "in use (virtual)"):
         assert f"<!-- {label} -->" in text
     assert "matplotlib.pyplot" not in sys.modules, "no global state"
+
+
+def test_a_picture_of_an_unknown_kind(holes: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
+    with pytest.raises(ValueError, match=r"plan\.bmp5'?: a file name ends in one of \..*\.png"):
+        gpuconf.plan(holes).plot(tmp_path / "plan.bmp5")
+    assert not (tmp_path / "plan.bmp5").exists()
 
 
 def test_a_picture_needs_matplotlib(holes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

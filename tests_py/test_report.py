@@ -92,6 +92,12 @@ def test_a_page_has_all_it_needs(two_gpus: None, tmp_path: Path) -> None:
     assert "1048576.00GiB" in failed["text"][0] or "1.00PiB" in failed["text"][0]
 
 
+def test_a_page_without_a_failure_has_no_verdict(one_gpu: None, tmp_path: Path) -> None:
+    with record() as recording:
+        allocate(4 * MIB).free()
+    assert "class=verdict" not in of(recording, tmp_path, limit="8MiB").path.read_text()
+
+
 def test_libraries_and_tags_are_stacked(one_gpu: None, tmp_path: Path) -> None:
     with record() as recording:
         with tag("weights"):
@@ -256,6 +262,11 @@ def test_the_segments_of_a_snapshot_that_ran_out_of_memory(tmp_path: Path) -> No
     (bars,) = page.figures["segments-0"]["data"]
     assert "GPU:0 ran out of memory at event 1412, which requests 33.00MiB" in page.text
     assert "requested at /home/user/train.py:19 (forward)" in page.text
+    text = page.path.read_text()
+    assert text.index("<pre class=verdict>") < text.index("<h2"), "the verdict comes first"
+    joined = [text for text in bars["customdata"] if re.match(r"\d+ blocks in \S+\. The largest:<br>", text)]
+    assert joined, "small blocks are drawn together"
+    assert not any(text.startswith("1 blocks") for text in bars["customdata"])
     assert sum(bars["x"]) == sum(s.nbytes for s in shown_segments(found))
     free = sum(x for x, color in zip(bars["x"], bars["marker"]["color"], strict=True) if color.startswith("rgba"))
     assert free == sum(found.free_blocks)

@@ -103,7 +103,7 @@ def test_a_wrong_spec_is_refused(library: Path, spec: str) -> None:
     assert done.stderr.startswith("gpuconf's simulated NVML: GPUCONF_SIMULATE: ")
 
 
-def test_what_only_a_card_can_measure_is_not_supported(library: Path, tmp_path: Path) -> None:
+def test_what_only_a_card_can_measure_is_not_supported(library: Path) -> None:
     """Power and temperature raise NotSupported; the log has each name once."""
     program = """
     for c in cards * 2:
@@ -116,10 +116,10 @@ def test_what_only_a_card_can_measure_is_not_supported(library: Path, tmp_path: 
                 raise SystemExit("an invented number")
     print(0)
     """
-    log = tmp_path / "log"
-    told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG=str(log))
-    lines = log.read_text().splitlines()
-    assert len([line for line in lines if "nvmlDeviceGetPowerUsage" in line]) == 1
+    done = run(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG="1")
+    names = ("nvmlDeviceGetPowerUsage", "nvmlDeviceGetTemperature")
+    assert done.stderr.splitlines() == [f"gpuconf: the simulated NVML does not support {name}" for name in names]
+    assert done.stdout == "0\n"
 
 
 def test_it_has_all_functions_of_nvidia_ml_py(library: Path) -> None:
@@ -173,3 +173,51 @@ def test_a_process_with_another_nvml_cannot_simulate(library: Path) -> None:
     """
     said = run(library, textwrap.dedent(program)).stdout
     assert f"this process has loaded {library / 'libnvidia-ml.so.1'}, and a process has one driver" in said
+
+
+def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: Path) -> None:
+    """As programs that look for errors of a card do; nvmlEventSetCreate was not supported, and nvidia-smi ended with an error."""
+    program = """
+    import threading, time
+    events, kinds = n.nvmlEventSetCreate(), n.nvmlDeviceGetSupportedEventTypes(cards[0])
+    def answer(call, *arguments):
+        try:
+            call(*arguments)
+        except n.NVMLError as error:
+            return error.value
+        return 0
+    for card in cards:
+        n.nvmlDeviceRegisterEvents(card, n.nvmlEventTypeXidCriticalError, events)
+    begun = time.monotonic()
+    results = [kinds, answer(n.nvmlDeviceRegisterEvents, cards[0], 1 << 40, events), answer(n.nvmlEventSetWait, events, 120)]
+    assert 0.11 < time.monotonic() - begun < 10
+    threading.Timer(0.2, n.nvmlEventSetFree, [events]).start()
+    results += [answer(n.nvmlEventSetWait, events, 2**32 - 1), answer(n.nvmlEventSetFree, events)]
+    results += [answer(n.nvmlEventSetWait, n.c_nvmlEventSet_t(), 1)]
+    sets = []
+    while (made := answer(lambda: sets.append(n.nvmlEventSetCreate()))) == 0:
+        pass
+    results += [len(sets), made]
+    for one in sets:
+        n.nvmlEventSetFree(one)
+    n.nvmlEventSetFree(n.nvmlEventSetCreate())
+    print(json.dumps(results))
+    """
+    assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xT4") == [0xFF9F, 3, 10, 2, 2, 2, 256, 23]
+
+
+def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None:
+    """It begins with its size, no function is supported, and the log says so once; another identifier is an invalid argument."""
+    program = """
+    import ctypes
+    nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()
+    ask = lambda identifier, out=ctypes.byref(table): nvml.nvmlInternalGetExportTable(out, identifier)
+    known = bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")
+    results = [ask(bytes(16)), ask(known, None), ask(None), bool(table), ask(known)]
+    call = lambda at: ctypes.CFUNCTYPE(ctypes.c_int)(table[at])()
+    entries = table[0] // 8
+    print(json.dumps([results, entries > 255, sorted({call(at) for at in range(1, entries)})]))
+    """
+    done = run(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG="1")
+    assert json.loads(done.stdout) == [[2, 2, 2, False, 0], True, [3]]
+    assert done.stderr == "gpuconf: the simulated NVML does not support a function of nvmlInternalGetExportTable\n"

@@ -128,3 +128,13 @@ def test_other_options_are_refused(tmp_path: pathlib.Path) -> None:
     status, out, err = run("plan", "run.pickle", "--verify", "--limit", "1GiB")
     assert (status, out) == (2, "")
     assert "--verify cannot be used with --limit" in err
+
+
+def test_the_row_as_recorded_says_whether_it_fits(training: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    """Without a limit there is nothing to say."""
+    path = recorded_runs.write(tmp_path / "run.pickle", training)
+    reserved = gpuconf.plan(path).usages[0].recorded_bytes_reserved
+    assert reserved is not None
+    for limit, fits in ((None, "-"), (reserved, "yes"), (reserved - (2 << 20), "no")):
+        (row,) = (line for line in str(gpuconf.plan(path, limit=limit)).splitlines() if "as recorded" in line)
+        assert row.split()[3] == fits, (limit, row)

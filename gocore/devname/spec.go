@@ -3,6 +3,7 @@
 package devname
 
 import (
+	"cmp"
 	"strings"
 
 	"gpuconf/gocore/status"
@@ -46,7 +47,7 @@ func ParseSpec(text string) (Spec, error) {
 		case field[0] != "":
 			return Spec{}, status.Errorf(status.InvalidArgument,
 				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.%s", field[0], text,
-				ofPyTorch(field))
+				meantGPU(field))
 		}
 	}
 	var err error
@@ -121,10 +122,18 @@ func (s Spec) Override(over Spec) Spec {
 	return s
 }
 
-// ofPyTorch returns a question for PyTorch's name of a device, split at its colon.
-func ofPyTorch(field []string) string {
-	if field[0] != "cuda" || len(field) != 2 {
+// meantGPU returns a question for PyTorch's name of a device, split at its colon, and for one without a colon: cuda:1,
+// gpu0.
+func meantGPU(field []string) string {
+	kind := strings.TrimRight(field[0], "0123456789")
+	index := field[0][len(kind):]
+	if len(field) == 2 && index == "" {
+		index = field[1]
+	} else if len(field) > 1 {
 		return ""
 	}
-	return " Did you mean 'GPU:" + field[1] + "'?"
+	if word := strings.ToUpper(kind); word != "CUDA" && word != "GPU" {
+		return ""
+	}
+	return " Did you mean 'GPU:" + cmp.Or(index, "0") + "'?"
 }

@@ -78,6 +78,29 @@ func (m Model) MemoryKind() gpu.MemoryKind { return m.kind }
 // Place returns the model's place in Models, from 1, as the simulator's libraries take it.
 func (m Model) Place() int { return m.index + 1 }
 
+// Hardware is what a compiler asks about a model. It is an immutable value; 0 is unknown.
+type Hardware struct {
+	Lanes            int `json:"lanes"`           // of single precision, of a multiprocessor
+	SharedBytes      int `json:"shared"`          // of a multiprocessor
+	SharedBlockBytes int `json:"shared_block"`    // of a block that opts in
+	Registers        int `json:"registers"`       // of a multiprocessor
+	Threads          int `json:"threads"`         // of a multiprocessor
+	Multiprocessors  int `json:"multiprocessors"` //
+	ClockMHz         int `json:"clock_mhz"`       // boost clock
+	MemoryMHz        int `json:"memory_mhz"`      // which transfers twice in a cycle
+	BusBits          int `json:"bus_bits"`        //
+	L2Bytes          int `json:"l2"`              //
+}
+
+// Hardware returns what a compiler asks about the model.
+func (m Model) Hardware() Hardware {
+	row := C.gpuconf_model(C.int(m.index))
+	c := row.capability
+	return Hardware{Lanes: int(c.lanes), SharedBytes: int(c.shared_bytes), SharedBlockBytes: int(c.shared_bytes_of_block),
+		Registers: int(c.registers), Threads: int(c.threads), Multiprocessors: int(row.multiprocessors),
+		ClockMHz: int(row.clock_mhz), MemoryMHz: int(row.memory_mhz), BusBits: int(row.bus_bits), L2Bytes: int(row.l2_bytes)}
+}
+
 // Profile is how the machine around a card behaves.
 type Profile struct {
 	Words  uint // a set of Word

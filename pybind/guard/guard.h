@@ -96,6 +96,7 @@ struct card_use {
 	uint64_t limit, left; /* of nested jobs, the smallest limit and the least that is left */
 };
 void card_use(int card, struct card_use *out);
+uint64_t card_limit(int card);
 struct card_figures {
 	uint64_t limit, pools, outside, left; /* of all processes of the job with the least left: the limit is the sum of the others */
 };

@@ -116,6 +116,18 @@ void card_use(int card, struct card_use *out)
 	}
 }
 
+/* The limit of card_use alone: cuDeviceTotalMem, which programs call often, needs nothing else. */
+uint64_t card_limit(int card)
+{
+	uint64_t least = UINT64_MAX;
+	for (int level = 0; card != NO_CARD && level < levels; level++) {
+		int place = cards[card].place[level];
+		if (place >= 0 && budgets[level].file->card[place].limit < least)
+			least = budgets[level].file->card[place].limit;
+	}
+	return least;
+}
+
 /* Other processes take and give meanwhile: what the pools hold is never more than what is used. */
 void card_figures(int card, struct card_figures *out)
 {

@@ -33,11 +33,9 @@ EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total)
 }
 
 #define TOTAL(type, call) \
-	struct card_use use; \
 	CUresult result = INSIDE(call); \
-	card_use(result == CUDA_SUCCESS ? card_of_device(device) : NO_CARD, &use); \
-	if (result == CUDA_SUCCESS) \
-		*bytes = (type)smaller(*bytes, use.limit); \
+	if (LIKELY(result == CUDA_SUCCESS)) \
+		*bytes = (type)smaller(*bytes, card_limit(card_of_device(device))); \
 	return result
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)

@@ -97,8 +97,10 @@ _MEANT = {
     "memory_stats": "gpuconf.memory.stats()",
     "memory_summary": "gpuconf.memory.usage()",
     "peak": "gpuconf.memory.stats().peak_bytes_in_use",
+    "rehearsal": 'gpuconf.rehearse("A10")',
     "set_limit": _LIMIT,
     "set_memory_limit": _LIMIT,
+    "statistics": "gpuconf.memory.stats()",
     "used": "gpuconf.memory.stats().bytes_in_use",
 }
 

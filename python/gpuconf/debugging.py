@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``tf.debugging`` that concerns devices: the placement log."""
+"""The part of ``tf.debugging`` that concerns devices, the placement log, and the switch of tracebacks, which is stored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from ._core.built_in_errors import raise_built_in
 from ._missing import watch
 from .config import _arguments, _switch
 
-__all__ = ["get_log_device_placement", "set_log_device_placement"]
+__all__ = [
+    "disable_traceback_filtering",
+    "enable_traceback_filtering",
+    "get_log_device_placement",
+    "is_traceback_filtering_enabled",
+    "set_log_device_placement",
+]
+
+_filtering = True
 
 
 def get_log_device_placement() -> bool:
@@ -18,6 +26,23 @@ def get_log_device_placement() -> bool:
 def set_log_device_placement(enabled: bool) -> None:
     """Enable or disable the placement log, at any time. Raises TypeError for a non-bool value."""
     _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
+
+
+def enable_traceback_filtering() -> None:
+    """Store that tracebacks leave out the library, which is the default. It has no effect."""
+    global _filtering
+    _filtering = True
+
+
+def disable_traceback_filtering() -> None:
+    """Store that tracebacks show the library. It has no effect: they always do."""
+    global _filtering
+    _filtering = False
+
+
+def is_traceback_filtering_enabled() -> bool:
+    """Return what was stored, by default True."""
+    return _filtering
 
 
 raise_built_in(__name__, __all__)

@@ -61,7 +61,8 @@ func SitesOf(path string, source []byte) ([]Site, error) {
 
 // isChecker reports whether a function checks invariants, for tests. That of a ledger is a command of users.
 func isChecker(function string) bool {
-	return strings.HasPrefix(function, "checker.") ||
+	receiver, _, _ := strings.Cut(function, ".")
+	return receiver == "checker" || strings.HasSuffix(receiver, "Check") || function == "bitmap.check" ||
 		strings.HasSuffix(function, ".Check") && function != "Ledger.Check"
 }
 

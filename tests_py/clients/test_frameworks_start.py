@@ -8,6 +8,8 @@ does not start. So they have no GPU, say why, and the program goes on.
 from __future__ import annotations
 
 import importlib.util
+import sys
+import textwrap
 
 import pytest
 import simulation
@@ -42,4 +44,6 @@ def test_cupy_says_that_its_runtime_does_not_start() -> None:
     pointer = cupy.cuda.MemoryPointer(memory, 10)
     print(pointer.ptr, (pointer + 5).ptr, pointer.mem.size)
     """
-    assert simulation.printed(program) == ["cudaErrorInvalidValue", "4106 4111 100"]
+    done = simulation.run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(program))
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["cudaErrorInvalidValue", "4106 4111 100"]), done.stderr
+    assert done.stderr.count("NVIDIA's CUDA runtime, which this program contains or loads, does not start on simulated GPUs") == 1

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's nvidia-smi of Debian's packages, unpacked into a folder.
+"""NVIDIA's nvidia-smi of four drivers, of Debian's packages, unpacked into a folder.
 
-It does not list simulated cards: all but six of its questions to NVML go through a table of functions without names
-(nvmlInternalGetExportTable), which NVIDIA does not document. What it says then is about versions.
+Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document.
+They are not supported: N/A, and no list of processes.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,17 +22,63 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 reason = "" if os.environ.get("GPUCONF_TEST_DOWNLOADS") else "make test-clients downloads it"
 if not reason and (shutil.which("apt-get") is None or shutil.which("dpkg") is None):
     reason = "apt-get or dpkg is missing"
+pytestmark = pytest.mark.skipif(bool(reason), reason=reason)
+
+# The package, the beginning of its version, and the simulated driver of that version.
+PACKAGES = {
+    "nvidia-tesla-470-smi": ("470.256.02", "11.4"),
+    "nvidia-smi 535": ("535.261.03", "12.2"),
+    "nvidia-smi 550": ("550.163.01", "12.4"),
+    "nvidia-smi 555": ("555.58.02", "12.5"),
+}
+CARD = "NVIDIA A100-SXM4-40GB"
+IN_USE = """
+import ctypes, subprocess, sys
+cuda, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(1 << 30)) == 0
+sys.exit(subprocess.run(sys.argv[1:]).returncode)
+"""
 
 
-@pytest.mark.skipif(bool(reason), reason=reason)
-def test_nvidia_smi_ends_with_its_message(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     from driver_answers.record import Debian
 
-    debian = Debian(tmp_path / "debian")
-    debian.apt("apt-get", "download", "nvidia-smi")
-    (package,) = debian.folder.glob("nvidia-smi_*.deb")
-    subprocess.run(["dpkg", "-x", package, tmp_path / "smi"], check=True)
-    program = next(path for path in (tmp_path / "smi").rglob("nvidia-smi") if path.is_file() and os.access(path, os.X_OK))
-    done = simulation.run(program, "-L", spec="2xA100-40GB:driver=12.4")
-    assert done.returncode == 255, done.stdout
-    assert "Mismatch in versions between nvidia-smi and NVML" in done.stdout
+    folder = tmp_path_factory.mktemp("smi")
+    debian, found = Debian(folder / "debian"), {}
+    for name, (version, _) in PACKAGES.items():
+        package = name.split()[0]
+        known = re.findall(rf"\| ({re.escape(version)}\S*) \|", debian.apt("apt-cache", "madison", package))
+        debian.apt("apt-get", "download", f"{package}={known[0]}")
+        subprocess.run(["dpkg", "-x", max(debian.folder.glob(f"{package}_{version}*.deb")), folder / name], check=True)
+        found[name] = next(path for path in (folder / name).rglob("nvidia-smi") if path.is_file() and os.access(path, os.X_OK))
+    return found
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_nvidia_smi_shows_the_simulated_cards(name: str, programs: dict[str, Path]) -> None:
+    version, cuda = PACKAGES[name]
+
+    def smi(*words: str) -> list[str]:
+        done = simulation.run(sys.executable, "-c", IN_USE, programs[name], *words, spec=f"2xA100-40GB:driver={cuda}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    listed = smi("-L")
+    assert [re.sub("GPU-[-0-9a-f]{36}", "UUID", line) for line in listed] == [f"GPU {i}: {CARD} (UUID: UUID)" for i in range(2)]
+    table = "\n".join(smi())
+    assert re.search(rf"NVIDIA-SMI {version} +Driver Version: {version} +CUDA Version: {cuda}", table), table
+    assert re.findall(r"(\d+)MiB / +(\d+)MiB", table) == [("1024", "40960"), ("0", "40960")]
+    asked = "--query-gpu=index,name,memory.total,memory.used,driver_version,temperature.gpu"
+    first, second = smi(asked, "--format=csv,noheader")
+    assert first == f"0, {CARD}, 40960 MiB, 1024 MiB, {version}, [N/A]"
+    assert second == f"1, {CARD}, 40960 MiB, 0 MiB, {version}, [N/A]"
+    assert len(smi("-q")) > 100
+
+
+@pytest.mark.parametrize("cuda", ["11.8", "13.0"])
+def test_nvidia_smi_of_another_driver(cuda: str, programs: dict[str, Path]) -> None:
+    done = simulation.run(programs["nvidia-smi 550"], spec=f"A100-40GB:driver={cuda}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(rf"NVIDIA-SMI 550.163.01 +Driver Version: [0-9.]+ +CUDA Version: {cuda}", done.stdout), done.stdout

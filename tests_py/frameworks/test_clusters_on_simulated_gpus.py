@@ -1,4 +1,4 @@
-"""PyTorch in the workers of Dask on simulated GPUs."""
+"""PyTorch in the workers of Dask and of Ray on simulated GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import no_gpu
 import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
-DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "DASK_")
+DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "DASK_", "RAY_")
 LOOK = """
 def look():
     import sys
@@ -28,12 +28,12 @@ def look():
 """
 
 
-def run(folder: Path, program: str) -> str:
+def run(folder: Path, program: str, *before: str) -> str:
     file = folder / "cluster.py"
     file.write_text(LOOK + textwrap.dedent(program), encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    command = [sys.executable, "-W", "ignore", str(file)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, env=kept)
+    command = [*before, sys.executable, "-W", "ignore", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -50,3 +50,59 @@ def test_dask_workers_that_import_torch_at_their_start(tmp_path: Path) -> None:
                 print(found)
     """
     assert run(tmp_path, program).splitlines() == ["('Tesla T4 (simulated)', 12.0, True, True)"] * 2
+
+
+def test_ray_workers_under_run(tmp_path: Path) -> None:
+    """Actors train on the card that Ray gives each, and those with a limit share one card."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    program = """
+    import gpuconf.ray
+    import ray
+
+    for attempt in range(5):  # Ray gives its own processes 30 s to start, which a busy machine may not have
+        try:
+            ray.init(num_gpus=2, num_cpus=2, include_dashboard=False, resources=gpuconf.ray.resources())
+            break
+        except Exception as error:
+            if attempt == 4 or "timed out during startup" not in str(error):
+                raise
+            ray.shutdown()
+
+    @ray.remote(num_gpus=1, num_cpus=0)
+    class Trainer:
+        def __init__(self):
+            import torch
+
+            torch.manual_seed(1)
+            self.model = torch.nn.Linear(8, 8).cuda()
+            self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.01)
+
+        def steps(self):
+            import os
+            import torch
+
+            losses = []
+            for _ in range(5):
+                loss = self.model(torch.ones(4, 8, device="cuda")).square().mean()
+                loss.backward()
+                self.optimizer.step()
+                self.optimizer.zero_grad()
+                losses.append(loss.item())
+            return os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.device_count(), losses[-1] < losses[0]
+
+    trainers = [Trainer.remote() for _ in range(2)]
+    print(sorted(ray.get([trainer.steps.remote() for trainer in trainers])))
+    for trainer in trainers:
+        ray.kill(trainer)
+
+    @gpuconf.ray.remote(memory="1GiB", num_cpus=0)
+    class Limited:
+        def look(self):
+            return look()
+
+    limited = [Limited.remote() for _ in range(3)]
+    for found in ray.get([each.look.remote() for each in limited]):
+        print(found)
+    """
+    lines = run(tmp_path, program, sys.executable, "-m", "gpuconf", "run", "--simulate", "2xT4", "--").splitlines()
+    assert lines == ["[('0', 1, True), ('1', 1, True)]", *["('Tesla T4 (simulated)', 12.0, True, False)"] * 3]

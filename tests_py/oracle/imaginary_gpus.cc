@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -42,7 +43,29 @@ struct Made {
 };
 
 std::vector<Card> cards;
+bool hidden = false;      // whether HideCards has read the environment
 std::vector<Made> made;  // by the last successful creation
+
+// CUDA reads CUDA_VISIBLE_DEVICES when it is first used: positions, as far as they name GPUs. One that comes twice hides all.
+void HideCards() {
+  if (hidden) return;
+  hidden = true;
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) return;
+  std::vector<Card> seen;
+  std::vector<int> positions;
+  for (const std::string& entry : str_util::Split(list, ',')) {
+    int32_t position;
+    if (!strings::safe_strto32(entry, &position) || position < 0 || position >= static_cast<int>(cards.size())) break;
+    if (std::count(positions.begin(), positions.end(), position) > 0) {
+      seen.clear();
+      break;
+    }
+    positions.push_back(position);
+    seen.push_back(cards[position]);
+  }
+  cards = std::move(seen);
+}
 
 // Copies to and from a GPU's memory: host memory to host memory.
 class CopyingContext : public DeviceContext {
@@ -136,6 +159,7 @@ int64_t DefaultLimit(const Card& card) {
 class Factory : public DeviceFactory {
  public:
   absl::Status ListPhysicalDevices(std::vector<std::string>* devices) override {
+    HideCards();
     for (size_t i = 0; i < cards.size(); ++i) devices->push_back(absl::StrCat("/physical_device:GPU:", i));
     return absl::OkStatus();
   }
@@ -149,6 +173,7 @@ class Factory : public DeviceFactory {
 
   absl::Status CreateDevices(const SessionOptions& options, const std::string& prefix,
                              std::vector<std::unique_ptr<Device>>* devices) override {
+    HideCards();
     std::vector<Made> plan;
     TF_RETURN_IF_ERROR(Plan(options.config, &plan));
     for (size_t i = 0; i < plan.size(); ++i) {
@@ -320,6 +345,7 @@ extern "C" {
 // The cards that the next enumeration finds.
 void oracle_clear_cards() {
   cards.clear();
+  hidden = false;
   made.clear();
 }
 

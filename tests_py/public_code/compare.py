@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,6 +63,8 @@ def run(mode: str, folder: str, names: list[str]) -> None:
     if mode == "tensorflow" and not names[0].endswith("@2"):
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
     prepare = {"installed": run_programs.prepare_gpuconf, "tensorflow": run_programs.prepare_tensorflow}[mode](mode)
+    if mode == "tensorflow":
+        build_for_gpus()
 
     def read(name: str) -> run_programs.Program:
         stem, machine, _ = name.split("@")
@@ -84,6 +87,27 @@ def run(mode: str, folder: str, names: list[str]) -> None:
     run_programs.run_in_child = lambda program, mode, _: kept(program, mode, prepare_block)
     run_programs.main = _main = run_programs.main
     _main(mode, names)
+
+
+# What the wheel tensorflow 2.21.0, TensorFlow's release for GPUs, says of itself.
+BUILD = {
+    "cpu_compiler": "clang",
+    "cuda_compute_capabilities": ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"],
+    "cuda_version": "12.5.1",
+    "cudnn_version": "9",
+    "is_cuda_build": True,
+    "is_rocm_build": False,
+    "is_tensorrt_build": False,
+}
+
+
+def build_for_gpus() -> None:
+    """Let TensorFlow's release for the CPU say of its build what that for GPUs says."""
+    from tensorflow.python.framework import test_util
+    from tensorflow.python.platform import build_info
+
+    build_info.build_info = OrderedDict(BUILD)
+    test_util.IsGoogleCudaEnabled = lambda: True
 
 
 def become_1() -> None:

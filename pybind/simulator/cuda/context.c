@@ -13,9 +13,13 @@
 static __thread struct stack_of_machine {
 	int era, depth;
 	struct context *at[MAX_DEPTH];
-} stacks[MAX_STACKS], *stack;
+} stacks[MAX_STACKS];
+/* The one that the last call used. It is found without a call of the loader, as the stacks would be. */
+static __thread struct stack_of_machine *stack __attribute__((tls_model("initial-exec")));
 
 static void refresh(void) {
+	if (stack != NULL && stack->era == m->era)
+		return;
 	struct stack_of_machine *unused = &stacks[0];
 	for (stack = stacks; stack < stacks + MAX_STACKS; stack++) {
 		if (stack->era == m->era)

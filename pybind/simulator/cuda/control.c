@@ -14,10 +14,11 @@
 /* Separate from the big lock, so that a call can be counted while another one waits inside it. */
 static pthread_mutex_t counters_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
+	const char *at; /* where the name was in memory when it was first counted */
 	char name[64];
 	unsigned long count;
 } counts[MAX_NAMES];
-static unsigned long total, fired;
+static unsigned long fired;
 static char fired_name[64];
 static struct fault {
 	char name[64]; /* "*" is any call */
@@ -25,7 +26,9 @@ static struct fault {
 	int result;
 	int armed;
 } faults[MAX_FAULTS];
-static int faults_armed; /* how many of them; without any, a call looks through none */
+static int faults_armed; /* how many of them; without any, a call takes no lock */
+
+static void arm(int difference) { __atomic_add_fetch(&faults_armed, difference, __ATOMIC_SEQ_CST); }
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
 
@@ -52,31 +55,33 @@ static void read_faults(void) {
  * The place depends on where the name is in memory, so that a call costs the same whichever functions were called before. One name at two
  * addresses has two places.
  */
-static void count(const char *name) {
-	unsigned at = (unsigned)(((uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15)) >> 54) % MAX_NAMES;
+static unsigned place_of(const char *name) { return (unsigned)(((uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15)) >> 54) % MAX_NAMES; }
+
+static void count_in(unsigned at) { __atomic_add_fetch(&counts[at].count, 1, __ATOMIC_RELAXED); }
+
+static void count_locked(const char *name) {
+	unsigned at = place_of(name);
 	for (int tries = 0; tries < MAX_NAMES; tries++, at = (at + 1) % MAX_NAMES) {
-		if (counts[at].name[0] == 0)
+		if (counts[at].name[0] == 0) {
 			snprintf(counts[at].name, sizeof counts[at].name, "%s", name);
+			__atomic_store_n(&counts[at].at, name, __ATOMIC_RELEASE);
+		}
 		if (strcmp(counts[at].name, name) == 0) {
-			counts[at].count++;
+			count_in(at);
 			return;
 		}
 	}
 }
 
-static CUresult count_and_fail(const char *name) {
+static CUresult fail_locked(const char *name) {
 	CUresult result = SUCCESS;
-	pthread_once(&environ_read, read_faults);
-	pthread_mutex_lock(&counters_lock);
-	total++;
-	count(name);
 	for (int i = 0; faults_armed > 0 && i < MAX_FAULTS && result == SUCCESS; i++) {
 		struct fault *fault = &faults[i];
 		if (!fault->armed || (strcmp(fault->name, "*") != 0 && strcmp(fault->name, name) != 0))
 			continue;
 		if (fault->left-- == 0) {
 			fault->armed = 0;
-			faults_armed--;
+			arm(-1);
 			fired++;
 			snprintf(fired_name, sizeof fired_name, "%s", name);
 			if (fault->result < 0)
@@ -84,6 +89,23 @@ static CUresult count_and_fail(const char *name) {
 			result = (CUresult)fault->result;
 		}
 	}
+	return result;
+}
+
+/* Most calls take no lock: their name has its place, and nothing is to fail. */
+static CUresult count_and_fail(const char *name) {
+	CUresult result = SUCCESS;
+	pthread_once(&environ_read, read_faults);
+	unsigned at = place_of(name);
+	int has_place = __atomic_load_n(&counts[at].at, __ATOMIC_ACQUIRE) == name;
+	if (has_place)
+		count_in(at);
+	if (has_place && __atomic_load_n(&faults_armed, __ATOMIC_RELAXED) == 0)
+		return SUCCESS;
+	pthread_mutex_lock(&counters_lock);
+	if (!has_place)
+		count_locked(name);
+	result = fail_locked(name);
 	pthread_mutex_unlock(&counters_lock);
 	return result;
 }
@@ -160,7 +182,7 @@ EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 		faults[i].left = nth;
 		faults[i].result = result;
 		faults[i].armed = 1;
-		faults_armed++;
+		arm(1);
 		break;
 	}
 	pthread_mutex_unlock(&counters_lock);
@@ -181,11 +203,9 @@ EXPORT const char *fakecuda_fired_name(void) { return fired_name; }
 EXPORT unsigned long fakecuda_count(const char *name) {
 	unsigned long answer = 0;
 	pthread_mutex_lock(&counters_lock);
-	if (strcmp(name, "*") == 0)
-		answer = total;
 	for (int i = 0; i < MAX_NAMES; i++)
-		if (strcmp(counts[i].name, name) == 0)
-			answer += counts[i].count;
+		if (strcmp(name, "*") == 0 || strcmp(counts[i].name, name) == 0)
+			answer += __atomic_load_n(&counts[i].count, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&counters_lock);
 	return answer;
 }
@@ -196,7 +216,7 @@ EXPORT void fakecuda_clear(void) { drop_faults(); }
 void drop_faults(void) {
 	pthread_mutex_lock(&counters_lock);
 	memset(faults, 0, sizeof faults);
-	faults_armed = 0;
+	arm(-faults_armed);
 	pthread_mutex_unlock(&counters_lock);
 }
 

@@ -3,7 +3,7 @@
  * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in tests, of the file that FAKE_NVML names (describe.c).
  * nvmlInit reads either. It says nothing of quantities that only a card can measure: they are not supported.
  *
- * GPUCONF_SIMULATOR_LOG names a file to which each function that is called, and not implemented, is written once.
+ * With GPUCONF_SIMULATOR_LOG each function that is called, and not implemented, is named once on standard error.
  *
  * Compiled with FAKE_NVML_OLD it is the library of an old driver: only first versions of functions, no MIG, no multi-process
  * service.
@@ -61,7 +61,7 @@ static int refusal(const char *function, const struct device *device)
 	return SUCCESS;
 }
 
-static int begin(const char *function, const struct device *device)
+int begin(const char *function, const struct device *device)
 {
 	note(function);
 	pthread_mutex_lock(&lock);
@@ -70,25 +70,7 @@ static int begin(const char *function, const struct device *device)
 	return refused;
 }
 
-#define BEGIN_SYSTEM(device, out) \
-	do { \
-		int refused = begin(__func__, device); \
-		if (refused) \
-			return refused; \
-		if ((out) == NULL) \
-			return INVALID_ARGUMENT; \
-	} while (0)
-
-#define BEGIN(device, out) \
-	do { \
-		int refused = begin(__func__, is_device(device) ? (device) : NULL); \
-		if (refused) \
-			return refused; \
-		if (!is_device(device) || (out) == NULL) \
-			return INVALID_ARGUMENT; \
-	} while (0)
-
-static int is_device(const struct device *device)
+int is_device(const struct device *device)
 {
 	size_t offset = (size_t)((const char *)device - (const char *)machine.device);
 	return offset < (size_t)machine.devices * sizeof *device && offset % sizeof *device == 0;
@@ -139,13 +121,11 @@ static int start(const char *function)
 int unsupported(const char *function, int *told)
 {
 	int refused = begin(function, NULL);
-	const char *path = secure_getenv("GPUCONF_SIMULATOR_LOG");
-	FILE *file = refused || path == NULL || __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) ? NULL : fopen(path, "a");
-	if (file != NULL) {
-		fprintf(file, "%s: not supported by gpuconf's simulator\n", function);
-		fclose(file);
-	}
-	return refused ? refused : NOT_SUPPORTED;
+	if (refused)
+		return refused;
+	if (secure_getenv("GPUCONF_SIMULATOR_LOG") != NULL && !__atomic_exchange_n(told, 1, __ATOMIC_RELAXED))
+		fprintf(stderr, "gpuconf: the simulated NVML does not support %s\n", function);
+	return NOT_SUPPORTED;
 }
 
 #pragma GCC visibility push(default)
@@ -512,13 +492,6 @@ int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDr
 #endif
 
 #ifndef FAKE_NVML_OLD
-
-/* A new function here is what users of a simulated machine see. A described machine has the functions that its tests know. */
-#define SIMULATED() \
-	do { \
-		if (!machine.simulated) \
-			return NOT_SUPPORTED; \
-	} while (0)
 
 int nvmlInitWithFlags(unsigned flags) { (void)flags; return start(__func__); }
 

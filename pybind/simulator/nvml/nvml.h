@@ -3,6 +3,7 @@
 #ifndef NVML_H
 #define NVML_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../budget/budget.h"
@@ -22,7 +23,9 @@ enum {
 	NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7,
 	DRIVER_NOT_LOADED = 9,
+	TIMEOUT = 10,
 	FUNCTION_NOT_FOUND = 13,
+	INSUFFICIENT_RESOURCES = 23,
 	VERSION_MISMATCH = 25,
 };
 
@@ -81,6 +84,35 @@ int simulate(const char *spec, char *complaint, unsigned room);
 uint64_t used_here(const char *uuid);
 int processes_here(const char *uuid, struct budget_process *out, int room);
 int open_shared_cards(char *complaint, unsigned room);
+
+/* nvml.c: the checks that every call begins with: 0 to continue. */
+int begin(const char *function, const struct device *device);
+int is_device(const struct device *device);
+
+#define BEGIN_SYSTEM(device, out) \
+	do { \
+		int refused = begin(__func__, device); \
+		if (refused) \
+			return refused; \
+		if ((out) == NULL) \
+			return INVALID_ARGUMENT; \
+	} while (0)
+
+#define BEGIN(device, out) \
+	do { \
+		int refused = begin(__func__, is_device(device) ? (device) : NULL); \
+		if (refused) \
+			return refused; \
+		if (!is_device(device) || (out) == NULL) \
+			return INVALID_ARGUMENT; \
+	} while (0)
+
+/* A new function is what users of a simulated machine see. A described machine has the functions that its tests know. */
+#define SIMULATED() \
+	do { \
+		if (!machine.simulated) \
+			return NOT_SUPPORTED; \
+	} while (0)
 
 /* nvml.c: the answer of a function without an implementation. */
 int unsupported(const char *function, int *told);

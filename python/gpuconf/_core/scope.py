@@ -98,7 +98,7 @@ def _text(argument: Any) -> str:
         return device_argument.text_of(argument)
     argument = name_of(argument.name if isinstance(argument, LogicalDevice) else argument)
     if not isinstance(argument, str):
-        number = f"; write 'GPU:{argument}'" if type(argument) is int and 0 <= argument < 64 else ""
+        number = f"; write 'GPU:{argument if type(argument) is int and 0 <= argument < 64 else 0}'"
         raise errors.InvalidArgumentError(f"Expecting a string device name. Got {type(argument)}({argument}){number}")
     return str.__str__(argument)
 

@@ -26,7 +26,7 @@ else:
 
     def __getattr__(name: str) -> ModuleType:
         if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
         import importlib
 
         return importlib.import_module(f"{__name__}.{name}")

@@ -12,6 +12,7 @@ from .. import errors
 from .._core import runtime, settings, simulated_torch, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
+from .._core.keywords import refuse_unknown
 from .._core.native import refuse_in_child
 from .._core.table import Table
 from .._typing import Any, NamedTuple, NoReturn
@@ -88,7 +89,7 @@ def configure(
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
     """
     refuse_in_child()  # before the imports
-    _refuse_unknown(unknown)
+    refuse_unknown("configure", unknown, ("limit", "growth", "libraries", "missing_ok"), _MEANT)
     from ..config import _frameworks, get_visible_devices
 
     modes = not_too_late(libraries)
@@ -114,19 +115,6 @@ def configure(
 
 # What the command line, the environment, TensorFlow and other tools call it.
 _MEANT = {"memory": "limit", "memory_limit": "limit", "limits": "limit", "allow_growth": "growth", "memory_growth": "growth"}
-
-
-def _refuse_unknown(unknown: Mapping[str, object]) -> None:
-    for name in unknown:
-        near = _MEANT.get(name) or next(iter(_close(name, ("limit", "growth", "libraries", "missing_ok"))), None)
-        meant = f". Did you mean {near!r}?" if near else ": it has limit, growth, libraries and missing_ok"
-        raise errors.InvalidTypeError(f"configure() got an unexpected keyword argument {name!r}{meant}")
-
-
-def _close(name: str, known: Iterable[str]) -> list[str]:
-    import difflib
-
-    return difflib.get_close_matches(name, known, 1)
 
 
 def checked_libraries(libraries: Any) -> dict[str, str]:

@@ -48,7 +48,6 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--format",
         choices=tuple(_FORMATS),
-        default="shell",
         help="shell (default), systemd, or docker for --env-file; docker leaves out the path of the startup code, which differs in "
         "a container",
     )
@@ -57,6 +56,8 @@ def add_to(commands: Any) -> None:
 
 
 def _env(options: argparse.Namespace) -> int:
+    if options.json and options.format is not None:
+        raise UsageError(f"--json is a format of its own: leave --format {options.format} out, or leave --json out")
     if options.simulate is not None:
         simulated_here(options.simulate)
     devices = visible_devices()
@@ -81,7 +82,7 @@ def _env(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"limit": limit, "environment": found})
     else:
-        print(*(_FORMATS[options.format](name, value) for name, value in sorted(found.items())), sep="\n")
+        print(*(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(found.items())), sep="\n")
     return OK
 
 

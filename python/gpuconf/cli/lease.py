@@ -49,6 +49,9 @@ def _lease(options: argparse.Namespace) -> int:
     words = options.command_words[1:] if options.command_words[:1] == ["--"] else options.command_words
     if options.list and words:
         raise UsageError(f"--list takes no command, but got {words[0]!r}")
+    for name in ("memory", "gpus", "contexts", "timeout", "simulate", "growth"):
+        if options.list and getattr(options, name) is not None:
+            raise UsageError(f"--list lists leases and takes none: leave --{name} out, or leave --list out")
     if options.list:
         return _list(options.json)
     if options.json:

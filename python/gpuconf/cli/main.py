@@ -172,6 +172,8 @@ class _OneCommand:
 
 # What people write, by command, and what they mean by it: words of other tools, which are not spelled like gpuconf's.
 _MEANT = {
+    "limit": {"gpuconf config": "GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml"},
+    "set": {"gpuconf config": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml"},
     "--limit": {"gpuconf run": "--memory", "gpuconf lease": "--memory", "gpuconf env": "--memory"},
     "--memory": {"gpuconf plan": "--limit"},
     "--once": {"gpuconf top": "--iterations 1"},
@@ -189,6 +191,8 @@ def _meant(command: str, option: str) -> str:
 def _meant_choice(message: str) -> str:
     """Return a question for the closest choice, for argparse's message about an invalid one, or an empty text."""
     _, _, refused = message.partition(": invalid choice: ")
+    if not refused:
+        return ""
     word, _, choices = refused.partition(" (choose from ")
     guess = did_you_mean(word.strip("'"), [choice.strip("'") for choice in choices.rstrip(")").split(", ")])
     return guess and f".{guess}"

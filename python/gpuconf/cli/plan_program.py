@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Sequence
 
 from .. import errors
@@ -92,8 +93,8 @@ def run(options: argparse.Namespace) -> int:
     """Rehearse the program, and print the answer."""
     for name in ("trace", "limit", "policy", "plot", "message", "fleet", "reserve", "dask"):
         if getattr(options, name) is not None:
-            what = name.upper() if name == "trace" else f"--{name}"
-            raise UsageError(f"{what} cannot be used with a program")
+            what = f"the trace {options.trace}" if name == "trace" else f"--{name}"
+            raise UsageError(f"{what} cannot be used with a program: leave it or the program out")
     if options.verify or options.phases:
         raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
     if options.gpu is None:
@@ -201,6 +202,9 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
     try:
         cards = parse(options.gpu)
     except errors.InvalidArgumentError as error:
+        if re.fullmatch(r"\d+ ?[KMGT]i?B", options.gpu):
+            text = f"--gpu names cards, such as L4 or A10, and {options.gpu} is a size: a card with that memory is T4:{options.gpu}"
+            raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))
     with Progress("gpuconf plan") as progress:

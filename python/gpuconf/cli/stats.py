@@ -27,9 +27,15 @@ def add_to(commands: Any) -> None:
         "how much of their limits the jobs of gpuconf run use. The exit code is 3 if there are no pools and no jobs.",
         **example(_EXAMPLE),
     )
-    parser.add_argument("--pid", type=int, help="show only this process")
+    parser.add_argument("--pid", type=_pid, help="show only this process")
     add_json(parser)
     parser.set_defaults(run=_stats)
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a process ID: gpuconf ps lists them")
+    return int(text)
 
 
 def _stats(options: argparse.Namespace) -> int:

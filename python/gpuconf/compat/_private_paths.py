@@ -25,6 +25,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "distribute.mirrored_strategy": _STRATEGIES,
     "distribute.one_device_strategy": _STRATEGIES,
     "distribute.reduce_util": _STRATEGIES,
+    "distribute.tpu_strategy": _STRATEGIES,
     "distribute.values": _STRATEGIES,
     "eager.def_function": ("compat.v2",),
     "framework.constant_op": ("compat.v2",),

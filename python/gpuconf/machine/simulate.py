@@ -8,8 +8,10 @@ from types import TracebackType
 
 from .. import errors
 from .._core import runtime, simulated_torch, simulated_values, simulation_notice, texts
+from .._core.keywords import refuse_unknown
 from .._core.made import Made, make
 from .._core.native import core, loaded, refuse_in_child
+from .._typing import NoReturn
 from ..memory import _buffer
 
 
@@ -134,7 +136,7 @@ def _choose(spec: str, refusal: str, caller: str = "") -> str:
     return runtime.replace(change)
 
 
-def simulate(spec: str | None, *, values: str | None = None, strict: bool | None = None) -> Simulation:
+def simulate(spec: str | None, *, values: str | None = None, strict: bool | None = None, **unknown: NoReturn) -> Simulation:
     """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
     ``None`` ends the simulation: the process uses the real GPUs again, or those of ``GPUCONF_SIMULATE``.
@@ -160,7 +162,10 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
+    refuse_unknown("simulate", unknown, ("spec", "values", "strict"), {"gpus": "spec", "model": "spec"})
     _check(spec)
+    if strict is not None and not isinstance(strict, bool):
+        raise errors.InvalidTypeError(f"strict must be True, False or None, but got {texts.shown(strict)}")
     caller = runtime.caller("gpuconf.simulate")
     if spec is not None:
         simulated_torch.choose(values, strict, caller=caller)

@@ -13,11 +13,12 @@ from .._core import runtime, sizes, texts
 from .._core.columns import columns
 from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
+from .._core.keywords import refuse_unknown
 from .._core.made import Made, make
 from .._core.native import core, loaded
 from .._core.scope import gpu_number
 from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._typing import Any, NamedTuple, NoReturn
 from . import _release, _tracebacks
 from ._measure import Measurement, measure
 from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import overload
 
 _DEFAULT = 128
+_VARIABLE_ARGUMENTS = 4  # inspect.CO_VARARGS
 
 
 class _BatchTry(NamedTuple):
@@ -119,7 +121,7 @@ if TYPE_CHECKING:
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 
 
-def fit_batch(function: Any = None, start: Any = None, *, device: Device | None = None) -> Any:
+def fit_batch(function: Any = None, start: Any = None, *, device: Device | None = None, **unknown: NoReturn) -> Any:
     """Find the largest batch size, up to ``start``, with which a function does not run out of memory.
 
     As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start`` runs out of
@@ -151,6 +153,7 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     >>> fit.reason
     'out of memory with 100; 74 fits and peaks at 74.00GiB of 78.24GiB'
     """
+    refuse_unknown("fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"})
     if function is not None and not callable(function):
         function, start = None, function
     if start is None:
@@ -175,6 +178,11 @@ def _checked(start: Any) -> int:
 
 
 def _decorate(function: Callable[..., Any], start: int, device: Device | None) -> Callable[..., Any]:
+    code = getattr(function, "__code__", None)
+    if code is not None and code.co_argcount == 0 and not code.co_flags & _VARIABLE_ARGUMENTS:
+        name = getattr(function, "__name__", "the function")
+        raise errors.InvalidTypeError(f"{name}() takes no argument: fit_batch passes the batch size as the first one")
+
     @functools.wraps(function)
     def fitted(*args: Any, **kwargs: Any) -> Any:
         last = fitted.fit  # type: ignore[attr-defined]

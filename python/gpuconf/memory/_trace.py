@@ -171,7 +171,8 @@ def _event(line: str, holders: list[tuple[str, str]], stacks: list[tuple[Frame, 
 _ESCAPED = {ord(character): f"%{ord(character):02X}" for character in '%,;="' + "".join(map(chr, range(32)))}
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text as it stands in a field of RMM's file."""
     return text.translate(_ESCAPED)
 
 
@@ -185,9 +186,9 @@ def _rmm_lines(
     named, called = len(holders) > 1, len(stacks) > 1
     columns = ("GPU", several), ("Library,Tag", named), ("Stack", called)
     yield ",".join(["Thread,Time,Action,Pointer,Size,Stream", *(name for name, wanted in columns if wanted)]) + "\n"
-    names = [f"{_escaped(library)},{_escaped(tag)}" for library, tag in holders]
+    names = [f"{escaped(library)},{escaped(tag)}" for library, tag in holders]
     shown = [
-        f"{i}=" + ";".join(f"{_escaped(f)}:{n}:{_escaped(g)}" for f, n, g in stack) if i else "" for i, stack in enumerate(stacks)
+        f"{i}=" + ";".join(f"{escaped(f)}:{n}:{escaped(g)}" for f, n, g in stack) if i else "" for i, stack in enumerate(stacks)
     ]
     second, clock = "", ""
     for line in lines():

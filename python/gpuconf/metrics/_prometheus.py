@@ -6,7 +6,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator
 
-from .._core import extras
+from .. import errors
+from .._core import extras, texts
 from .._typing import Any
 from ..sharing._view import Place, Share, View, view
 from ._pools import read_pools
@@ -30,6 +31,9 @@ def register(registry: Any = None) -> ProcessCollector:
     True
     >>> buffer.free()
     """
+    if registry is not None and not hasattr(registry, "register"):
+        got = f"{type(registry).__name__}: {texts.shown(registry)}"
+        raise errors.InvalidTypeError(f"registry must be a prometheus_client.CollectorRegistry, but got {got}")
     collector = ProcessCollector()
     (client().REGISTRY if registry is None else registry).register(collector)
     return collector

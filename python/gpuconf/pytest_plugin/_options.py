@@ -34,8 +34,8 @@ def given(config: pytest.Config, name: str) -> Any:
 
 
 def _option(config: pytest.Config, name: str) -> Any:
-    option = config.getoption(f"gpuconf_{name}")
-    if option is None:  # before the first conftest is loaded, pytest has the options here only
+    option = config.getoption(f"gpuconf_{name}", None)
+    if option is None:  # before the first conftest is loaded, pytest has the options here only; pytest 8.2 has no others then
         option = getattr(getattr(config, "known_args_namespace", None), f"gpuconf_{name}", None)
     return option
 

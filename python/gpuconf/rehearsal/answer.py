@@ -21,7 +21,8 @@ class Rehearsal(metaclass=Made):
 
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is made of, for
     the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of PyTorch's allocator;
-    ``helps``, the settings that were tried, and what they save; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
+    ``helps``, the settings that were tried, and what they save; ``functions``, what the compiled functions of a JAX program need;
+    ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
     """
 
@@ -37,6 +38,7 @@ class Rehearsal(metaclass=Made):
         self.cards: list[dict[str, Any]] = fields["cards"]
         self.beside: list[dict[str, Any]] = fields["beside"]
         self.helps: list[dict[str, Any]] = fields["helps"]
+        self.functions: list[dict[str, Any]] = fields["functions"]
         self.why_no_verdict: str = fields["why_no_verdict"]
 
     @property
@@ -113,23 +115,39 @@ class Rehearsal(metaclass=Made):
             if len(self.processes) > 16:
                 yield f"and {len(self.processes) - 16} more"
             yield ""
-        yield f"peak: {human_bytes(most['allocated'])} allocated, {human_bytes(most['reserved'])} reserved by PyTorch"
+        reserved = human_bytes(most["reserved"])
+        needs = f"JAX's allocator needs {reserved} for it" if self.ran["jax"] else f"{reserved} reserved by PyTorch"
+        yield f"peak: {human_bytes(most['allocated'])} allocated, {needs}"
         rows = [(f"  {part}", human_bytes(size)) for part, size in most["parts"].items()]
         yield from columns(rows, left=1) if rows else ()
         if most["lines"]:
             yield "lines that hold the most of it:"
             yield from (f"  {line}" for line in most["lines"])
+        if self.functions:
+            yield ""
+            yield from self._functions()
+
+    def _functions(self) -> Iterator[str]:
+        rows = [("compiled function", "calls", "peak", "arguments", "outputs", "temporary")]
+        for one in self.functions:
+            name = one["name"] if len(one["name"]) <= 24 else one["name"][:23] + "…"
+            outputs = one["outputs"] - one["aliased"]
+            rows.append((name, str(one["calls"]), *map(human_bytes, (one["peak"], one["arguments"], outputs, one["temporary"]))))
+        yield from columns(rows, left=1)
+        if len({one["gpus"] for one in self.functions} | {1}) > 1:
+            yield "on each GPU"
 
     def _table(self) -> Iterator[str]:
-        rows = [("card", "memory", *(f"{name}, GiB" for name in SETTINGS))]
+        settings = settings_of(self.cards)
+        rows = [("card", "JAX's share" if self.ran["jax"] else "memory", *(f"{name}, GiB" for name in settings))]
         for card in dict.fromkeys(one["card"] for one in self.cards):
             of_card = {one["setting"]: one for one in self.cards if one["card"] == card}
             first = next(iter(of_card.values()))
-            cells = [_cell(of_card[name]) if name in of_card else "-" for name in SETTINGS]
+            cells = [_cell(of_card[name]) if name in of_card else "-" for name in settings]
             rows.append((card, _range(first["usable_low"], first["usable_high"]), *cells))
         yield from columns(rows, left=len(rows[0]))
         yield ""
-        yield "in these sums, beside PyTorch's allocator:"
+        yield "beside JAX's share of the card:" if self.ran["jax"] else "in these sums, beside PyTorch's allocator:"
         for one in self.beside:
             yield from wrapped("  ", f"{one['what']}: {_range(one['low'], one['high'])} ({one['source']})", "    ")
         for path in self._fields["paths"]:
@@ -144,6 +162,12 @@ def wrapped(start: str, text: str, further: str = "  ") -> Iterable[str]:
 def _range(low: int, high: int) -> str:
     a, b = f"{low / (1 << 30):.2f}", f"{high / (1 << 30):.2f}"
     return f"{a}GiB" if a == b else f"{a}-{b}GiB"
+
+
+def settings_of(cards: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the allocator's settings: PyTorch's, or those of JAX if the cards were compared with these."""
+    found = list(dict.fromkeys(one["setting"] for one in cards))
+    return list(SETTINGS) if set(found) <= set(SETTINGS) else found
 
 
 def _cell(one: dict[str, Any]) -> str:
@@ -161,6 +185,11 @@ def _help(one: dict[str, Any]) -> str:
 
 def _ran(ran: dict[str, Any]) -> str:
     steps = ran["optimizer_steps"]
+    if ran["jax"]:
+        calls = (
+            f"{_count(ran['calls'], 'call')} of compiled functions" if ran["calls"] else "single operations, no compiled function"
+        )
+        return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
     what = _count(steps, "step") if steps else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:
@@ -169,8 +198,12 @@ def _ran(ran: dict[str, Any]) -> str:
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly")
     if ran["ended"] != "block":
-        parts.append(f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s")
+        parts.append(_ended(ran))
     return "; ".join(parts)
+
+
+def _ended(ran: dict[str, Any]) -> str:
+    return f"{_WHY[ran['ended']]} after {ran['seconds']:.0f} s"
 
 
 _WHY = {

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from .. import errors
 from .._core import texts
 from .._core.native import core
@@ -31,6 +34,8 @@ class _Card(NamedTuple):
     memory: int
     capability: tuple[int, int]
     has_virtual_memory: bool
+    product: str = ""  # as the driver reports it
+    hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/models
 
 
 class Card(_Card):
@@ -97,7 +102,8 @@ def parse(text: str) -> list[Card]:
 
     found = []
     for batch in json.loads(core.pybind_ParseFleet(texts.check_text("gpu", text))):
-        found.append(Card(batch["name"], batch["count"], batch["memory"], tuple(batch["compute"]), batch["virtual"]))
+        more = batch["product"], batch["hardware"]
+        found.append(Card(batch["name"], batch["count"], batch["memory"], tuple(batch["compute"]), batch["virtual"], *more))
     if len({card.name for card in found}) < len(found):
         raise errors.InvalidArgumentError(f"a card is named twice in {texts.shown(text)}")
     return found

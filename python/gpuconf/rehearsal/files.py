@@ -33,7 +33,7 @@ class Files:
         self._stat, self._exists = os.stat, os.path.lexists
         self._inside = threading.local()
         self._begin = self._stat(os.path.join(os.path.dirname(folder), SETTINGS)).st_mtime_ns
-        self.used = os.path.isdir(folder)
+        self.used: bool = os.path.isdir(folder)
 
     def copy_of(self, path: Any) -> str:
         """Return where a file would be in the folder of the rehearsal."""
@@ -67,6 +67,11 @@ class Files:
         if os.path.isdir(path) and os.listdir(path):
             self._kept(os.path.realpath(os.fsdecode(path)))
         return copy
+
+    def leave(self, path: Any) -> None:
+        """Name a file or folder that would have been replaced, and stays as it is."""
+        if self._exists(path):
+            self._kept(os.path.realpath(os.fsdecode(path)))
 
     def _goes_away(self, path: Any) -> bool:
         real = os.path.realpath(os.fsdecode(path))

@@ -21,6 +21,7 @@ def begin() -> None:
     output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
     files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
     import_hook.when_imported("torch", lambda: _torch(asked, files))
+    _jax(asked, files)
     trackers.install()
     _tell_failures()
     files.install()
@@ -44,6 +45,20 @@ def _torch(asked: dict[str, Any], files: Files) -> None:
     saving.install(files)
     recording.install()
     _at_exit(recording.report)
+
+
+def _jax(asked: dict[str, Any], files: Files) -> None:
+    from .xla import start
+
+    def imported() -> None:
+        import jax
+
+        line.tell("jax", version=jax.__version__)
+        start.after_import({**asked, **asked["jax"]}, _at_exit)
+
+    import_hook.before_import("jax", start.before_import)
+    import_hook.when_imported("jax", imported)
+    import_hook.when_imported("orbax.checkpoint", lambda: start.leave_checkpoints(files))
 
 
 def _at_exit(report: Any) -> None:

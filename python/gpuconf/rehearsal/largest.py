@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
@@ -14,13 +13,19 @@ from .._core.columns import columns
 from .._core.humanbytes import human_bytes, human_limit
 from .._core.table import Table
 from .._typing import Any, NamedTuple
-from .answer import SCHEMA, Rehearsal
-from .needs import FITS, SETTINGS
+from .answer import SCHEMA, Rehearsal, settings_of
+from .needs import FITS
 
 _COMBINATIONS = 32
 _GUESSES = 8  # afterwards each try halves the range
 
-Range = namedtuple("Range", ["name", "low", "high"])
+
+class Range(NamedTuple):
+    """A name in the command, and the numbers that it may become."""
+
+    name: str
+    low: int
+    high: int
 
 
 class _Found(NamedTuple):
@@ -145,10 +150,11 @@ def _guess(low: int, fits: dict[str, Any], high: int, fails: dict[str, Any] | No
 
 def table(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal]) -> list[str]:
     """Return the result as lines."""
-    rows = [("card", *SETTINGS)]
+    settings = settings_of({"setting": one.setting} for one in found)
+    rows = [("card", *settings)]
     for card in dict.fromkeys(one.card for one in found):
         of_card = {one.setting: one for one in found if one.card == card}
-        rows.append((card, *(_cell(asked, of_card.get(setting)) for setting in SETTINGS)))
+        rows.append((card, *(_cell(asked, of_card.get(setting)) for setting in settings)))
     lines = [f"the largest {asked.name} from {asked.low} to {asked.high} that fits:", "", *columns(rows, left=3), ""]
     tried = sorted(answers.items())
     lines += columns([(asked.name, "allocated", "reserved"), *(_tried(*one) for one in tried)], left=0)
@@ -183,14 +189,15 @@ def to_dict(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal])
 def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, int], Sequence[Found]]]) -> list[str]:
     """Return the results of searches with other numbers as lines: a row for each combination and card."""
     first = asked[0]
-    rows: list[tuple[str, ...]] = [(*(one.name for one in asked[1:]), "card", *SETTINGS)]
+    settings = settings_of({"setting": one.setting} for _, found in searches for one in found)
+    rows: list[tuple[str, ...]] = [(*(one.name for one in asked[1:]), "card", *settings)]
     for values, found in searches:
         start = tuple(map(str, values.values()))
         for card in dict.fromkeys(one.card for one in found):
             of_card = {one.setting: one.largest for one in found if one.card == card}
-            cells = ["-" if setting not in of_card else str(of_card[setting] or "none") for setting in SETTINGS]
+            cells = ["-" if setting not in of_card else str(of_card[setting] or "none") for setting in settings]
             rows.append((*start, card, *cells))
         if not found:
-            rows.append((*start, "nothing is known", *("" for _ in SETTINGS)))
+            rows.append((*start, "nothing is known", *("" for _ in settings)))
     head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
     return [head, "", *columns(rows, left=len(asked))]

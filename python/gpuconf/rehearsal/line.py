@@ -65,4 +65,4 @@ class Line:
         threading.Thread(target=wait, name="gpuconf-rehearsal", daemon=True).start()
 
 
-line = Line()
+line: Line = Line()

@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import namedtuple
 from collections.abc import Iterable, Sequence
 
-from .._typing import Any
+from .._typing import Any, NamedTuple
 
 PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"
 PARTS = (PARAMETERS, GRADIENTS, STATE, ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER)
 
-# At a time, in microseconds: these addresses were of this part.
-Seen = namedtuple("Seen", ["time", "part", "addresses"])
+
+class Seen(NamedTuple):
+    """At a time, in microseconds: these addresses were of this part."""
+
+    time: int
+    part: str
+    addresses: Iterable[int]
+
 
 # Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer versions of
 # PyTorch free one right after the call that used it, older ones keep one for each handle and stream.

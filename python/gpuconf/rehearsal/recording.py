@@ -37,7 +37,7 @@ class Recording:
         self._reported = False
         self._signatures: dict[str, list[Any]] = {OPTIMIZER: [], BACKWARD: [], FORWARD: []}
         self._before: dict[str, Any] = {}
-        self.watcher = Watcher(self._boundary)
+        self.watcher: Watcher = Watcher(self._boundary)
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""

@@ -21,9 +21,11 @@ from . import quiet, start, trouble
 from .answer import Rehearsal
 from .cards import Card, alike
 from .needs import SETTINGS, beside, convolutions_of, verdict
+from .xla import share
 
 _HELP = {"pytorch-max-split": "max_split_size_mb", "pytorch-roundup": "roundup_power2_divisions"}
 _LINES = 6
+_INNER = ("others", "shares", "functions")  # of a process, not in the answer
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
 
@@ -63,9 +65,9 @@ def rehearse(asked: Asked) -> Rehearsal:
             run = _run(asked, group[0], own, stacks=number == 0)
             asked.progress("replaying its allocations")
             found = _found(run, group[0], first=number == 0)
-            if _asks_for_memory(found["reports"]):  # what it does may differ with each card
-                groups[:0] = [[card] for card in group[1:]]
-                group = group[:1]
+            alone = [card for card in group[1:] if _needs_own_run(found, group[0], card)]
+            groups[:0] = [[card] for card in alone]
+            group = [card for card in group if card not in alone]
             runs.append((group, found))
             number += 1
             keep |= _has_output(own)
@@ -83,6 +85,17 @@ def rehearse(asked: Asked) -> Rehearsal:
         _clean(folder, keep)
 
 
+def _needs_own_run(found: Mapping[str, Any], first: Card, card: Card) -> bool:
+    """Whether what a program does may differ from card to card, though these have the same compute capability."""
+    if _is_jax(found["reports"]):
+        return share.may_differ(found["processes"], first, card)
+    return _asks_for_memory(found["reports"])
+
+
+def _is_jax(reports: Sequence[dict[str, Any]]) -> bool:
+    return any(report.get("jax") for report in reports)
+
+
 def _asks_for_memory(reports: Sequence[dict[str, Any]]) -> bool:
     return any(report["counts"].get("memory") for report in reports)
 
@@ -94,6 +107,8 @@ def _run(asked: Asked, card: Card, folder: str, *, stacks: bool) -> start.Progra
         "seconds": asked.seconds,
         "cpu_values": asked.cpu_values or asked.values == "cpu",
         "stacks": stacks,
+        "computes": asked.values == "cpu",
+        "jax": share.settings_for(card, asked.gpus),
     }
     with simulate_buffers(spec):
         shared = of_program(spec)
@@ -125,7 +140,10 @@ def _found(run: start.Program, card: Card, *, first: bool) -> dict[str, Any]:
         report = one.report()
         if report is not None:
             reports.append(report)
-            processes += _peaks(report, one.pid, one.snapshot, card, first=first)
+            if report.get("jax"):
+                processes += share.peaks(report, one.pid, one.trace)
+            else:
+                processes += _peaks(report, one.pid, one.snapshot, card, first=first)
     processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
     return {"run": run, "reports": reports, "processes": processes}
 
@@ -189,21 +207,27 @@ def _answer(
     run, reports = first["run"], first["reports"]
     ran = _ran(run, reports)
     why_not = trouble.why_no_verdict(run, ran, first["processes"])
-    cards = [] if why_not else [one.to_dict() for group, found in runs for one in _verdicts(group, found)]
+    is_jax = _is_jax(reports)
+    cards = [] if why_not else [one.to_dict() for group, found in runs for one in _verdicts(group, found, is_jax=is_jax)]
     cards.sort(key=lambda one: order.index(one["card"]))
     notes = trouble.notes(run, ran, first["processes"], reports)
-    if _asks_for_memory(reports) and len(order) > 1:
+    if is_jax:
+        notes += share.notes([one for _, found in runs for one in found["reports"]], [card for group, _ in runs for card in group])
+    if _asks_for_memory(reports) and not is_jax and len(order) > 1:
         each = "was run with each card's" if len(runs) > 1 else f"saw that of {order[0]}"
         notes.append(f"the program asks how much memory the card has, and {each}")
     return {
         "command": list(words),
         "ran": ran,
         "notes": notes,
-        "processes": [{name: value for name, value in one.items() if name != "others"} for one in first["processes"]],
+        "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in first["processes"]],
         "cards": cards,
-        "beside": [] if why_not else _beside(runs),
-        "paths": _paths(runs),
+        "beside": [] if why_not else _beside(runs, share.besides if is_jax else beside),
+        "paths": [] if is_jax else _paths(runs),
         "helps": _helps(first["processes"], cards),
+        "functions": []
+        if not is_jax
+        else max(first["processes"], key=lambda one: one["allocated"], default={"functions": []})["functions"],
         "outputs": quiet.told(folder, [one for process in run.processes.values() for one in process.kept]),
         "why_no_verdict": why_not,
     }
@@ -216,22 +240,24 @@ def _by_gpu(processes: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return list(gpus.values())
 
 
-def _verdicts(group: Sequence[Card], found: Mapping[str, Any]) -> list[Any]:
+def _verdicts(group: Sequence[Card], found: Mapping[str, Any], *, is_jax: bool) -> list[Any]:
     gpus = _by_gpu(found["processes"])
     if not gpus:
         return []
+    if is_jax:
+        return share.verdicts(group, gpus)
     return [
         verdict(card, setting, gpus) for card in group for setting in SETTINGS if card.has_virtual_memory or setting == "default"
     ]
 
 
-def _beside(runs: Sequence[tuple[list[Card], dict[str, Any]]]) -> list[dict[str, Any]]:
+def _beside(runs: Sequence[tuple[list[Card], dict[str, Any]]], rows_of: Callable[..., Any]) -> list[dict[str, Any]]:
     """Return the rows beside the allocator; their range is that over all cards."""
     rows: dict[str, dict[str, Any]] = {}
     for group, found in runs:
         gpus = _by_gpu(found["processes"])
         for card in group if gpus else ():
-            for one in (row for gpu in gpus for row in beside(card, gpu)):
+            for one in (row for gpu in gpus for row in rows_of(card, gpu)):
                 row = rows.setdefault(one.what, one.to_dict())
                 row["low"], row["high"] = min(row["low"], one.low), max(row["high"], one.high)
     return list(rows.values())
@@ -252,8 +278,10 @@ def _helps(processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]])
     if not processes or all(one["verdict"] == "fits" for one in cards):
         return []
     most = max(processes, key=lambda one: one["least"]["default"])
-    tried = {f"PYTORCH_ALLOC_CONF={name}:True": size for name, size in most["least"].items() if name != "default"}
-    tried |= {f"PYTORCH_ALLOC_CONF={one['settings']}": one["least"] for one in most["others"].values()}
+    is_jax = "shares" in most
+    tried = {} if is_jax else {f"PYTORCH_ALLOC_CONF={name}:True": size for name, size in most["least"].items() if name != "default"}
+    before = "" if is_jax else "PYTORCH_ALLOC_CONF="
+    tried |= {f"{before}{one['settings']}": one["least"] for one in most["others"].values()}
     found = []
     for setting, least in tried.items():
         if least < most["least"]["default"]:
@@ -278,6 +306,8 @@ def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) 
         "compiled": most("compiled"),
         "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
         "torch": reports[0]["torch"] if reports else None,
+        "jax": reports[0].get("jax") if reports else None,
+        "calls": most("calls"),
         "status": run.status,
     }
 
@@ -285,19 +315,24 @@ def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) 
 def _keep_recording(found: Mapping[str, Any], path: str) -> None:
     """Copy PyTorch's snapshots: one to this file, several into a folder of this name."""
     snapshots = [(one["rank"], one["pid"]) for one in found["reports"]]
-    files = [process.snapshot for process in found["run"].processes.values() if process.report() is not None]
+    files = [
+        process.trace if _is_jax(found["reports"]) else process.snapshot
+        for process in found["run"].processes.values()
+        if process.report() is not None
+    ]
     if len(files) == 1:
         shutil.copyfile(files[0], path)
         return
     os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(snapshots, files, strict=True):
-        shutil.copyfile(file, os.path.join(path, f"rank{rank}.pickle" if rank is not None else f"{pid}.pickle"))
+        shutil.copyfile(file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1]))
 
 
 def _write_page(found: Mapping[str, Any], path: str) -> None:
     """Write the report of the process that needs most."""
     most = max(found["processes"], key=lambda one: one["allocated"])
-    trace = load_trace(found["run"].processes[most["pid"]].snapshot)
+    process = found["run"].processes[most["pid"]]
+    trace = load_trace(process.trace if _is_jax(found["reports"]) else process.snapshot)
     report.write(trace, find(trace, None, None, None), path)
 
 

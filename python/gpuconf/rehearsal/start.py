@@ -30,6 +30,8 @@ class Heard:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.torch: str | None = None
+        self.jax: str | None = None
+        self.refused = ""  # why it cannot be rehearsed
         self.simulated = False
         self.uses_gpu = False
         self.world = 1
@@ -48,6 +50,11 @@ class Heard:
         except (OSError, ValueError):
             return None
         return found
+
+    @property
+    def trace(self) -> str:
+        """The path of the trace of a program of JAX."""
+        return os.path.join(self.folder, f"{self.pid}.csv")
 
     @property
     def snapshot(self) -> str:
@@ -76,10 +83,10 @@ class Program:
     def __init__(self, folder: str, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any]) -> None:
         self.folder = folder
         self.processes: dict[int, Heard] = {}
-        self.ended = ""  # "repeated", "steps", "seconds", "interrupted", or "program"
+        self.ended: str = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
         self.failure = ""
-        self.outlived = 0  # processes that were still there when the program had ended
-        self.status = 0  # as subprocess has it, if the program ended by itself
+        self.outlived: int = 0  # processes that were still there when the program had ended
+        self.status: int = 0  # as subprocess has it, if the program ended by itself
         self._buffers: dict[socket.socket, bytes] = {}
         with open(os.path.join(folder, SETTINGS), "w", encoding="utf-8") as file:
             json.dump(dict(settings), file)
@@ -91,7 +98,7 @@ class Program:
         self._environment = {**environment, VARIABLE: folder}
         self._words = list(words)
         self._seconds: float = settings["seconds"]
-        self.seconds = 0.0
+        self.seconds: float = 0.0
 
     def run(self, descriptors: Sequence[int] = ()) -> None:
         """Run the program until it has run for long enough. Raises OSError if it cannot be started."""
@@ -133,6 +140,9 @@ class Program:
                 self.ended = "seconds"
                 return
             self._hear(min(left, 0.05))
+            if any(one.refused for one in self.processes.values()):
+                self.ended = "refused"
+                return
             using = [one for one in self.processes.values() if one.uses_gpu]
             if using and all(one.ready for one in using) and len(using) >= max(one.world for one in using):
                 self.ended = using[0].ready
@@ -182,6 +192,10 @@ class Program:
         kind = message["kind"]
         if kind == "torch":
             one.torch, one.simulated = message["version"], message["simulated"]
+        elif kind == "jax":
+            one.jax = message["version"]
+        elif kind == "refused":
+            one.refused = message["why"]
         elif kind == "cuda":
             one.uses_gpu, one.world = True, message["world"] or 1
         elif kind == "ready":

@@ -36,13 +36,18 @@ def line(run: start.Program | start.Outcome) -> str:
     if failed:
         return failed
     processes = list(run.processes.values())
+    refused = next((one.refused for one in processes if one.refused), "")
+    if refused:
+        return refused
     if run.ended == "seconds":
         used = any(one.uses_gpu for one in processes)
         return f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; see --seconds"
     if run.ended == "interrupted":
         return "interrupted before the program used a GPU"
+    if any(one.jax for one in processes) and not any(one.torch for one in processes):
+        return "the program imports JAX, and computes nothing with it"
     if not any(one.torch for one in processes):
-        return "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA"
+        return "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX"
     if not any(one.simulated for one in processes):
         return "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
     return "the program allocates nothing on a GPU"
@@ -74,7 +79,11 @@ def notes(
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
     found = []
-    if processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
+    if processes and ran["jax"] and not ran["optimizer_steps"]:
+        found.append(
+            "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
+        )
+    elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         found.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:
         found.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")

@@ -14,8 +14,10 @@ from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._core.humanbytes import human_bytes
+from .._core.keywords import refuse_unknown
 from .._core.made import Made, make
 from .._core.native import loaded, refuse_in_child
+from .._typing import NoReturn
 from ..machine.cards import survey
 from ..machine.simulate import reset
 from ..machine.visible import visible_devices
@@ -230,6 +232,10 @@ def _in_use(request: Request) -> Sequence[VisibleDevice]:
     return devices
 
 
+# What other functions and tools call it.
+_MEANT = {"limit": "memory", "mem": "memory", "size": "memory", "num_gpus": "gpus", "count": "gpus", "wait": "timeout"}
+
+
 def lease(
     memory: int | str | None = None,
     gpus: int = 1,
@@ -237,6 +243,7 @@ def lease(
     name: str = "",
     policy: str = "spread",
     contexts: int = 1,
+    **unknown: NoReturn,
 ) -> Lease:
     """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
 
@@ -265,4 +272,5 @@ def lease(
     ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
     True
     """
+    refuse_unknown("lease", unknown, ("memory", "gpus", "timeout", "name", "policy", "contexts"), _MEANT)
     return make(Lease, checked(memory, gpus, timeout, name, policy, contexts))

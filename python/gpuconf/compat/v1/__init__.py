@@ -57,6 +57,8 @@ from ._ops import (
     fill,
     group,
     identity,
+    initialize_all_tables,
+    initialize_local_variables,
     local_variables_initializer,
     matmul,
     multiply,
@@ -89,6 +91,7 @@ from ._switches import (
 from ._variable_scopes import AUTO_REUSE, VariableScope
 from ._variables import (
     Variable,
+    all_variables,
     assign,
     assign_add,
     assign_sub,
@@ -97,6 +100,7 @@ from ._variables import (
     global_variables_initializer,
     initialize_all_variables,
     initialize_variables,
+    local_variables,
     trainable_variables,
     variables_initializer,
 )
@@ -138,6 +142,7 @@ __all__ = [
     "__version__",
     "add",
     "add_n",
+    "all_variables",
     "as_dtype",
     "assign",
     "assign_add",
@@ -181,10 +186,13 @@ __all__ = [
     "glorot_uniform_initializer",
     "group",
     "identity",
+    "initialize_all_tables",
     "initialize_all_variables",
+    "initialize_local_variables",
     "initialize_variables",
     "io",
     "keras",
+    "local_variables",
     "local_variables_initializer",
     "logging",
     "matmul",
@@ -260,10 +268,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return a type of elements, such as ``float32``, or a module that needs another library: ``flags`` and ``app``."""
+        """Return a type of elements, such as ``float32``, or a module that few need: ``flags``, ``app``, ``summary``."""
         if name in NAMES:
             return as_dtype(name)
-        if name in ("app", "flags"):
+        if name in ("app", "flags", "summary"):
             from importlib import import_module
 
             return import_module(f"{__name__}.{name}")

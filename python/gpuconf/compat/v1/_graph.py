@@ -198,7 +198,7 @@ class Graph:
         self.seed: Any = None  # see set_random_seed
         self.computed: dict[Operation, Any] = {}  # what sessions compute in Python: see _python_ops
         self.variables: list[Any] = []  # see _variables
-        self.variable_scopes = VariableScopes()
+        self.variable_scopes: VariableScopes = VariableScopes()
         self._finalized = False
         self._number = core.pybind_NewGraph()
 

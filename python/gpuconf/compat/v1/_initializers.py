@@ -53,7 +53,9 @@ class random_uniform_initializer(Initializer):  # noqa: N801
 
     def __init__(self, minval: float = 0.0, maxval: Any = None, seed: Any = None, dtype: Any = "float32") -> None:
         super().__init__(dtype)
-        self.minval, self.maxval, self.seed = minval, maxval, seed
+        self.minval: float = minval
+        self.maxval: Any = maxval
+        self.seed: Any = seed
 
     def _value(self, shape: Any, dtype: Any) -> Any:
         return _ops.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)
@@ -66,7 +68,9 @@ class random_normal_initializer(Initializer):  # noqa: N801
 
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
         super().__init__(dtype)
-        self.mean, self.stddev, self.seed = mean, stddev, seed
+        self.mean: float = mean
+        self.stddev: float = stddev
+        self.seed: Any = seed
 
     def _value(self, shape: Any, dtype: Any) -> Any:
         return self._draw(shape, self.mean, self.stddev, dtype, self.seed)

@@ -26,8 +26,8 @@ class VariableScope:
     ) -> None:
         self.name = name
         self.original_name_scope = original_name_scope
-        self.reuse = reuse
-        self.initializer = initializer
+        self.reuse: Any = reuse
+        self.initializer: Any = initializer
         self.dtype = dtype
 
     def reuse_variables(self) -> None:
@@ -47,7 +47,7 @@ class VariableScopes(threading.local):
     """The scope of one thread in one graph."""
 
     def __init__(self) -> None:
-        self.current = VariableScope("")
+        self.current: VariableScope = VariableScope("")
         self.counts: dict[str, int] = {}  # how often a scope was entered since its parent was
 
     def unique(self, prefix: str) -> str:

@@ -196,6 +196,15 @@ def global_variables(scope: str | None = None) -> list[Any]:
     return [each for each in get_default_graph().variables if scope is None or each.op.name.startswith(scope)]
 
 
+all_variables = global_variables
+
+
+def local_variables(scope: str | None = None) -> list[Any]:
+    """Return ``[]``: gpuconf has no local variables."""
+    del scope
+    return []
+
+
 def trainable_variables(scope: str | None = None) -> list[Any]:
     """Return the variables of the default graph that are trainable."""
     return [each for each in global_variables(scope) if each.trainable]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ... import errors
 from ..._core import sizes as _sizes
+from ..._core import texts
 from ..._core.humanbytes import human_bytes, human_limit
 from ..._core.made import Made, make
 from ..._core.native import refuse_in_child
@@ -240,8 +241,8 @@ def plan_fleet(
     ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to start. The
     workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the result.
 
-    Raises ValueError for an invalid fleet, policy or reserve, and for a folder without traces; MissingPackageError without a
-    library that is needed; OSError as ``os.listdir`` does.
+    Raises ValueError for an invalid fleet, policy or reserve, and for no jobs or a folder without traces; MissingPackageError
+    without a library that is needed; OSError as ``os.listdir`` does.
     """
     return find(jobs, fleet, policy, reserve, phases, dask)
 
@@ -263,6 +264,8 @@ def find(
     gpus = parse(fleet, policies)  # loads the core, which must precede all imports
     kept = _reserve(reserve)
     traces = _traces(jobs)
+    if not traces:
+        raise errors.InvalidArgumentError("jobs is empty: name at least one trace, or a folder that has one")
     found = replay(
         list(traces.values()),
         (policies, phases),
@@ -289,7 +292,8 @@ def _traces(jobs: Any) -> dict[str, Any]:
     try:
         paths = list(map(os.fspath, jobs))
     except TypeError:
-        raise errors.InvalidTypeError("jobs must be a folder, a list of files, or a mapping of names to traces") from None
+        text = "jobs must be a folder, a list of files, or a mapping of names to traces, such as {'train': recording}"
+        raise errors.InvalidTypeError(f"{text}, but got {texts.shown(jobs)}") from None
     names = [os.path.basename(path) for path in paths]
     return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
 

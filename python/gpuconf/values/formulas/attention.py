@@ -39,13 +39,18 @@ class Call:
         window: tuple[int, int] = (-1, -1),
     ) -> None:
         query, key, value = tensors
-        self.groups = query.size(1) // max(1, key.size(1))
+        self.groups: int = query.size(1) // max(1, key.size(1))
         if self.groups > 1:
             key, value = key.repeat_interleave(self.groups, 1), value.repeat_interleave(self.groups, 1)
-        self.query, self.key, self.value = query, key, value
-        self.bias, self.dropout, self.seed = bias, dropout, seed
-        self.scale = 1 / math.sqrt(query.size(-1)) if scale is None else scale
-        self.causal, self.window = causal, window
+        self.query: Tensor = query
+        self.key: Tensor = key
+        self.value: Tensor = value
+        self.bias: Tensor | None = bias
+        self.dropout: float = dropout
+        self.seed: int = seed
+        self.scale: float = 1 / math.sqrt(query.size(-1)) if scale is None else scale
+        self.causal: str = causal
+        self.window: tuple[int, int] = window
 
     @property
     def is_fast(self) -> bool:

@@ -8,11 +8,34 @@ import threading
 from ...._core.built_in_errors import raise_built_in
 from ...._missing import watch
 from ...._typing import Any
+from ...v2.keras.backend import (
+    backend,
+    epsilon,
+    floatx,
+    image_data_format,
+    set_epsilon,
+    set_floatx,
+    set_image_data_format,
+    settings,
+)
 from .._config_proto import ConfigProto
 from .._graph import get_default_graph, get_default_session, reset_default_graph
 from .._session import Session
 
-__all__ = ["clear_session", "get_session", "set_session"]
+__all__ = [
+    "backend",
+    "clear_session",
+    "epsilon",
+    "floatx",
+    "get_session",
+    "image_data_format",
+    "manual_variable_initialization",
+    "set_epsilon",
+    "set_floatx",
+    "set_image_data_format",
+    "set_learning_phase",
+    "set_session",
+]
 
 
 class _Kept(threading.local):
@@ -60,6 +83,18 @@ def clear_session() -> None:
     """
     reset_default_graph()
     _kept.session = None
+
+
+def set_learning_phase(value: Any) -> None:
+    """Store whether layers train. It has no effect: there are none here. Raises ValueError for anything but 0 and 1."""
+    if value not in (0, 1):
+        raise ValueError("Expected learning phase to be 0 or 1.")
+    settings["learning_phase"] = value
+
+
+def manual_variable_initialization(value: bool) -> None:
+    """Store whether the program initializes variables itself. It has no effect: here it always does."""
+    settings["manual_variable_initialization"] = value
 
 
 raise_built_in(__name__, __all__)

@@ -8,9 +8,10 @@ from ...._missing import watch
 from . import experimental
 from ._options import Options, ThreadingOptions
 
-__all__ = ["AUTOTUNE", "Options", "ThreadingOptions", "experimental"]
+__all__ = ["AUTOTUNE", "INFINITE_CARDINALITY", "UNKNOWN_CARDINALITY", "Options", "ThreadingOptions", "experimental"]
 
-AUTOTUNE = -1
+AUTOTUNE = INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
 
 name_after(__name__, __all__)
 

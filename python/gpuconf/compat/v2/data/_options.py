@@ -48,7 +48,7 @@ class _Settings:
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def __dir__(self) -> list[str]:
         return sorted(self._types)
@@ -127,6 +127,7 @@ _ALL_TYPES = {
     "experimental_symbolic_checkpoint": bool,
     "experimental_threading": ThreadingOptions,
     "experimental_warm_start": bool,
+    "framework_type": list,
     "threading": ThreadingOptions,
 }
 
@@ -135,6 +136,7 @@ _ALL_DEFAULTS = {
     "autotune": AutotuneOptions,
     "experimental_distribute": DistributeOptions,
     "experimental_optimization": OptimizationOptions,
+    "framework_type": list,
     "threading": ThreadingOptions,
 }
 

@@ -9,6 +9,8 @@ from ._options import AutoShardPolicy, AutotuneOptions, DistributeOptions, Optim
 
 __all__ = [
     "AUTOTUNE",
+    "INFINITE_CARDINALITY",
+    "UNKNOWN_CARDINALITY",
     "AutoShardPolicy",
     "AutotuneOptions",
     "DistributeOptions",
@@ -16,7 +18,8 @@ __all__ = [
     "ThreadingOptions",
 ]
 
-AUTOTUNE = -1
+AUTOTUNE = INFINITE_CARDINALITY = -1
+UNKNOWN_CARDINALITY = -2
 
 name_after(__name__, __all__)
 

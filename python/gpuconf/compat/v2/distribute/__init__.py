@@ -7,6 +7,7 @@ from ...._core.built_in_errors import raise_built_in
 from ...._core.public import name_after
 from ...._missing import watch
 from . import cluster_resolver, experimental
+from ._options import InputOptions, InputReplicationMode, RunOptions
 from ._replicas import DistributedValues, ReplicaContext
 from ._strategies import (
     CrossDeviceOps,
@@ -31,6 +32,8 @@ __all__ = [
     "CrossDeviceOps",
     "DistributedValues",
     "HierarchicalCopyAllReduce",
+    "InputOptions",
+    "InputReplicationMode",
     "MirroredStrategy",
     "MultiWorkerMirroredStrategy",
     "NcclAllReduce",
@@ -38,6 +41,7 @@ __all__ = [
     "ReduceOp",
     "ReductionToOneDevice",
     "ReplicaContext",
+    "RunOptions",
     "Strategy",
     "StrategyExtended",
     "TPUStrategy",

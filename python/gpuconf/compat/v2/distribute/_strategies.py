@@ -80,6 +80,7 @@ class Strategy:
 
     def __init__(self, extended: StrategyExtended) -> None:
         self._extended = extended
+        self._resolver: Any = None
 
     @property
     def extended(self) -> StrategyExtended:
@@ -90,6 +91,11 @@ class Strategy:
     def num_replicas_in_sync(self) -> int:
         """The number of replicas."""
         return max(len(self._extended.devices), 1)
+
+    @property
+    def cluster_resolver(self) -> Any:
+        """The resolver that the strategy was made with, else None."""
+        return self._resolver
 
     def scope(self) -> AbstractContextManager[Any]:
         """Return a context manager in which :func:`get_strategy` returns this strategy. It changes nothing else.
@@ -202,16 +208,21 @@ class OneDeviceStrategy(Strategy):
 class MultiWorkerMirroredStrategy(Strategy):
     """One replica on each logical GPU of this worker, else on the CPU. Initializes the runtime.
 
-    ``cluster_resolver`` and ``communication_options`` are ignored. Raises UnimplementedError if ``TF_CONFIG`` names a cluster of
+    ``communication_options`` are ignored. Raises UnimplementedError if ``TF_CONFIG`` names a cluster of
     several tasks: that needs TensorFlow.
     """
 
     def __init__(self, cluster_resolver: Any = None, communication_options: Any = None, communication: Any = None) -> None:
-        del cluster_resolver, communication_options, communication
+        del communication_options, communication
         if _tasks() > 1:
             raise errors.UnimplementedError(f"a MultiWorkerMirroredStrategy of several workers needs TensorFlow. {_REST}")
         logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
         super().__init__(StrategyExtended(tuple(map(full_name, logical))))
+        if cluster_resolver is None:
+            from .cluster_resolver import TFConfigClusterResolver
+
+            cluster_resolver = TFConfigClusterResolver()
+        self._resolver = cluster_resolver
 
 
 def _tasks() -> int:

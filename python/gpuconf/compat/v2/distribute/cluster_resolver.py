@@ -68,7 +68,10 @@ class SimpleClusterResolver(ClusterResolver):
         if not isinstance(master, str):
             raise TypeError("master must be a string.")
         self._spec, self._master, self._accelerators = cluster_spec, master, num_accelerators
-        self.task_type, self.task_id, self.environment, self.rpc_layer = task_type, task_id, environment, rpc_layer
+        self.task_type: str | None = task_type
+        self.task_id: int | None = task_id
+        self.environment: str | None = environment
+        self.rpc_layer: str | None = rpc_layer
 
     def cluster_spec(self) -> ClusterSpec:
         """Return the cluster that was passed."""
@@ -90,7 +93,7 @@ class SimpleClusterResolver(ClusterResolver):
 class TFConfigClusterResolver(ClusterResolver):
     """The cluster of the environment variable ``TF_CONFIG``. The arguments replace its task and protocol."""
 
-    environment = None
+    environment: str | None = None
 
     def __init__(
         self,
@@ -100,9 +103,9 @@ class TFConfigClusterResolver(ClusterResolver):
         environment: str | None = None,
     ) -> None:
         task = _tf_config().get("task", {})
-        self.task_type = str(task["type"]) if task_type is None and "type" in task else task_type
-        self.task_id = int(task["index"]) if task_id is None and "index" in task else task_id
-        self.rpc_layer = _tf_config().get("rpc_layer") if rpc_layer is None else rpc_layer
+        self.task_type: str | None = str(task["type"]) if task_type is None and "type" in task else task_type
+        self.task_id: int | None = int(task["index"]) if task_id is None and "index" in task else task_id
+        self.rpc_layer: str | None = _tf_config().get("rpc_layer") if rpc_layer is None else rpc_layer
         self.environment = environment
 
     def cluster_spec(self) -> ClusterSpec:
@@ -136,7 +139,7 @@ class UnionResolver(ClusterResolver):
         if not all(isinstance(each, ClusterResolver) for each in resolvers):
             raise TypeError("All arguments must be a sub-class of `ClusterResolver.`")
         self._resolvers = resolvers
-        self.rpc_layer = given or resolvers[0].rpc_layer
+        self.rpc_layer: str | None = given or resolvers[0].rpc_layer
         self.task_type = self.task_type or resolvers[0].task_type
         self.task_id = resolvers[0].task_id if self.task_id is None else self.task_id
 

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from ...._missing import watch
 from . import backend, callbacks, config, mixed_precision, optimizers, utils
+from .mixed_precision import DTypePolicy
 
-__all__ = ["__version__", "backend", "callbacks", "config", "mixed_precision", "optimizers", "utils"]
+__all__ = ["DTypePolicy", "__version__", "backend", "callbacks", "config", "mixed_precision", "optimizers", "utils", "version"]
 
 __version__ = "3.15.1"  # the version of Keras that comes with TensorFlow 2.21
+
+
+def version() -> str:
+    """Return ``__version__``."""
+    return __version__
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,17 @@ from ...._typing import Any
 from . import mixed_precision, optimizers
 from ._serial import as_dict
 from .backend import clear_session
+from .config import disable_interactive_logging, enable_interactive_logging, is_interactive_logging_enabled
 
-__all__ = ["clear_session", "deserialize_keras_object", "serialize_keras_object", "set_random_seed"]
+__all__ = [
+    "clear_session",
+    "deserialize_keras_object",
+    "disable_interactive_logging",
+    "enable_interactive_logging",
+    "is_interactive_logging_enabled",
+    "serialize_keras_object",
+    "set_random_seed",
+]
 
 
 def set_random_seed(seed: Any) -> None:

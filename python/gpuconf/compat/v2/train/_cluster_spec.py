@@ -71,7 +71,7 @@ class ClusterSpec:
     def __eq__(self, other: object) -> bool:
         return self._jobs == (other._jobs if isinstance(other, ClusterSpec) else other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: None = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         known = self.as_dict()

@@ -34,16 +34,16 @@ __all__ = [
 _RATE = {"learning_rate": 0.001}
 _BETAS = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
 
-Adadelta = made("Adadelta", {**_RATE, "rho": 0.95, "epsilon": 1e-7})
-Adafactor = made(
+Adadelta: type[Optimizer] = made("Adadelta", {**_RATE, "rho": 0.95, "epsilon": 1e-7})
+Adafactor: type[Optimizer] = made(
     "Adafactor",
     {**_RATE, "beta_2_decay": -0.8, "epsilon_1": 1e-30, "epsilon_2": 0.001, "clip_threshold": 1.0, "relative_step": True},
 )
-Adagrad = made("Adagrad", {**_RATE, "initial_accumulator_value": 0.1, "epsilon": 1e-7})
-Adam = made("Adam", {**_RATE, **_BETAS, "amsgrad": False})
-AdamW = made("AdamW", {**_RATE, "weight_decay": 0.004, **_BETAS, "amsgrad": False})
-Adamax = made("Adamax", {**_RATE, **_BETAS})
-Ftrl = made(
+Adagrad: type[Optimizer] = made("Adagrad", {**_RATE, "initial_accumulator_value": 0.1, "epsilon": 1e-7})
+Adam: type[Optimizer] = made("Adam", {**_RATE, **_BETAS, "amsgrad": False})
+AdamW: type[Optimizer] = made("AdamW", {**_RATE, "weight_decay": 0.004, **_BETAS, "amsgrad": False})
+Adamax: type[Optimizer] = made("Adamax", {**_RATE, **_BETAS})
+Ftrl: type[Optimizer] = made(
     "Ftrl",
     {
         **_RATE,
@@ -55,11 +55,11 @@ Ftrl = made(
         "beta": 0.0,
     },
 )
-Lamb = made("Lamb", {**_RATE, **_BETAS})
-Lion = made("Lion", {**_RATE, "beta_1": 0.9, "beta_2": 0.99})
-Nadam = made("Nadam", {**_RATE, **_BETAS})
-RMSprop = made("RMSprop", {**_RATE, "rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False})
-SGD = made("SGD", {"learning_rate": 0.01, "momentum": 0.0, "nesterov": False})
+Lamb: type[Optimizer] = made("Lamb", {**_RATE, **_BETAS})
+Lion: type[Optimizer] = made("Lion", {**_RATE, "beta_1": 0.9, "beta_2": 0.99})
+Nadam: type[Optimizer] = made("Nadam", {**_RATE, **_BETAS})
+RMSprop: type[Optimizer] = made("RMSprop", {**_RATE, "rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False})
+SGD: type[Optimizer] = made("SGD", {"learning_rate": 0.01, "momentum": 0.0, "nesterov": False})
 
 _CLASSES = {name.lower(): found for name, found in list(globals().items()) if isinstance(found, type) and name in __all__}
 
@@ -83,8 +83,8 @@ def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Optimizer
 def get(identifier: Any) -> Any:
     """Return the optimizer of a name or a dict, and an optimizer as it is. Raises ValueError for anything else.
 
-    >>> get("adam").learning_rate.path
-    'adam/learning_rate'
+    >>> get("adam").get_config()["beta_1"]
+    0.9
     """
     if identifier is None or isinstance(identifier, Optimizer):
         return identifier

@@ -126,7 +126,7 @@ class Optimizer:
         if self._settings["learning_rate"] is ...:
             raise TypeError(f"{type(self).__name__}() is missing 'learning_rate'")
         self._check()
-        self.name = named(self._kind) if name is None else name
+        self.name: str = named(self._kind) if name is None else name
         self._learning_rate = self._rate(self._settings.pop("learning_rate"))
 
     def _check(self) -> None:

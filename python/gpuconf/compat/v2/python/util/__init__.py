@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ....._missing import watch
-from . import deprecation
+from . import deprecation, module_wrapper
 
-__all__ = ["deprecation"]
+__all__ = ["deprecation", "module_wrapper"]
 
 
 def __dir__() -> list[str]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.autograph``: its switch for messages, which is accepted. Functions run as Python, so there is nothing to convert."""
+"""``tf.autograph``: its switches, which are accepted. Functions run as Python, so there is nothing to convert."""
 
 from __future__ import annotations
 
-from ..._missing import watch
+from ...._missing import watch
+from . import experimental
 
-__all__ = ["set_verbosity"]
+__all__ = ["experimental", "set_verbosity"]
 
 
 def set_verbosity(level: int, alsologtostdout: bool = False) -> None:

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tensorflow.python.util.module_wrapper``: the number of warnings that programs lower. There are none here."""
+
+from __future__ import annotations
+
+from ....._missing import watch
+
+__all__ = ["_PER_MODULE_WARNING_LIMIT"]
+
+_PER_MODULE_WARNING_LIMIT = 1
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+watch(globals())

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program of JAX needs of the share of a card that JAX takes, and whether a card has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..._typing import Any
+from ...memory import load_trace
+from ...planning import sites
+from ...planning.plan import find
+from ..cards import MARGIN, Beside, Card
+from ..needs import DEPENDS, DOES_NOT_FIT, FITS, Verdict, beside
+from . import targets
+
+# XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most the same.
+_POLICY = "regions"
+_MOST = 0.95
+LARGER = f"MEM_FRACTION={_MOST:.2f}".replace("0.", ".")
+SETTING = f"XLA_PYTHON_CLIENT_{LARGER}"
+_EXACT = "XLA_PYTHON_CLIENT_ALLOCATOR=platform"
+_LINES, _FUNCTIONS = 6, 8
+
+
+def settings_for(card: Card, gpus: int) -> dict[str, Any]:
+    """Return what a process of the program is told of a card."""
+    return {
+        "gpus": gpus,
+        "card": {
+            "product": card.product,
+            "memory": card.usable().low,
+            "description": targets.description(card),
+            "why_not": {cuda: f"{card.name}: {why}" for cuda in (12, 13) if (why := targets.why_not(card, cuda))},
+        },
+    }
+
+
+def peaks(report: Mapping[str, Any], pid: int, trace: str) -> list[dict[str, Any]]:
+    """Return the peak of a process on each GPU, and the least memory with which XLA's allocator serves it."""
+    found = []
+    parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
+    if not parts:
+        return []
+    planned = find(load_trace(trace), None, None, [_POLICY])
+    for usage in planned.usages:
+        least = next(result.least_limit for result in planned.results if result.gpu == usage.gpu)
+        of_gpu = parts[usage.gpu]
+        made_of = dict(of_gpu["parts"])
+        rest = usage.peak_bytes_in_use - sum(made_of.values())
+        if rest > 0:
+            made_of["rounding of blocks"] = rest
+        found.append(
+            {
+                "pid": pid,
+                "rank": None,
+                "world": len(parts) if report["collectives"] else 1,
+                "gpu": usage.gpu,
+                "uuid": of_gpu["uuid"],
+                "allocated": usage.peak_bytes_in_use,
+                "requested": usage.peak_bytes_requested,
+                "reserved": least,
+                "least": {"default": least, LARGER: least},
+                "shares": {"default": report["fraction"], LARGER: max(_MOST, report["fraction"])},
+                "others": {"platform": {"least": usage.peak_bytes_in_use, "settings": _EXACT}},
+                "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
+                "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
+                "growth": of_gpu["growth"],
+                "largest": of_gpu["largest"],
+                "convolutions": sum(report["paths"].values()),
+                "functions": report["functions"][:_FUNCTIONS],
+            }
+        )
+    return found
+
+
+def may_differ(processes: Sequence[Mapping[str, Any]], first: Card, other: Card) -> bool:
+    """Whether XLA may compile otherwise for another card with the same compute capability: it then knows that memory is short."""
+    most = max((one["allocated"] for one in processes), default=0)
+    return 2 * most > min(first.memory, other.memory)
+
+
+def besides(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
+    """Return what is taken beside JAX's share, and the workspaces that are in it."""
+    source = "as of PyTorch's processes; JAX's was not measured"
+    return [one._replace(source=source) if one.what == "CUDA context" else one for one in beside(card, gpu)]
+
+
+def verdicts(cards: Sequence[Card], gpus: Sequence[Sequence[dict[str, Any]]]) -> list[Verdict]:
+    """Compare cards with the GPU that needs most, for each share that JAX may take."""
+    return [_verdict(card, setting, gpus) for card in cards for setting in gpus[0][0]["shares"]]
+
+
+def _verdict(card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) -> Verdict:
+    usable, worst = card.usable(), None
+    for gpu in gpus:
+        more = [one for one in besides(card, gpu) if "workspaces" not in one.what]
+        inside = [one for one in besides(card, gpu) if "workspaces" in one.what]
+        share = sum(one["shares"][setting] for one in gpu)
+        least = sum(one["least"][setting] for one in gpu)
+        low, high = least + sum(one.low for one in inside), int(least * (1 + MARGIN)) + sum(one.high for one in inside)
+        # What is beside the share has its place in the rest of the card, or takes it from the share.
+        has_low = int(min(share * usable.low, usable.low - sum(one.high for one in more)))
+        has_high = int(min(share * usable.high, usable.high - sum(one.low for one in more)))
+        found = FITS if high <= has_low and share <= 1 else DOES_NOT_FIT if low > has_high or share > 1 else DEPENDS
+        one = Verdict(card.name, setting, low, high, max(has_low, 0), max(has_high, 0), found)
+        if worst is None or _order(one) > _order(worst):
+            worst = one
+    assert worst is not None
+    return worst
+
+
+def _order(one: Verdict) -> tuple[int, int]:
+    return (FITS, DEPENDS, DOES_NOT_FIT).index(one.verdict), one.needs_high
+
+
+def notes(reports: Sequence[Mapping[str, Any]], cards: Sequence[Card]) -> list[str]:
+    """Return what a reader has to know beside the figures."""
+    found = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
+    unproven = [card.name for card in cards if not targets.is_described(card)]
+    if unproven:
+        names = ", ".join(unproven)
+        found.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
+    decisions = [place for report in reports for place in report["decisions"]]
+    if decisions:
+        found.append(
+            f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
+        )
+    if any(report["skipped_callbacks"] for report in reports):
+        found.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
+    return found

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepares a process of a rehearsal for JAX, before the program imports it."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..._typing import Any
+
+_COUNT = re.compile(r"--xla_force_host_platform_device_count=\d+")
+
+
+def before_import() -> None:
+    """Let JAX start on the CPU. The program's own number of CPU devices gives way to the cards."""
+    os.environ["XLA_FLAGS"] = _COUNT.sub("", os.environ.get("XLA_FLAGS", ""))
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA's remarks on what it does without a GPU
+
+
+def after_import(settings: dict[str, Any], at_exit: Any) -> None:
+    """Begin the record, unless the program chose the CPU."""
+    from .recording import Recording
+
+    chosen = os.environ.get("JAX_PLATFORMS", "")
+    recording = Recording(settings)
+    recording.devices.wants_cpu = chosen.split(",")[0] == "cpu"
+    recording.install()
+    at_exit(recording.report)
+
+
+def leave_checkpoints(files: Any) -> None:
+    """Let Orbax write nothing: it does not use Python's files, and arrays have no values. What it would replace is named."""
+    import orbax.checkpoint
+
+    def saved(_manager: Any, where: Any, *_args: Any, **_named: Any) -> bool:
+        if isinstance(where, (str, os.PathLike)):
+            files.leave(where)
+        return True
+
+    for name in ("Checkpointer", "AsyncCheckpointer", "PyTreeCheckpointer", "StandardCheckpointer", "CheckpointManager"):
+        kind = getattr(orbax.checkpoint, name, None)
+        if kind is not None:
+            kind.save = saved

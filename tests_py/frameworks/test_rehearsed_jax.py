@@ -1,0 +1,291 @@
+"""``gpuconf plan -- PROGRAM`` with the real JAX: XLA compiles for cards that are not there.
+
+`make test-jax-plan` installs JAX with its plugin for CUDA.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("jax_cuda13_plugin") is None,
+    reason="JAX's plugin for CUDA is not installed; make test-jax-plan does that",
+)
+DROPPED = ("GPUCONF_", "CUDA_", "XLA_", "JAX_", "LD_")
+MIB, GIB = 1 << 20, 1 << 30
+
+STEP = """
+import functools, sys
+import jax, jax.numpy as jnp
+
+def loss(layers, x):
+    for layer in layers:
+        x = jnp.tanh(x @ layer)
+    return jnp.mean(x**2)
+
+@jax.jit
+def step(layers, x):
+    value, gradients = jax.value_and_grad(loss)(layers, x)
+    return [layer - 0.1 * gradient for layer, gradient in zip(layers, gradients)], value
+
+layers = [jnp.ones((8192, 8192)) for _ in range(4)]
+for number in range(1000):
+    layers, value = step(layers, jnp.ones((int(sys.argv[1]), 8192)))
+    print(float(value), flush=True)
+"""
+
+
+def gpuconf(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
+    command = [sys.executable, "-m", "gpuconf", "plan", *options, "--", "train.py", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
+
+
+def answer(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> dict[str, Any]:
+    done = gpuconf(folder, program, "--json", *options, arguments=arguments)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(folder: Path, program: str, gpu: str = "A100-40GB") -> str:
+    done = gpuconf(folder, program, "--gpu", gpu)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.splitlines()[-1].removeprefix("gpuconf plan: ")
+
+
+def test_the_peak_is_what_xla_allocates(tmp_path: Path) -> None:
+    """The layers, new layers and the batch by arithmetic, and XLA's temporaries as figures from another day."""
+    found = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("8192",))
+    assert (found["ran"]["ended"], found["ran"]["optimizer_steps"], found["why_no_verdict"]) == ("repeated", 4, "")
+    (step,) = (one for one in found["functions"] if one["name"] == "step")
+    layers, batch = 4 * 8192 * 8192 * 4, 8192 * 8192 * 4
+    assert step["arguments"] == layers + batch
+    assert layers <= step["outputs"] < layers + MIB
+    assert step["peak"] == step["arguments"] + step["outputs"] - step["aliased"] + step["temporary"]
+    assert abs(step["peak"] - 2.75 * GIB) < MIB
+    (process,) = found["processes"]
+    assert step["peak"] <= process["allocated"] <= step["peak"] + MIB
+    assert process["allocated"] <= process["reserved"] <= process["allocated"] + 300 * MIB  # fragments
+    assert process["parts"]["arrays that calls update"] == 2 * layers
+    assert process["parts"]["temporaries of compiled functions"] == step["temporary"]
+    assert any("train.py:17" in line for line in process["lines"])
+
+
+def test_four_times_the_batch(tmp_path: Path) -> None:
+    step = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("32768",))["functions"][0]
+    assert abs(step["peak"] - 8 * GIB) < MIB  # of it the batch and four activations, 1 GiB each, and a gradient of one
+
+
+def test_the_text_has_80_columns_and_a_verdict_for_each_card(tmp_path: Path) -> None:
+    done = gpuconf(tmp_path, STEP, "--gpu", "T4,L4,H100-80GB", arguments=("72000",))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert max(len(line) for line in lines if "train.py" not in line) <= 80
+    assert lines[-1] == "fits on L4, H100-80GB; does not fit on T4"
+    assert "unproven: XLA publishes no description of T4, L4, and got gpuconf's" in " ".join(map(str.strip, lines))
+    assert set(done.stderr.split()) == {"0.0"}  # nothing large is computed
+
+
+def test_values_are_computed_if_they_are_wanted(tmp_path: Path) -> None:
+    program = STEP.replace("8192", "512").replace("ones((512, 512)) for", "ones((512, 512)) / 512 for")
+    done = gpuconf(tmp_path, program, "--gpu", "A10", "--values", "cpu", arguments=("4096",))
+    assert done.returncode == 0, done.stderr
+    assert 0.1 < float(done.stderr.split()[0]) < 1
+
+
+def test_donated_arguments_are_taken_over(tmp_path: Path) -> None:
+    kept = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))
+    program = STEP.replace("@jax.jit", "@functools.partial(jax.jit, donate_argnums=0)")
+    donated = answer(tmp_path, program, "--gpu", "H100-80GB", arguments=("64",))
+    assert donated["functions"][0]["aliased"] == 4 * 8192 * 8192 * 4
+    saved = kept["processes"][0]["allocated"] - donated["processes"][0]["allocated"]
+    assert saved > 0.9 * GIB
+
+
+def test_arrays_outside_of_a_call_count(tmp_path: Path) -> None:
+    program = """
+    import jax, jax.numpy as jnp, numpy as np
+    held = jnp.ones((64, 1 << 20))
+    batch = np.ones((32, 1 << 20))  # float64, which becomes float32 on the card
+    print(jax.jit(lambda x: x * 2)(batch).shape)
+    """
+    (process,) = answer(tmp_path, program, "--gpu", "A10")["processes"]
+    assert process["allocated"] == (256 + 128 + 128) * MIB
+    assert process["parts"] == {"other arrays": 384 * MIB, "arrays from the host": 128 * MIB}
+
+
+def test_shardings_over_several_cards(tmp_path: Path) -> None:
+    program = """
+    import jax, jax.numpy as jnp, numpy as np
+    from jax.sharding import NamedSharding, PartitionSpec as P
+    assert jax.device_count() == len(jax.local_devices()) == 4
+    mesh = jax.make_mesh((4,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    weights = jax.device_put(jnp.ones((4096, 4096)), NamedSharding(mesh, P()))
+    x = jax.device_put(np.ones((16384, 4096), np.float32), NamedSharding(mesh, P("data")))
+
+    @jax.jit
+    def step(weights, x):
+        return weights - jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(weights)
+
+    for _ in range(9):
+        weights = step(weights, x)
+    assert weights.sharding == NamedSharding(mesh, P())
+    """
+    found = answer(tmp_path, program, "--gpu", "4xA100-40GB")
+    step = next(one for one in found["functions"] if one["name"] == "step")
+    assert (step["gpus"], step["arguments"]) == (4, 2 * 64 * MIB)  # on each: the weights, and a quarter of the batch
+    assert [one["gpu"] for one in found["processes"]] == [0, 1, 2, 3]
+    assert len({one["allocated"] for one in found["processes"][1:]}) == 1  # the first made the weights
+    assert "NCCL" in {one["what"] for one in found["beside"]}
+
+
+def test_a_program_sees_the_card(tmp_path: Path) -> None:
+    program = """
+    import jax, jax.numpy as jnp
+    jax.config.update("jax_platforms", "cuda")
+    card, = jax.devices("gpu")
+    assert jax.devices() == jax.devices("cuda") == [card] and jax.default_backend() == "gpu"
+    assert (card.platform, card.device_kind) == ("gpu", "NVIDIA A10")
+    host, = jax.devices("cpu")
+    assert host.platform == "cpu" and host not in jax.devices()
+    with jax.default_device(host):
+        there = jnp.ones((1 << 24,))
+    assert card.memory_stats()["bytes_in_use"] == 0
+    here = jax.device_put(there, card)
+    assert card.memory_stats()["bytes_in_use"] == 64 << 20
+    """
+    found = answer(tmp_path, program, "--gpu", "A10")
+    assert found["ran"]["status"] == 0
+    assert found["processes"][0]["allocated"] == 64 * MIB
+
+
+def test_flax_and_optax_run_as_they_are(tmp_path: Path) -> None:
+    pytest.importorskip("flax", reason="Flax is not installed; make test-jax-plan does that")
+    program = """
+    import jax, jax.numpy as jnp, optax
+    from flax import nnx
+
+    class Model(nnx.Module):
+        def __init__(self, rngs):
+            self.first, self.last = nnx.Linear(2048, 4096, rngs=rngs), nnx.Linear(4096, 16, rngs=rngs)
+            self.drop = nnx.Dropout(0.1, rngs=rngs)
+        def __call__(self, x):
+            return self.last(self.drop(nnx.relu(self.first(x))))
+
+    model = Model(nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adamw(1e-3), wrt=nnx.Param)
+
+    @nnx.jit
+    def train_step(model, optimizer, x):
+        value, gradients = nnx.value_and_grad(lambda model: jnp.mean(model(x) ** 2))(model)
+        optimizer.update(model, gradients)
+        return value
+
+    for _ in range(1000):
+        train_step(model, optimizer, jnp.ones((256, 2048)))
+    """
+    found = answer(tmp_path, program, "--gpu", "A10")
+    assert found["ran"]["ended"] == "repeated"
+    parameters = (2048 * 4096 + 4096 + 4096 * 16 + 16) * 4
+    step = found["functions"][0]
+    assert step["name"] == "train_step"
+    assert 3 * parameters <= step["arguments"] < 3 * parameters + 3 * MIB  # with Adam's two moments, and the batch
+
+
+def test_kernels_and_custom_calls_are_compiled_or_refused_by_name(tmp_path: Path) -> None:
+    call = """
+    import jax, jax.numpy as jnp
+    f = jax.jit(lambda x: jax.ffi.ffi_call("my_kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+    f(jnp.ones((1024, 1024)))
+    """
+    assert refused(tmp_path, call).startswith("XLA cannot compile <lambda> (train.py:4) without a GPU: ")
+    assert "my_kernel" in refused(tmp_path, call)
+    attention = """
+    import jax, jax.numpy as jnp
+    q = jnp.ones((2, 1024, 8, 64), jnp.bfloat16)
+    jax.nn.dot_product_attention(q, q, q, implementation="cudnn")
+    """
+    line = "JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'"
+    assert refused(tmp_path, attention) == line
+    pallas = """
+    import jax, jax.numpy as jnp
+    from jax.experimental import pallas as pl
+
+    def kernel(x, out):
+        out[...] = x[...] * 2
+
+    spec = pl.BlockSpec((64, 64), lambda i, j: (i, j))
+    shape = jax.ShapeDtypeStruct((1024, 1024), jnp.float32)
+    double = pl.pallas_call(kernel, out_shape=shape, grid=(16, 16), in_specs=[spec], out_specs=spec)
+    jax.jit(double)(jnp.ones((1024, 1024)))
+    """
+    assert "without a GPU: it has a kernel of Pallas" in refused(tmp_path, pallas)  # its instructions are those of Hopper
+    assert answer(tmp_path, pallas, "--gpu", "H100-80GB")["cards"][0]["verdict"] == "fits"
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (
+            "import sys; sys.modules['jax_plugins.xla_cuda13'] = sys.modules['jax_plugins.xla_cuda12'] = None\n"
+            "import jax; jax.numpy.ones(1 << 20)",
+            "gpuconf plan of a JAX program needs JAX's plugin for CUDA (import of jax_plugins.xla_cuda13 halted; "
+            "None in sys.modules): pip install 'gpuconf[jax-plan]'",
+        ),
+        (
+            "import jax; jax.__version_info__ = (0, 4, 30); jax.__version__ = '0.4.30'\n",
+            "the program imports JAX, and computes nothing with it",
+        ),
+        ("import jax", "the program imports JAX, and computes nothing with it"),
+        (
+            "import os; os.environ['JAX_PLATFORMS'] = 'cpu'\nimport jax; jax.numpy.ones(1 << 20)",
+            "the program runs JAX on the CPU: it chooses jax_platforms or JAX_PLATFORMS",
+        ),
+        ("import jax; jax.jit(lambda x: x + 'a')(1)", "the program failed: TypeError: "),
+    ],
+    ids=["no plugin", "nothing of an old one", "nothing", "chooses the CPU", "fails"],
+)
+def test_what_cannot_be_rehearsed_is_one_line(tmp_path: Path, program: str, line: str) -> None:
+    assert refused(tmp_path, program).startswith(line)
+
+
+def test_a_card_that_cuda_no_longer_compiles_for(tmp_path: Path) -> None:
+    program = "import jax; jax.numpy.ones(1 << 20)"
+    line = "V100-16GB: CUDA 13, for which this JAX is built, needs compute capability 7.5"
+    assert refused(tmp_path, program, "V100-16GB") == line
+
+
+def test_the_largest_batch(tmp_path: Path) -> None:
+    program = STEP.replace("8192", "4096")
+    done = gpuconf(tmp_path, program, "--gpu", "T4", "--largest", "BATCH=8192..8193", "--json", arguments=("{BATCH}",))
+    found = json.loads(done.stdout)
+    assert [(one["setting"], one["largest"]) for one in found["largest"]] == [("default", 8193), ("MEM_FRACTION=.95", 8193)]
+    assert [one["value"] for one in found["tried"]] == [8192, 8193]
+
+
+def test_checkpoints_and_recordings(tmp_path: Path) -> None:
+    program = """
+    import jax, jax.numpy as jnp, numpy as np
+    x = jnp.ones((1 << 22,))
+    np.save("weights.npy", x)
+    """
+    (tmp_path / "weights.npy").write_bytes(b"mine")
+    done = gpuconf(tmp_path, program, "--gpu", "A10", "--record", "steps.csv")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "weights.npy").read_bytes() == b"mine"
+    assert f"unchanged: {tmp_path}/weights.npy" in " ".join(done.stdout.split())
+    command = [sys.executable, "-m", "gpuconf", "plan", "steps.csv", "--policy", "regions", "--json"]
+    again = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
+    assert again["usages"][0]["peak_bytes_in_use"] == 16 * MIB + 256  # and a 1
