@@ -166,6 +166,7 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
     place = folder / "suites" / suite.name
     if not place.exists():
         place.mkdir(parents=True)
+        (place.parent / "pytest.ini").touch()  # so that suites without a configuration have none, not that of a folder above
         if suite.sdist:
             name = suite.sdist.partition("==")[0]
             into = folder / "sdists"
