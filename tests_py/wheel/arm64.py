@@ -37,8 +37,8 @@ RUN = """
         test_exit.py test_exit_finalizers.py test_extras.py test_file_limit.py test_fit_batch.py test_fleet.py test_floors.py
         test_foreign_memory.py test_former_names.py test_fork.py test_fork_matrix.py test_free_threaded.py test_gate.py test_html.py
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
-        test_interrupts.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py test_ledger_command.py
-        test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
+        test_interrupts.py test_json_fields.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py
+        test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py test_report.py test_run.py
         test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
@@ -55,7 +55,7 @@ LEFT_OUT = {
         frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_rehearsed.py
+        frameworks/test_readme.py frameworks/test_rehearsed.py frameworks/test_rehearsed_jax.py
         frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
