@@ -91,12 +91,13 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE)' $$(go list $(GO_TESTS) | grep -v /arch)
 
 .PHONY: soak
-soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, and the random Go tests with SOAK_RAPID (2000) new inputs each
+soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
 	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
 	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
 	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 	$(BIN)/python tests_py/guard/guard_soak.py --steps $(or $(SOAK_GUARD),1000000) --seed $(or $(SEED),1)
+	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/test_crowd.py
 	RAPID_SEED=0 RAPID_CHECKS=$(or $(SOAK_RAPID),2000) go test -tags=$(GO_TAGS) $(GO_TESTS) -timeout 0
 
 .PHONY: fuzz
@@ -284,6 +285,19 @@ $(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
 	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax.txt $(TEST_TOOLS)
 	@touch $@
 
+# JAX with the compiler of its plugin for CUDA (2 GB), for the tests of `gpuconf plan` with programs of JAX.
+JAX_PLAN_VENV ?= .venv-jax-plan
+
+$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements-jax-plan.txt
+	@$(MAKE) --no-print-directory VENV=$(JAX_PLAN_VENV) install
+	@echo "installing JAX with its plugin for CUDA into $(JAX_PLAN_VENV)"
+	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax-plan.txt $(TEST_TOOLS)
+	@touch $@
+
+.PHONY: test-jax-plan
+test-jax-plan: $(JAX_PLAN_VENV)/jax-plan-ready ## test gpuconf plan with programs of JAX, without a GPU (downloads JAX for CUDA)
+	$(JAX_PLAN_VENV)/bin/python -m pytest tests_py/frameworks/test_rehearsed_jax.py -rs
+
 .PHONY: oracle
 oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
@@ -379,4 +393,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(JAX_PLAN_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

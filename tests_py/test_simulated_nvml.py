@@ -207,7 +207,7 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
 
 
 def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None:
-    """It begins with its size, each function is not supported, and the log names it once; another identifier is an invalid argument."""
+    """It begins with its size, no function is supported, and the log says so once; another identifier is an invalid argument."""
     program = """
     import ctypes
     nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's nvidia-smi of four drivers, of Debian's packages, unpacked into a folder.
 
-Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document. They
-are not supported: N/A, and no list of processes.
+Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document.
+They are not supported: N/A, and no list of processes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ LEFT_OUT = {
         frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
-        frameworks/test_readme.py frameworks/test_rehearsed.py frameworks/test_rehearsed_jax.py
+        frameworks/test_readme.py frameworks/test_rehearsed.py
+        frameworks/test_rehearsed_jax.py
         frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
@@ -65,7 +66,7 @@ LEFT_OUT = {
         test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py
-        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py clients
+        test_lease_on_instances.py test_simulated_images.py test_simulated_nvml.py test_simulator_threads.py test_crowd.py clients
         test_visible_names.py
         test_simulated_runtime.py frameworks/test_torch_simulated_libraries.py test_simulated_libraries.py
         test_library_sizes.py test_simulated_nccl.py frameworks/test_ranks_on_simulated_gpus.py
