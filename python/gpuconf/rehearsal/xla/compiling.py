@@ -31,7 +31,9 @@ class Function:
     """A function that the program has JAX execute, for one set of shapes."""
 
     def __init__(self, name: str, stack: tuple[Frame, ...], work: Work) -> None:
-        self.name, self.stack, self.work = name, stack, work
+        self.name: str = name
+        self.stack: tuple[Frame, ...] = stack
+        self.work: Work = work
         self.is_own = True  # the program's or a library's, and not JAX's
         self.calls = 0
         self.computation: Any = None  # lowered for the card

@@ -21,7 +21,9 @@ class Devices:
     """The cards of a process: CPU devices 0 to ``count`` - 1. The next one is the host."""
 
     def __init__(self, count: int, product: str, memory: int) -> None:
-        self.count, self.product, self._memory = count, product, memory
+        self.count: int = count
+        self.product: str = product
+        self._memory = memory
         self.wants_cpu = False  # the program's own choice
         self.in_use: Callable[[int], int] = lambda _: 0
 

@@ -30,8 +30,12 @@ class Block:
     __slots__ = ("address", "freed", "gpu", "nbytes", "stack", "tag")
 
     def __init__(self, gpu: int, nbytes: int, tag: str, stack: tuple[Frame, ...], address: int) -> None:
-        self.gpu, self.nbytes, self.tag, self.stack, self.address = gpu, nbytes, tag, stack, address
-        self.freed = False
+        self.gpu: int = gpu
+        self.nbytes: int = nbytes
+        self.tag: str = tag
+        self.stack: tuple[Frame, ...] = stack
+        self.address: int = address
+        self.freed: bool = False
 
 
 class _Held:

@@ -39,11 +39,11 @@ class Recording:
         self._calls: list[Any] = []  # of the program's own functions: which, and what was in use before
         self._updates: list[int] = []  # the numbers of those that updated their arguments
         self.counts: Counter[str] = Counter()
-        self.ledger = Ledger()
-        self.devices = Devices(settings["gpus"], card["product"], card["memory"])
+        self.ledger: Ledger = Ledger()
+        self.devices: Devices = Devices(settings["gpus"], card["product"], card["memory"])
         computes = settings["computes"]
-        self.compiler = Compiler(card["description"], self.devices.host, computes=computes, refuse=self._refuse)
-        self.runner = Runner(self.compiler, self.ledger, self.devices.host, computes=computes, before=self._before)
+        self.compiler: Compiler = Compiler(card["description"], self.devices.host, computes=computes, refuse=self._refuse)
+        self.runner: Runner = Runner(self.compiler, self.ledger, self.devices.host, computes=computes, before=self._before)
         self._why_not_card: dict[str, str] = card["why_not"]  # by the version of CUDA
         self._cuda = 0
 

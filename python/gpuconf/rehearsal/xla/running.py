@@ -34,7 +34,11 @@ class Runner:
     def __init__(
         self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, before: Callable[[Function], None]
     ) -> None:
-        self.compiler, self.ledger, self.host, self.computes, self.before = compiler, ledger, host, computes, before
+        self.compiler: Compiler = compiler
+        self.ledger: Ledger = ledger
+        self.host: int = host
+        self.computes: bool = computes
+        self.before: Callable[[Function], None] = before
         self.decisions: Counter[str] = Counter()  # of Python, by arrays that were not computed: by place
         self.skipped_callbacks = False
         self._here = threading.local()  # .inside: a call computes
