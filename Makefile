@@ -285,6 +285,19 @@ $(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
 	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax.txt $(TEST_TOOLS)
 	@touch $@
 
+# JAX with the compiler of its plugin for CUDA (2 GB), for the tests of `gpuconf plan` with programs of JAX.
+JAX_PLAN_VENV ?= .venv-jax-plan
+
+$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements-jax-plan.txt
+	@$(MAKE) --no-print-directory VENV=$(JAX_PLAN_VENV) install
+	@echo "installing JAX with its plugin for CUDA into $(JAX_PLAN_VENV)"
+	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax-plan.txt $(TEST_TOOLS)
+	@touch $@
+
+.PHONY: test-jax-plan
+test-jax-plan: $(JAX_PLAN_VENV)/jax-plan-ready ## test gpuconf plan with programs of JAX, without a GPU (downloads JAX for CUDA)
+	$(JAX_PLAN_VENV)/bin/python -m pytest tests_py/frameworks/test_rehearsed_jax.py -rs
+
 .PHONY: oracle
 oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
@@ -380,4 +393,4 @@ notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(JAX_PLAN_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -65,7 +65,7 @@ print(driver.fakecuda_count(b"cuDevicePrimaryCtxRetain"), live())
 """,
         FAKECUDA_GPUS="2",
     )
-    assert "2 {'device_name': " in out
+    assert "2 {'compute_capability': " in out
     assert "'compute_capability': (9, 0)} ''" in out
     assert out.endswith("0 {}\n")
 

@@ -20,6 +20,10 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf.allocators.",
         "gpuconf.dask._plot",
         "gpuconf.rehearsal.recording",
+        "gpuconf.rehearsal.xla.compiling",
+        "gpuconf.rehearsal.xla.devices",
+        "gpuconf.rehearsal.xla.recording",
+        "gpuconf.rehearsal.xla.running",
         "gpuconf.rehearsal.watching",
         "gpuconf.values.",
     )

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import gpuconf
 import pytest
@@ -18,6 +19,8 @@ from gpuconf.rehearsal.cards import Card, alike, parse
 from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
 from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
 from gpuconf.rehearsal.repeats import repeat
+from gpuconf.rehearsal.xla import share, targets
+from gpuconf.rehearsal.xla.ledger import ARRAYS, STATE, Ledger
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -66,7 +69,7 @@ def test_what_a_program_leaves_running_is_ended_and_counted(tmp_path: Path) -> N
         time.sleep(1000)
     """
     done = plan(tmp_path, program)
-    assert done.stderr.splitlines()[-1].endswith("built for CUDA; what it left running was ended (1)")
+    assert done.stderr.splitlines()[-1].endswith("built for CUDA, or JAX; what it left running was ended (1)")
     assert not running_in(tmp_path)
 
 
@@ -321,3 +324,95 @@ def test_a_range_and_its_place() -> None:
             largest.parse(text)
     with pytest.raises(ValueError, match=r"has no \{B\}"):
         largest.substituted(["a"], "B", 1)
+
+
+# What XLA's own descriptions of cards say (xla/backends/gpu/target_config/specs in openxla/xla, 2026): multiprocessors, lanes,
+# shared memory of a multiprocessor and of a block that opts in, threads, GB/s, L2, GHz.
+OF_XLA = {
+    "A100-40GB": (108, 64, 167936, 166912, 2048, 1555.2, 41943040, 1.41),
+    "V100-16GB": (80, 64, 98304, 98304, 2048, 898.048, 6291456, 1.53),
+    "H100-80GB": (132, 128, 233472, 232448, 2048, 3352.32, 52428800, 1.98),
+    "B200-180GB": (148, 128, 233472, 232448, 2048, 7672.32, 132644864, 1.965),
+}
+
+
+@pytest.mark.parametrize("name", OF_XLA)
+def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
+    (card,) = parse(name)
+    text = targets.description(card)
+    told = dict(line.strip().split(": ") for line in text.splitlines() if line.count(": ") == 1)
+    sms, lanes, shared, opt_in, threads, gigabytes, l2, gigahertz = OF_XLA[name]
+    assert int(told["core_count"]) == sms
+    assert int(told["fpus_per_core"]) == lanes
+    assert (int(told["shared_memory_per_core"]), int(told["shared_memory_per_block_optin"])) == (shared, opt_in)
+    assert int(told["threads_per_core_limit"]) == threads
+    assert int(told["memory_bandwidth"]) == pytest.approx(gigabytes * 1e9)
+    assert int(told["l2_cache_size"]) == l2
+    assert float(told["clock_rate_ghz"]) == gigahertz
+    assert card.usable().low <= int(told["device_memory_size"]) <= card.usable().high
+    assert targets.is_described(card)
+
+
+def test_cards_without_a_description_of_xla_are_unproven() -> None:
+    cards = parse("L4,H100-80GB,T4")
+    quiet = {"decisions": {}, "skipped_callbacks": False}
+    assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.notes([quiet], cards)
+    assert targets.why_not(parse("V100-16GB")[0], 13) == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
+    assert targets.why_not(parse("V100-16GB")[0], 12) == ""
+
+
+def of_jax(least: int, *, fraction: float = 0.75, uuid: str = "a") -> dict[str, Any]:
+    return {
+        "uuid": uuid,
+        "world": 1,
+        "convolutions": 0,
+        "largest": 0,
+        "allocated": least,
+        "least": {"default": least, share.LARGER: least},
+        "shares": {"default": fraction, share.LARGER: 0.95},
+    }
+
+
+def test_jax_takes_a_share_of_the_card() -> None:
+    """Three quarters of an A100 of 39.38 to 39.59 GiB are 29.5; 95 % are 37.4, and the context has room beside it."""
+    (card,) = parse("A100-40GB")
+
+    def verdicts(*gpus: list[dict[str, Any]]) -> list[str]:
+        return [one.verdict for one in share.verdicts([card], gpus)]
+
+    assert verdicts([of_jax(28 * GIB)]) == [FITS, FITS]
+    assert verdicts([of_jax(29 * GIB)]) == [DEPENDS, FITS]  # 2 % more do not fit
+    assert verdicts([of_jax(31 * GIB)]) == [DOES_NOT_FIT, FITS]
+    assert verdicts([of_jax(38 * GIB)]) == [DOES_NOT_FIT, DOES_NOT_FIT]
+    assert verdicts([of_jax(31 * GIB, fraction=0.9)]) == [FITS, FITS]
+    assert verdicts([of_jax(GIB)], [of_jax(31 * GIB)]) == [DOES_NOT_FIT, FITS]  # the GPU that needs most
+    assert verdicts([of_jax(GIB), of_jax(GIB)]) == [DOES_NOT_FIT, DOES_NOT_FIT]  # two processes, each with three quarters
+
+
+class Held:
+    """Something with weak references."""
+
+
+def test_memory_is_held_as_long_as_arrays_live(tmp_path: Path) -> None:
+    ledger = Ledger()
+    first, second = Held(), Held()
+    ledger.hold(first, [ledger.allocate(0, 1000, STATE, (("train.py", 3, "step"),))], written=True)
+    ledger.hold(second, [], written=False)
+    assert (ledger.live[0], ledger.is_written(first), ledger.is_written(second)) == (1024, True, False)
+    taken = ledger.release(first)  # a call took it over
+    del first
+    assert ledger.live[0] == 1024
+    ledger.hold(second, taken, written=True)
+    temporary = ledger.allocate(0, 1 << 20, ARRAYS, ())
+    ledger.free([temporary])
+    ledger.free([temporary])
+    del second
+    assert ledger.live[0] == 0
+    assert ledger.parts(0) == {STATE: 1000, ARRAYS: 1 << 20}
+    ledger.write(str(tmp_path / "trace.csv"))
+    trace = gpuconf.memory.load_trace(tmp_path / "trace.csv")
+    assert [(one.action, one.nbytes, one.tag) for one in trace.events][:2] == [
+        ("allocate", 1000, STATE),
+        ("allocate", 1 << 20, ARRAYS),
+    ]
+    assert trace.events[0].stack == (("train.py", 3, "step"),)

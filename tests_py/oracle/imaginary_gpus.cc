@@ -48,9 +48,10 @@ std::vector<Made> made;  // by the last successful creation
 
 // CUDA reads CUDA_VISIBLE_DEVICES when it is first used: positions, as far as they name GPUs. One that comes twice hides all.
 void HideCards() {
-  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (hidden || list == nullptr) return;
+  if (hidden) return;
   hidden = true;
+  const char* list = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (list == nullptr) return;
   std::vector<Card> seen;
   std::vector<int> positions;
   for (const std::string& entry : str_util::Split(list, ',')) {

@@ -1,5 +1,4 @@
 # Machine: 2xT4
-# TensorFlow: its imaginary GPUs do not read CUDA_VISIBLE_DEVICES
 import os
 
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"

@@ -81,7 +81,8 @@ def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callabl
     assert ran.properties["test_clean"] == {}
     text = ran.texts["test_strict"]
     assert "1.00MiB (1048576 bytes) of GPU memory left allocated:\n" in text
-    assert "ERROR test_suite.py::test_strict - 1.00MiB (1048576 bytes)" in ran.out, "the test's name is there already"
+    if pytest.version_tuple >= (9,):  # pytest 8 has no text there
+        assert "ERROR test_suite.py::test_strict - 1.00MiB (1048576 bytes)" in ran.out, "the test's name is there already"
     assert ONE in text
     assert "and gpu_leak allows 1000 bytes" in ran.texts["test_too_much"]
     assert "GPU:1: 1.00MiB (1048576 bytes) in 1 block of c (untagged)" in ran.texts["test_c"]

@@ -108,4 +108,4 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     details = json.loads(core.pybind_DeviceDetails(runtime.position(device)[0]))
     if not details:
         return {}
-    return {"device_name": details["device_name"], "compute_capability": (details["major"], details["minor"])}
+    return {"compute_capability": (details["major"], details["minor"]), "device_name": details["device_name"]}

@@ -8,6 +8,7 @@ import os
 import sys
 
 import pytest
+from _pytest.config import create_terminal_writer
 
 from .._typing import Any
 
@@ -45,6 +46,8 @@ def main(request: str) -> int:
     sys.path[:] = asked["path"]
     # As pytest-xdist's workers do: options as they are, not as words that would have to be read again.
     config = pytest.Config.fromdictargs(asked["options"], asked["args"])
+    # Without the terminal's plugin there is none, and pytest 8 asks it for the colors of what an assertion compares.
+    config.get_terminal_writer = lambda: create_terminal_writer(config, sys.stderr)  # type: ignore[method-assign]
     config.pluginmanager.register(Reporter(config, os.environ[VARIABLE]), "gpuconf-reporter")
     try:
         return int(config.hook.pytest_cmdline_main(config=config))

@@ -21,7 +21,7 @@ class Rehearsal(metaclass=Made):
 
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is made of, for
     the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of PyTorch's allocator;
-    ``helps``, the settings that were tried, and what they save; ``functions``, what each compiled function of a program of JAX needs;
+    ``helps``, the settings that were tried, and what they save; ``functions``, what the compiled functions of a JAX program need;
     ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
     """
@@ -186,7 +186,9 @@ def _help(one: dict[str, Any]) -> str:
 def _ran(ran: dict[str, Any]) -> str:
     steps = ran["optimizer_steps"]
     if ran["jax"]:
-        calls = f"{_count(ran['calls'], 'call')} of compiled functions" if ran["calls"] else "single operations, no compiled function"
+        calls = (
+            f"{_count(ran['calls'], 'call')} of compiled functions" if ran["calls"] else "single operations, no compiled function"
+        )
         return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
     what = _count(steps, "step") if steps else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]

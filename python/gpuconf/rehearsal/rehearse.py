@@ -225,7 +225,9 @@ def _answer(
         "beside": [] if why_not else _beside(runs, share.besides if is_jax else beside),
         "paths": [] if is_jax else _paths(runs),
         "helps": _helps(first["processes"], cards),
-        "functions": [] if not is_jax else max(first["processes"], key=lambda one: one["allocated"], default={"functions": []})["functions"],
+        "functions": []
+        if not is_jax
+        else max(first["processes"], key=lambda one: one["allocated"], default={"functions": []})["functions"],
         "outputs": quiet.told(folder, [one for process in run.processes.values() for one in process.kept]),
         "why_no_verdict": why_not,
     }
@@ -313,7 +315,11 @@ def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) 
 def _keep_recording(found: Mapping[str, Any], path: str) -> None:
     """Copy PyTorch's snapshots: one to this file, several into a folder of this name."""
     snapshots = [(one["rank"], one["pid"]) for one in found["reports"]]
-    files = [process.trace if _is_jax(found["reports"]) else process.snapshot for process in found["run"].processes.values() if process.report() is not None]
+    files = [
+        process.trace if _is_jax(found["reports"]) else process.snapshot
+        for process in found["run"].processes.values()
+        if process.report() is not None
+    ]
     if len(files) == 1:
         shutil.copyfile(files[0], path)
         return

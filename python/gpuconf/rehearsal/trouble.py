@@ -80,7 +80,9 @@ def notes(
     """Return what a reader has to know beside the figures."""
     found = []
     if processes and ran["jax"] and not ran["optimizer_steps"]:
-        found.append("no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole")
+        found.append(
+            "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
+        )
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         found.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:

@@ -93,7 +93,9 @@ class Compiler:
         from jax._src.cudnn import fused_attention_stablehlo
 
         def refused(*_args: Any) -> None:
-            self._refuse("JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'")
+            self._refuse(
+                "JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'"
+            )
 
         for name in ("check_cudnn_version", "check_compute_capability"):
             if hasattr(fused_attention_stablehlo, name):
@@ -179,7 +181,8 @@ class Compiler:
         if gpus not in self._topologies:
             found = topologies.get_topology_desc(platform="cuda", target_config=self._description, topology=f"1x1x{gpus}")
             self._topologies[gpus] = found.devices
-        return self._topologies[gpus]
+        devices: list[Any] = self._topologies[gpus]
+        return devices
 
     def _compiled_for_card(self, function: Function, module: Any, gpus: int, options: Any) -> Any:
         devices = self._topology(gpus)
@@ -201,7 +204,7 @@ class Compiler:
 
 def stack() -> tuple[Frame, ...]:
     """Return the calls of the program and of its libraries, innermost first, without JAX and gpuconf."""
-    frame, found = sys._getframe(1), []
+    frame, found = sys._getframe(1), list[Frame]()
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
         if not code.co_filename.startswith((_LIBRARY, _OWN, "<frozen")):
@@ -246,7 +249,9 @@ def _cannot(function: Function, why: str) -> str:
 
 def _custom_call(error: Exception) -> str:
     """Return which custom call XLA's error is about; "" for other errors."""
-    found = re.search(r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I)
+    found = re.search(
+        r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I
+    )
     return f"custom call {found[1]}: " if found else ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's CPU devices as the requested cards, for the program. JAX's own code sees the CPU, on which everything runs. JAX is imported."""
+"""JAX's CPU devices as the requested cards, for the program. JAX's own code sees the CPU. JAX is imported."""
 
 from __future__ import annotations
 

@@ -14,7 +14,12 @@ from ..._core.stacks import Frame
 from ..._typing import Any
 from ...memory._trace import escaped
 
-STATE, ARRAYS, FROM_HOST, TEMPORARY = "arrays that calls update", "other arrays", "arrays from the host", "temporaries of compiled functions"
+STATE, ARRAYS, FROM_HOST, TEMPORARY = (
+    "arrays that calls update",
+    "other arrays",
+    "arrays from the host",
+    "temporaries of compiled functions",
+)
 _GRAIN = 256  # of XLA's allocator
 _APART = 1 << 38  # addresses of blocks: nothing reads them, but they do not overlap
 
@@ -122,7 +127,18 @@ class Ledger:
                 stack = _stack(stacks, block.stack) if taken else ""
                 action = "allocate" if taken else "free"
                 tag = escaped(block.tag) if taken else ""
-                fields = ("0", _clock(seconds), action, f"{block.address:#x}", str(block.nbytes), "0", str(block.gpu), "", tag, stack)
+                fields = (
+                    "0",
+                    _clock(seconds),
+                    action,
+                    f"{block.address:#x}",
+                    str(block.nbytes),
+                    "0",
+                    str(block.gpu),
+                    "",
+                    tag,
+                    stack,
+                )
                 file.write(",".join(fields) + "\n")
 
 

@@ -124,7 +124,13 @@ class Recording:
             "torch": None,
             "jax": jax.__version__,
             "gpus": [
-                {"gpu": gpu, "uuid": f"{os.getpid()}:{gpu}", "parts": self.ledger.parts(gpu), "growth": 0, "largest": self.ledger.largest[gpu]}
+                {
+                    "gpu": gpu,
+                    "uuid": f"{os.getpid()}:{gpu}",
+                    "parts": self.ledger.parts(gpu),
+                    "growth": 0,
+                    "largest": self.ledger.largest[gpu],
+                }
                 for gpu in self.ledger.gpus
             ],
             "counts": dict(self.counts),

@@ -31,7 +31,9 @@ _DECISIONS = ("__bool__", "__int__", "__index__")
 class Runner:
     """Runs the calls of a process. ``before`` is called with the function before each call, and ``after`` after it."""
 
-    def __init__(self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, before: Callable[[Function], None]) -> None:
+    def __init__(
+        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, before: Callable[[Function], None]
+    ) -> None:
         self.compiler, self.ledger, self.host, self.computes, self.before = compiler, ledger, host, computes, before
         self.decisions: Counter[str] = Counter()  # of Python, by arrays that were not computed: by place
         self.skipped_callbacks = False
@@ -220,7 +222,8 @@ def _base(array: Any) -> Any:
 def _live() -> list[Any]:
     import jax
 
-    return jax.live_arrays()
+    found: list[Any] = jax.live_arrays()
+    return found
 
 
 def _zeros(shape: Sequence[int], dtype: Any, device: Any) -> Any:

@@ -122,7 +122,9 @@ def notes(reports: Sequence[Mapping[str, Any]], cards: Sequence[Card]) -> list[s
         found.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
     decisions = [place for report in reports for place in report["decisions"]]
     if decisions:
-        found.append(f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu")
+        found.append(
+            f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
+        )
     if any(report["skipped_callbacks"] for report in reports):
         found.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
     return found

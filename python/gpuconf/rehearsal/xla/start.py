@@ -29,7 +29,7 @@ def after_import(settings: dict[str, Any], at_exit: Any) -> None:
 
 
 def leave_checkpoints(files: Any) -> None:
-    """Let Orbax write nothing: it writes beside Python's files, and arrays have no values. The path of what it would replace is told."""
+    """Let Orbax write nothing: it does not use Python's files, and arrays have no values. What it would replace is named."""
     import orbax.checkpoint
 
     def saved(_manager: Any, where: Any, *_args: Any, **_named: Any) -> bool:

@@ -13,7 +13,14 @@ DESCRIBED = ("A100-40GB", "A100-80GB", "B200-180GB", "GB200-186GB", "H100-80GB",
 _CUDA = "13.0.0"
 _CUDNN = (9, 10, 0)
 _FIRST = {12: (5, 0), 13: (7, 5)}  # the first compute capability for which a CUDA version compiles
-_KINDS = ((9, 0), (10, 0), (10, 3), (11, 0), (12, 0), (12, 1))  # whose code may use instructions that later cards lack, such as sm_90a
+_KINDS = (
+    (9, 0),
+    (10, 0),
+    (10, 3),
+    (11, 0),
+    (12, 0),
+    (12, 1),
+)  # whose code may use instructions that later cards lack, such as sm_90a
 
 
 def is_described(card: Card) -> bool:

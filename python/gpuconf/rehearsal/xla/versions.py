@@ -28,7 +28,7 @@ def why_not() -> str:
 
     if jax.__version_info__ < FIRST:
         first = ".".join(map(str, FIRST))
-        return f"gpuconf plan rehearses JAX {first} and newer, and the program has JAX {jax.__version__}: pip install 'gpuconf[jax-plan]'"
+        return f"gpuconf plan needs JAX {first} or newer, and this is JAX {jax.__version__}: pip install --upgrade 'jax[cuda13]'"
     for module, names in _USED.items():
         found: Any = importlib.import_module(module)
         lacks = [name for name in names if not hasattr(found, name)]
@@ -45,7 +45,7 @@ def why_not() -> str:
 
 
 def plugin() -> tuple[int, str]:
-    """Return the CUDA version of JAX's plugin, whose compiler is then loaded, and "". Without it: 0 and an error that names the extra."""
+    """Return the CUDA version of JAX's plugin, and "". Without it: 0 and an error that names the extra."""
     error: ImportError | None = None
     for cuda in (13, 12):
         try:
@@ -55,7 +55,7 @@ def plugin() -> tuple[int, str]:
             continue
         has, needs = (importlib.metadata.version(name) for name in (f"jax-cuda{cuda}-plugin", "jaxlib"))
         if has.split(".")[:3] != needs.split(".")[:3]:
-            return 0, f"jax-cuda{cuda}-plugin {has} does not match jaxlib {needs}: pip install 'gpuconf[jax-plan]'"
+            return 0, f"jax-cuda{cuda}-plugin {has} does not match jaxlib {needs}: pip install --upgrade 'jax[cuda{cuda}]'"
         return cuda, ""
     assert error is not None
     return 0, str(extras.missing("gpuconf plan of a JAX program needs", "JAX's plugin for CUDA", "jax-plan", error))

@@ -11,29 +11,52 @@ from ..._typing import Any, NamedTuple
 from .ledger import sizes
 
 _MOST_BYTES, _MOST_FLOPS = 16 << 20, 200_000_000
-_TRIFLE = 1 << 20
+_TRIFLE, _PLAIN = 1 << 20, 16 << 20
+# Operations that XLA does not fuse, so that there may be temporaries as large as arguments and results, or larger.
+_UNFUSED = {
+    "dot_general",
+    "conv_general_dilated",
+    "sort",
+    "fft",
+    "scan",
+    "while",
+    "top_k",
+    "custom_call",
+    "ffi_call",
+    "pallas_call",
+}
+_UNFUSED |= {"cholesky", "eigh", "eig", "svd", "qr", "geqrf", "lu", "triangular_solve", "householder_product", "schur", "cumsum"}
 
 
 class Work(NamedTuple):
-    """Bytes of all values, and multiplications of matrices and convolutions; whether a loop's length depends on values."""
+    """Bytes of all values, and multiplications of matrices and convolutions; whether a loop's length depends on values.
+
+    ``plain`` is the bytes of arguments and results of a function that XLA fuses to one kernel or a few; None of others.
+    """
 
     nbytes: int
     flops: int
     loops: bool
+    plain: int | None = None
 
     @property
     def is_small(self) -> bool:
         """Whether the CPU computes it in no time."""
-        return self.nbytes <= _MOST_BYTES and self.flops <= _MOST_FLOPS
+        return self.is_trifle or (self.nbytes <= _MOST_BYTES and self.flops <= _MOST_FLOPS)
 
     @property
     def is_trifle(self) -> bool:
-        """Whether it can't matter for the memory of a card."""
-        return self.nbytes <= _TRIFLE
+        """Whether its temporaries can't matter for the memory of a card."""
+        return self.nbytes <= _TRIFLE or (self.plain is not None and self.plain <= _PLAIN)
 
 
 def work_of(jaxpr: Any) -> Work:
-    """Return the work of a jaxpr."""
+    """Return the work of a function from its jaxpr."""
+    plain = None if primitives(jaxpr) & _UNFUSED else _bytes(jaxpr.invars) + _bytes(jaxpr.outvars)
+    return _work_in(jaxpr)._replace(plain=plain)
+
+
+def _work_in(jaxpr: Any) -> Work:
     nbytes, flops, loops = _bytes(jaxpr.invars) + _bytes(jaxpr.constvars), 0, False
     for equation in jaxpr.eqns:
         times = equation.params.get("length", 1) if equation.primitive.name == "scan" else 1
@@ -41,7 +64,7 @@ def work_of(jaxpr: Any) -> Work:
         nbytes += _bytes(equation.outvars)
         flops += _flops(equation)
         for inner in _inner(equation.params.values()):
-            more = work_of(inner)
+            more = _work_in(inner)
             nbytes, flops, loops = nbytes + times * more.nbytes, flops + times * more.flops, loops or more.loops
     return Work(nbytes, flops, loops)
 
@@ -58,8 +81,8 @@ def primitives(jaxpr: Any) -> set[str]:
 def updates(jaxpr: Any, arguments: Sequence[Any], results: Sequence[Any], *, donates: bool) -> list[int]:
     """Return which results of a step take the place of arguments; none if the function is no step of a training.
 
-    A step has a gradient, or is an optimizer without matrices, or takes over memory of its arguments. And most of its results have the
-    shapes and types of arguments. A layer of a model may have these, too, but nothing of the rest.
+    A step has a gradient, or is an optimizer without matrices, or takes over memory of its arguments. And most of its results have
+    the shapes and types of arguments. A layer of a model may have these, too, but nothing of the rest.
     """
     matched = _matched(arguments, results)
     whole, got = sum(map(_size, results)), sum(_size(results[number]) for number in matched)
@@ -115,8 +138,8 @@ def _flops(equation: Any) -> int:
     if name == "dot_general":
         (contracted, _), _ = equation.params["dimension_numbers"]
         left = equation.invars[0].aval.shape
-        return 2 * prod(equation.outvars[0].aval.shape) * prod(left[one] for one in contracted)
+        return 2 * int(prod(equation.outvars[0].aval.shape) * prod(left[one] for one in contracted))
     if name == "conv_general_dilated":
         kernel, numbers = equation.invars[1].aval.shape, equation.params["dimension_numbers"]
-        return 2 * prod(equation.outvars[0].aval.shape) * prod(kernel) // max(kernel[numbers.rhs_spec[0]], 1)
+        return 2 * int(prod(equation.outvars[0].aval.shape) * prod(kernel) // max(kernel[numbers.rhs_spec[0]], 1))
     return 0

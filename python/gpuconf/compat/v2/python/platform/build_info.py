@@ -12,7 +12,7 @@ __all__ = ["build_info"]
 # The keys and values of TensorFlow 2.21's wheel for GPUs: the versions of CUDA and cuDNN that it is built with.
 build_info: OrderedDict[str, Any] = OrderedDict(
     [
-        ("cpu_compiler", "/usr/lib/llvm-18/bin/clang"),
+        ("cpu_compiler", "clang"),
         ("cuda_compute_capabilities", ["sm_60", "sm_70", "sm_80", "sm_89", "compute_90"]),
         ("cuda_version", "12.5.1"),
         ("cudnn_version", "9"),
