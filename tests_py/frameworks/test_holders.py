@@ -54,7 +54,7 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
 
 @needs_torch
 def test_gradients_are_held_by_their_parameters(driver: Path) -> None:
-    """Though Python's garbage collector does not know that, and the program has never asked for them."""
+    """The garbage collector does not know that, and the program need not have used them."""
     out = lines(
         driver,
         """
