@@ -45,7 +45,7 @@ RUN = """
         test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
         test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
-        test_tensorflow_root.py
+        test_event_files.py test_stored_switches.py test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
         test_verify.py """
 LEFT_OUT = {
