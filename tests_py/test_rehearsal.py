@@ -14,7 +14,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf.cli import plan_program
-from gpuconf.rehearsal import largest
+from gpuconf.rehearsal import largest, start, trouble
 from gpuconf.rehearsal.cards import Card, alike, parse
 from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
 from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
@@ -416,3 +416,13 @@ def test_memory_is_held_as_long_as_arrays_live(tmp_path: Path) -> None:
         ("allocate", 1 << 20, ARRAYS),
     ]
     assert trace.events[0].stack == (("train.py", 3, "step"),)
+
+
+@pytest.mark.parametrize(("ended", "steps", "why"), [("seconds", 0, "no call had updated"), ("seconds", 2, ""), ("program", 0, "")])
+def test_a_jax_program_that_is_cut_before_its_first_step_gets_no_verdict(ended: str, steps: int, why: str) -> None:
+    """Before the first step of a training, almost nothing is on the card, and the answer was "fits"."""
+    run = start.Outcome(ended, 0, 45.0, 0, {}, "")
+    ran = {"jax": "0.10.2", "optimizer_steps": steps, "skipped_steps": 0, "backward_passes": 0}
+    found = trouble.why_no_verdict(run, ran, [{"allocated": 3 << 20}])
+    assert found.startswith(why)
+    assert bool(found) == bool(why)

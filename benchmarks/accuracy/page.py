@@ -18,9 +18,9 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 PAGE = """# How accurate a rehearsal is
 
 Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) with runs
-that were recorded on real GPUs, all of PyTorch: no recorded run of JAX was compared. The list of runs and their settings (benchmarks/accuracy/runs.json) was committed before the
-first prediction. The version of PyTorch of each run was added when one prediction, that of swiglu, was already known. The
-rules of the list:
+that were recorded on real GPUs, all of PyTorch: no recorded run of JAX was compared. The list of runs and their settings
+(benchmarks/accuracy/runs.json) was committed before the first prediction. The version of PyTorch of each run
+was added when one prediction, that of swiglu, was already known. The rules of the list:
 
 {rules}
 

@@ -96,9 +96,10 @@ type Hardware struct {
 func (m Model) Hardware() Hardware {
 	row := C.gpuconf_model(C.int(m.index))
 	c := row.capability
-	return Hardware{Lanes: int(c.lanes), SharedBytes: int(c.shared_bytes), SharedBlockBytes: int(c.shared_bytes_of_block),
-		Registers: int(c.registers), Threads: int(c.threads), Multiprocessors: int(row.multiprocessors),
-		ClockMHz: int(row.clock_mhz), MemoryMHz: int(row.memory_mhz), BusBits: int(row.bus_bits), L2Bytes: int(row.l2_bytes)}
+	return Hardware{Lanes: int(c.lanes), SharedBytes: int(c.shared_bytes),
+		SharedBlockBytes: int(c.shared_bytes_of_block), Registers: int(c.registers), Threads: int(c.threads),
+		Multiprocessors: int(row.multiprocessors), ClockMHz: int(row.clock_mhz), MemoryMHz: int(row.memory_mhz),
+		BusBits: int(row.bus_bits), L2Bytes: int(row.l2_bytes)}
 }
 
 // Profile is how the machine around a card behaves.

@@ -337,7 +337,7 @@ def _can_route(name: str) -> tuple[bool, str]:
     if name == "numba" and "numba.cuda" in sys.modules:
         from . import _versions
 
-        if not _versions.is_of_numba_cuda(sys.modules["numba.cuda"]):
+        if _versions.is_numbas_own(sys.modules["numba.cuda"]):
             return False, "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
     return True, ""
 

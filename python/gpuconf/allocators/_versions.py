@@ -23,9 +23,10 @@ _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba-cuda": "numba-cuda", "cuda"
 _checked: set[str] = set()
 
 
-def is_of_numba_cuda(module: ModuleType) -> bool:
-    """Whether ``numba.cuda`` is numba-cuda's, which Python finds first, and not the one that was once part of Numba."""
-    return "numba_cuda" in (module.__file__ or "").split("/")
+def is_numbas_own(module: ModuleType) -> bool:
+    """Whether ``numba.cuda`` is the one that was once part of Numba, and not numba-cuda's, which Python finds first."""
+    folders = str(getattr(module, "__file__", None)).split("/")[:-1]
+    return folders[-2:] == ["numba", "cuda"] and "numba_cuda" not in folders
 
 
 def check(library: str, version: object) -> None:

@@ -25,7 +25,7 @@ try:
     from numba import cuda
     from numba.cuda.cudadrv import driver
 
-    if not _versions.is_of_numba_cuda(cuda):
+    if _versions.is_numbas_own(cuda):
         raise ImportError(f"{cuda.__file__} is Numba's own numba.cuda")
 except ImportError as _error:
     from .._core import extras as _extras

@@ -25,6 +25,8 @@ def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], proc
         return f"{failed}; the peak is that of what ran before"
     if ran["backward_passes"] and not ran["optimizer_steps"]:
         return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
+    if run.ended in ("interrupted", "seconds") and ran["jax"] and not ran["optimizer_steps"]:
+        return "no call had updated its arguments by then: before its first step, a training needs far less; see --seconds"
     if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
         return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from ... import errors
 from ..._missing import watch
@@ -19,6 +20,8 @@ class FileWriter:
 
     Raises RuntimeError where operations run eagerly, and OSError if the folder cannot be written.
     """
+
+    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(
         self,
@@ -78,6 +81,8 @@ class FileWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         self.close()
 
 
