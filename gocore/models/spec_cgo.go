@@ -85,11 +85,11 @@ type Hardware struct {
 	SharedBlockBytes int `json:"shared_block"`    // of a block that opts in
 	Registers        int `json:"registers"`       // of a multiprocessor
 	Threads          int `json:"threads"`         // of a multiprocessor
-	Multiprocessors  int `json:"multiprocessors"` //
+	Multiprocessors  int `json:"multiprocessors"` // of the card
 	ClockMHz         int `json:"clock_mhz"`       // boost clock
 	MemoryMHz        int `json:"memory_mhz"`      // which transfers twice in a cycle
-	BusBits          int `json:"bus_bits"`        //
-	L2Bytes          int `json:"l2"`              //
+	BusBits          int `json:"bus_bits"`        // width of the memory bus
+	L2Bytes          int `json:"l2"`              // of the card
 }
 
 // Hardware returns what a compiler asks about the model.
