@@ -193,7 +193,7 @@ func checkSpecError(t *testing.T, text, outcome string, err error) {
 	kind, word, _ := strings.Cut(outcome, " ")
 	switch kind {
 	case "UA":
-		meant := map[string]string{"cuda:0": " Did you mean 'GPU:0'?"}[text]
+		meant := map[string]string{"cuda:0": " Did you mean 'GPU:0'?", "GPU0": " Did you mean 'GPU:0'?"}[text]
 		require.EqualError(t, err,
 			"Unknown attribute '"+word+"' is encountered while parsing the device spec: '"+text+"'."+meant)
 	case "MT":
