@@ -165,6 +165,11 @@ def test_a_program_sees_the_card(tmp_path: Path) -> None:
     assert card.memory_stats()["bytes_in_use"] == 0
     here = jax.device_put(there, card)
     assert card.memory_stats()["bytes_in_use"] == 64 << 20
+    here.delete()
+    del here
+    assert card.memory_stats()["bytes_in_use"] == 0
+    assert card.memory_stats()["peak_bytes_in_use"] == card.memory_stats()["largest_alloc_size"] == 64 << 20
+    assert 16 << 30 < card.memory_stats()["bytes_limit"] < 17 << 30  # 75 %
     """
     found = answer(tmp_path, program, "--gpu", "A10")
     assert found["ran"]["status"] == 0

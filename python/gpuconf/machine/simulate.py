@@ -162,7 +162,7 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
-    refuse_unknown("simulate", unknown, ("spec", "values", "strict"), {"gpus": "spec", "model": "spec"})
+    refuse_unknown("simulate", unknown, ("spec", "values", "strict"), {})
     _check(spec)
     if strict is not None and not isinstance(strict, bool):
         raise errors.InvalidTypeError(f"strict must be True, False or None, but got {texts.shown(strict)}")

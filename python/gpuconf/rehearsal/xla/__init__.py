@@ -9,7 +9,7 @@ on the card (``devices.py``). One more CPU device is the host's, ``jax.devices("
 compiled ahead of time for a description of the card (``targets.py``, ``compiling.py``), by the compiler in JAX's CUDA plugin,
 which needs no GPU for it. Its assignment of buffers is what XLA allocates on the card: arguments, outputs, what of these is
 aliased (donated), and one block of temporaries. The description is written from gpuconf's table of models. XLA publishes
-descriptions of some of them, with which the table agrees (a test); the others are called unproven. Functions of JAX's own whose
+descriptions of some of them, of which a test compares four; cards without one are called unproven. Functions of JAX's own whose
 temporaries cannot matter (all their values are below a MiB, or XLA fuses them and arguments and results are below 16) are not
 compiled for the card, to save time.
 

@@ -20,12 +20,11 @@ _JAX = ("jax.", "jaxlib.", "jax_plugins.")
 class Devices:
     """The cards of a process: CPU devices 0 to ``count`` - 1. The next one is the host."""
 
-    def __init__(self, count: int, product: str, memory: int) -> None:
+    def __init__(self, count: int, product: str, statistics: Callable[[int], dict[str, int]]) -> None:
         self.count: int = count
         self.product: str = product
-        self._memory = memory
+        self._statistics = statistics
         self.wants_cpu = False  # the program's own choice
-        self.in_use: Callable[[int], int] = lambda _: 0
 
     @property
     def host(self) -> int:
@@ -94,8 +93,7 @@ class Devices:
         def memory_stats(device: Any) -> Any:
             if device.id == devices.host:
                 return statistics(device)
-            in_use = devices.in_use(device.id)
-            return {"bytes_in_use": in_use, "peak_bytes_in_use": in_use, "bytes_limit": devices._memory * 3 // 4, "num_allocs": 0}
+            return devices._statistics(device.id)
 
         kind.platform = property(lambda device: told(device, platform, "gpu"))
         kind.device_kind = property(lambda device: told(device, product, devices.product))

@@ -54,14 +54,18 @@ class Ledger:
         self._addresses = count(_APART, _APART)
         self._held: dict[int, _Held] = {}  # by the id of the array
         self.live: Counter[int] = Counter()  # bytes by GPU
-        self.largest: Counter[int] = Counter()
+        self.most: Counter[int] = Counter()  # that were live at a time
+        self.largest: Counter[int] = Counter()  # allocation
+        self._allocations: Counter[int] = Counter()
 
     def allocate(self, gpu: int, nbytes: int, tag: str, stack: tuple[Frame, ...]) -> Block:
         """Take memory on a card."""
         block = Block(gpu, nbytes, tag, stack, next(self._addresses))
         self._events.append((time.monotonic() - self._begin, True, block))
         self.live[gpu] += _rounded(nbytes)
+        self.most[gpu] = max(self.most[gpu], self.live[gpu])
         self.largest[gpu] = max(self.largest[gpu], nbytes)
+        self._allocations[gpu] += 1
         return block
 
     def free(self, blocks: Iterable[Block]) -> None:
@@ -102,6 +106,15 @@ class Ledger:
             return []
         blocks, found.blocks = found.blocks, []
         return blocks
+
+    def statistics(self, gpu: int) -> dict[str, int]:
+        """Return what JAX's ``Device.memory_stats()`` says of a card, but for its limit. Sizes are in bytes."""
+        return {
+            "num_allocs": self._allocations[gpu],
+            "bytes_in_use": self.live[gpu],
+            "peak_bytes_in_use": self.most[gpu],
+            "largest_alloc_size": self.largest[gpu],
+        }
 
     @property
     def gpus(self) -> list[int]:

@@ -40,7 +40,7 @@ class Recording:
         self._updates: list[int] = []  # the numbers of those that updated their arguments
         self.counts: Counter[str] = Counter()
         self.ledger: Ledger = Ledger()
-        self.devices: Devices = Devices(settings["gpus"], card["product"], card["memory"])
+        self.devices: Devices = Devices(settings["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"]))
         computes = settings["computes"]
         self.compiler: Compiler = Compiler(card["description"], self.devices.host, computes=computes, refuse=self._refuse)
         self.runner: Runner = Runner(self.compiler, self.ledger, self.devices.host, computes=computes, before=self._before)
@@ -56,10 +56,13 @@ class Recording:
         if why_not:
             _refuse_first_use(lambda: self._refuse(why_not))
             return
-        self.devices.in_use = self.ledger.live.__getitem__
         self.devices.install()
         self.compiler.install()
         self.runner.install()
+
+    def _statistics(self, gpu: int, memory: int) -> dict[str, int]:
+        """Return what ``memory_stats()`` says of a card with so much memory."""
+        return {**self.ledger.statistics(gpu), "bytes_limit": int(memory * _fraction())}
 
     def _refuse(self, why: str) -> None:
         """Tell the rehearsal why there can be no answer. It ends the program."""
