@@ -46,30 +46,43 @@ CUresult current_context(struct context **out) {
 
 static int is_schedule(unsigned flags) { return (flags & 7) <= 2 || (flags & 7) == 4; }
 
-static void begin_context(struct context *context) {
+/* It takes memory of its card where the profile says so. */
+static CUresult begin_context(struct context *context) {
+	struct gpu *gpu = &m->gpu[context->gpu];
+	if (!use_card(gpu, gpu->context_bytes))
+		return OUT_OF_MEMORY;
 	context->alive = 1;
 	context->sticky = SUCCESS;
 	context->cache_config = 0;
 	set_default_limits(context);
 	context->legacy = make_stream(context, 0, 0);
-	count_context(&m->gpu[context->gpu], 1);
+	count_context(gpu, 1);
+	return SUCCESS;
 }
 
-static struct context *make_context(int gpu) {
+static CUresult make_context(struct context **out, int gpu) {
 	struct context *context = calloc(1, sizeof *context);
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	context->machine = m;
 	context->gpu = gpu;
+	CUresult result = begin_context(context);
+	if (result != SUCCESS) {
+		free(context);
+		return result;
+	}
 	context->next = m->contexts;
 	m->contexts = context;
-	begin_context(context);
-	return context;
+	*out = context;
+	return SUCCESS;
 }
 
 /* Frees what a context holds. The structure itself stays, so that use of a stale one is detected. */
 void end_context(struct context *context) {
-	if (context->alive)
-		count_context(&m->gpu[context->gpu], -1);
+	struct gpu *gpu = &m->gpu[context->gpu];
+	if (context->alive) {
+		count_context(gpu, -1);
+		leave_card(gpu, gpu->context_bytes);
+	}
 	context->alive = 0;
 	end_peers(context);
 	end_streams(context);
@@ -102,16 +115,19 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
-	gpu->retains++;
+	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
-		gpu->primary = make_context(device);
+		result = make_context(&gpu->primary, device);
 	else if (!gpu->primary->alive)
-		begin_context(gpu->primary);
-	gpu->primary->primary = 1;
-	gpu->primary->flags = gpu->primary_flags | MAP_HOST;
-	*out = gpu->primary;
+		result = begin_context(gpu->primary);
+	if (result == SUCCESS) {
+		gpu->retains++;
+		gpu->primary->primary = 1;
+		gpu->primary->flags = gpu->primary_flags | MAP_HOST;
+		*out = gpu->primary;
+	}
 	UNLOCK;
-	return SUCCESS;
+	return result;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
@@ -241,11 +257,13 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
 	LOCK;
-	*out = make_context(device);
-	(*out)->flags = flags;
-	stack->at[stack->depth++] = *out;
+	CUresult result = make_context(out, device);
+	if (result == SUCCESS) {
+		(*out)->flags = flags;
+		stack->at[stack->depth++] = *out;
+	}
 	UNLOCK;
-	return SUCCESS;
+	return result;
 }
 
 EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {

@@ -151,6 +151,8 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
 		gpu->spill = host < gpu->total ? host : gpu->total;
 	}
+	if (profile & GPUCONF_WITH_CONTEXTS)
+		gpu->context_bytes = gpuconf_context(gpu->total, gpu->major) / GRANULE * GRANULE;
 	if (profile & GPUCONF_NO_LIMIT)
 		gpu->spill = NO_LIMIT;
 }

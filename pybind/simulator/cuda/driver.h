@@ -145,6 +145,7 @@ struct gpu {
 	unsigned profile; /* of enum gpuconf_profile */
 	int multiprocessors, l2_bytes, integrated, host_page_tables;
 	int bus;
+	uint64_t context_bytes; /* what each context takes: 0, or as the profile says */
 	uint64_t spill; /* how much more than total can be allocated: WSL, and cards without a limit */
 	int memory_file;
 	uint64_t file_end;
