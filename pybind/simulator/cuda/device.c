@@ -243,6 +243,7 @@ CUresult start(void) {
 		const char *mig = secure_getenv("FAKECUDA_MIG");
 		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
 		m->segment = number_from("FAKECUDA_SEGMENT", 0);
 		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);

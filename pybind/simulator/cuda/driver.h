@@ -199,6 +199,7 @@ struct machine {
 	int mig, vmm; /* vmm: some GPU has it */
 	int lenient;
 	int to_the_byte; /* what memory is charged; simulator.h */
+	int overfull; /* it says that more is free than the card has */
 	uint64_t segment; /* of pools; 0: the usual size */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */

@@ -351,7 +351,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 		*total = m->gpu[context->gpu].total;
 	if (result == SUCCESS && available != NULL) {
 		*available = free_bytes(&m->gpu[context->gpu]);
-		if (secure_getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
+		if (m->overfull) /* as WSL2 says of memory beyond the card's: the difference wraps around */
 			*available = 0 - (size_t)(16 << 20);
 	}
 	UNLOCK;
