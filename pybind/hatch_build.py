@@ -63,7 +63,8 @@ SIMULATOR = {
     "libnvidia-ml.so.1": ("pybind/simulator/nvml", *_SIMULATOR_TOO),
     "libgpuconf-runtime.so": ("pybind/simulator/runtime",),
 }
-SIMULATOR_FLAGS = ("-O2", *(flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic")), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
+_OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
+SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
 
 def wanted_go(root: Path) -> tuple[int, int]:

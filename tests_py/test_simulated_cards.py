@@ -421,6 +421,37 @@ def test_what_nvml_says_of_the_program_itself(profile: str, attribute: int, list
     assert driver(program, "T4" + profile) == [attribute, 96, lists]
 
 
+@pytest.mark.parametrize(("profile", "lists"), [("", [1, 0, 0]), (":mps", [1, 1, 0])])
+def test_the_lists_of_processes_that_nvidia_smi_requests(profile: str, lists: list[int]) -> None:
+    """A row is nvmlProcessDetail_v1_t and a name: pid, bytes, no instance. With less room, the error says how many there are."""
+    program = """
+    import os, struct
+    context()
+    ok(allocate(96 << 20)[0])
+    nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()
+    ok(nvml.nvmlInit_v2())
+    ok(nvml.nvmlInternalGetExportTable(byref(table), bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")))
+    card = c_void_p()
+    ok(nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)))
+    room, rows, said = ctypes.c_uint(), create_string_buffer(250 * 4128), []
+    for at in (212, 213, 214):
+        ask = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)(table[1 + at])
+        room.value = 250
+        ok(ask(card, byref(room), rows))
+        count = room.value
+        said.append(count)
+        if count:
+            *row, name = struct.unpack_from("<Q Q I I Q 4096s", rows)
+            assert row == [os.getpid(), 96 << 20, 2**32 - 1, 2**32 - 1, 0]
+            assert name.rstrip(b"\\0").decode() == os.path.realpath(sys.executable)
+        room.value = 0
+        assert (ask(card, byref(room), None), room.value) == (7 if count else 0, count)
+    assert (ask(None, byref(room), rows), ask(card, None, rows)) == (2, 2)
+    print(json.dumps(said))
+    """
+    assert driver(program, "T4" + profile) == lists
+
+
 @pytest.mark.parametrize(("version", "number"), [("11.8", 11080), ("12.2", 12020), ("13.0", 13000)])
 def test_another_driver(version: str, number: int) -> None:
     """Versions, functions and attributes are that driver's; gpuconf runs on it, and calls it by its version."""
@@ -491,7 +522,7 @@ def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
 
 
 def test_contexts_take_memory() -> None:
-    """448 MiB each on an A100, also the second one of a process. Where that does not fit, there is no context, and nothing is taken."""
+    """448 MiB each on an A100, also the second one of a process. Where that does not fit, there is no context."""
     program = """
     def used():
         left, total = free()
@@ -499,20 +530,24 @@ def test_contexts_take_memory() -> None:
     context()
     second, third = c_void_p(), c_void_p()
     said = [used(), cu.cuCtxCreate_v2(byref(second), 0, 0), used(), cu.cuCtxDestroy_v2(second), used()]
-    said += [allocate((40960 - 448 - 446) << 20)[0], cu.cuCtxCreate_v2(byref(third), 0, 0), third.value, used(), allocate(446 << 20)[0]]
+    said += [allocate((40960 - 448 - 446) << 20)[0], cu.cuCtxCreate_v2(byref(third), 0, 0), third.value]
+    said += [used(), allocate(446 << 20)[0]]
     ok(cu.cuDevicePrimaryCtxReset_v2(0)), context()
     said += [used(), cu.cuDevicePrimaryCtxRelease_v2(0), cu.cuDevicePrimaryCtxRelease_v2(0)]
     active, flags, primary = c_int(), c_int(), c_void_p()
     ok(cu.cuDevicePrimaryCtxGetState(0, byref(flags), byref(active)))
     ok(cu.cuCtxCreate_v2(byref(second), 0, 0))
-    said += [active.value, used(), allocate((40960 - 448 - 100) << 20)[0], cu.cuDevicePrimaryCtxRetain(byref(primary), 0), primary.value]
+    said += [active.value, used(), allocate((40960 - 448 - 100) << 20)[0]]
+    said += [cu.cuDevicePrimaryCtxRetain(byref(primary), 0), primary.value]
     print(json.dumps(said))
     """
     first, failed, after = [448, 0, 896, 0, 448], [0, 2, None, 40960 - 446, 0], [448, 0, 0, 0, 448, 0, 2, None]
     assert driver(program, "A100-40GB:contexts") == first + failed + after
 
 
-@pytest.mark.parametrize(("spec", "taken"), [("T4", 320), ("H200", 528), ("B200", 576), ("T4:1GiB", 128), ("A100-40GB:mig-container", 448)])
+@pytest.mark.parametrize(
+    ("spec", "taken"), [("T4", 320), ("H200", 528), ("B200", 576), ("T4:1GiB", 128), ("A100-40GB:mig-container", 448)]
+)
 def test_what_a_context_takes_is_what_a_lease_reserves_for_it(spec: str, taken: int) -> None:
     program = """
     context()
@@ -526,7 +561,9 @@ def test_what_a_context_takes_is_what_a_lease_reserves_for_it(spec: str, taken: 
 
 def test_processes_have_their_contexts_on_the_card_of_their_job() -> None:
     """NVML and ``ps`` list what each has, free memory is the same number in all, and it comes back when a process ends."""
-    program = DRIVER + """
+    program = (
+        DRIVER
+        + """
 import os, subprocess
 import pynvml as n
 context()
@@ -544,6 +581,7 @@ shown = subprocess.run([sys.executable, "-m", "gpuconf", "ps"], capture_output=T
 other.communicate()
 print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, shown.count("1.44GiB"), free()[0] >> 20]))
 """
+    )
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)

@@ -285,12 +285,6 @@ struct info_v1 {
 	unsigned long long bytes;
 };
 
-struct info {
-	unsigned pid;
-	unsigned long long bytes;
-	unsigned gi, ci;
-};
-
 static int runs_on(const struct process *process, const struct device *device)
 {
 	int on_card = process->card == device - machine.device;
