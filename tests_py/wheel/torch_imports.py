@@ -41,7 +41,7 @@ ANSWERS = re.compile(r"(cublas|cufft|nvtx)\w+")
 
 def imports(folders: list[str]) -> set[str]:
     symbols = {name for folder in folders for path in simulated_torch.libraries_of(folder) for name in elf.needs(path)[1]}
-    return set(filter(simulated_torch.IMPORTED.fullmatch, symbols))
+    return set(filter(re.compile(simulated_torch.IMPORTED).fullmatch, symbols))
 
 
 def listed() -> set[str]:
