@@ -111,7 +111,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
 	if (out == NULL)
 		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
@@ -133,7 +133,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
 	REFUSE(ANY_TIME, flags == NULL || active == NULL, INVALID_VALUE);
 	CALLED(cuDevicePrimaryCtxGetState);
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	*flags = m->gpu[device].primary_flags;
@@ -142,8 +142,19 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 	return SUCCESS;
 }
 
+/* A function whose second form does the same. */
+#define TWO_FORMS(name, parameters, call) \
+	EXPORT CUresult name##_v2 parameters { \
+		CALLED(name); \
+		return call; \
+	} \
+	EXPORT CUresult name parameters { \
+		CALLED(name##_v1); \
+		return call; \
+	}
+
 static CUresult set_flags(CUdevice device, unsigned flags) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
@@ -156,19 +167,11 @@ static CUresult set_flags(CUdevice device, unsigned flags) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-	CALLED(cuDevicePrimaryCtxSetFlags);
-	return set_flags(device, flags);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
-	CALLED(cuDevicePrimaryCtxSetFlags_v1);
-	return set_flags(device, flags);
-}
+TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_flags(device, flags))
 
 /* It stays retained, but nothing can be done in it until it is retained once more. */
 static CUresult reset(CUdevice device) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
@@ -178,18 +181,10 @@ static CUresult reset(CUdevice device) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxReset);
-	return reset(device);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxReset_v1);
-	return reset(device);
-}
+TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
 static CUresult release(CUdevice device) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	CUresult result = INVALID_CONTEXT;
 	LOCK;
@@ -205,15 +200,7 @@ static CUresult release(CUdevice device) {
 	return result;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxRelease);
-	return release(device);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxRelease_v1);
-	return release(device);
-}
+TWO_FORMS(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
 
 /* A green context holds the primary one; here its parts of the GPU are all of it. */
 struct green {
@@ -251,7 +238,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	refresh();
 	if (stack->depth == MAX_DEPTH)
@@ -266,15 +253,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	return result;
 }
 
-EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate);
-	return create(out, flags, device);
-}
-
-EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate_v1);
-	return create(out, flags, device);
-}
+TWO_FORMS(cuCtxCreate, (CUcontext *out, unsigned flags, CUdevice device), create(out, flags, device))
 
 EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
 	CALLED_SINCE(11040, cuCtxCreate_v3);

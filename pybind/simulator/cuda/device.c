@@ -303,13 +303,11 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	return SUCCESS;
 }
 
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
-
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
 	if (name == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if (bytes == 0)
 		return SUCCESS; /* there is no room for a NUL */
@@ -324,7 +322,7 @@ EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid);
 	if (uuid == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	uuid_bytes(m->gpu[device].physical, 0, uuid);
 	return SUCCESS;
@@ -334,7 +332,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
 	if (uuid == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
 	return SUCCESS;
@@ -344,7 +342,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
 	if (id == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if (bytes < 13)
 		return INVALID_VALUE;
@@ -359,7 +357,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem);
 	if (bytes == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total;
 	return SUCCESS;
@@ -369,7 +367,7 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem_v1);
 	if (bytes == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
 	return SUCCESS;

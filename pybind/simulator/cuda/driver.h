@@ -255,6 +255,7 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 /* machine.c. The machine of the calling thread, which CALLED sets: the one that it is bound to, else the process's. */
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
+static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
 void enter_machine(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
@@ -286,6 +287,13 @@ enum when time_of_call(void);
 		if ((condition) && (time_of_call() & (when))) \
 			return (refusal); \
 	} while (0)
+/* CALLED for a function with a stream: without a device, no handle of one is right. */
+#define CALLED_IN(stream, name) \
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
+	CALLED(name)
+#define CALLED_IN_SINCE(version, stream, name) \
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
+	CALLED_SINCE(version, name)
 void drop_faults(void);
 void lock_counters(void);
 void unlock_counters(void);
@@ -296,6 +304,16 @@ void unlock_counters(void);
 
 /* context.c */
 CUresult current_context(struct context **out);
+/* IN_CONTEXT ends a function: it takes the lock, and runs statements with the current context if there is one. */
+#define IN_CONTEXT(...) \
+	struct context *context; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
 void end_context(struct context *context);
 int depth_of_thread(void);
 

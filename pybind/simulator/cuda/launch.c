@@ -145,8 +145,7 @@ static CUresult queue_call(CUstream handle, struct host_call call, int recorded)
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
 	REFUSE(NO_DEVICE_FOUND, function == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuLaunchHostFunc);
+	CALLED_IN(stream, cuLaunchHostFunc);
 	return function == NULL ? INVALID_VALUE : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
 }
 
