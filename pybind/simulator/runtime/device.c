@@ -178,7 +178,3 @@ EXPORT int cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
 EXPORT int cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, int *status) {
 	return cudaGetDriverEntryPointByVersion(symbol, function, (unsigned)versions.cuda, flags, status);
 }
-
-EXPORT int cudaProfilerStart(void) { return SUCCESS; }
-
-EXPORT int cudaProfilerStop(void) { return SUCCESS; }
