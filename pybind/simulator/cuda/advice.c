@@ -41,10 +41,6 @@ EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice devi
 	return prefetch(addr, bytes, of_device(device), stream);
 }
 
-EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {
-	return cuMemPrefetchAsync(addr, bytes, device, own_stream(stream));
-}
-
 EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
 	REFUSE(ANY_TIME, !is_location(location) || flags != 0, INVALID_VALUE);
 	CALLED_SINCE(12020, cuMemPrefetchAsync_v2);

@@ -81,16 +81,12 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	});
 }
 
-EXPORT CUresult cuStreamGetFlags_ptsz(CUstream handle, unsigned *flags) { return cuStreamGetFlags(own_stream(handle), flags); }
-
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
 	if (device == NULL)
 		return INVALID_VALUE;
 	IN_STREAM(handle, *device = stream->context->gpu);
 }
-
-EXPORT CUresult cuStreamGetDevice_ptsz(CUstream handle, CUdevice *device) { return cuStreamGetDevice(own_stream(handle), device); }
 
 /* A context's number is its place in the order in which they were made. */
 EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {

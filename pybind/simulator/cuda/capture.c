@@ -340,15 +340,6 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void
 	return edges != NULL ? NOT_SUPPORTED : depend(handle, nodes, count, flags);
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
-	return cuStreamGetCaptureInfo_v2(own_stream(handle), status, id, graph, dependencies, count);
-}
-
-EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
-                                                size_t *count) {
-	return cuStreamGetCaptureInfo_v3(own_stream(handle), status, id, graph, dependencies, edges, count);
-}
-
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
@@ -430,8 +421,6 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	});
 }
 
-EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) { return cuStreamIsCapturing(own_stream(handle), status); }
-
 EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	CALLED(cuGraphCreate);
 	if (flags != 0 || out == NULL)
@@ -490,10 +479,6 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, st
 	return result;
 }
 
-EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
-	return cuGraphInstantiateWithParams(out, graph, params);
-}
-
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphUpload);
 	IN_STREAM(handle, {
@@ -502,8 +487,6 @@ EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 			result = reserve_graph_memory(exec->body);
 	});
 }
-
-EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphUpload(exec, own_stream(handle)); }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
@@ -549,8 +532,6 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 		}
 	});
 }
-
-EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphLaunch(exec, own_stream(handle)); }
 
 /* The number of nodes of a graph. */
 EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }

@@ -127,8 +127,6 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 	return queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 0);
 }
 
-EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) { return cuMemcpyAsync(to, from, bytes, own_stream(stream)); }
-
 /* A copy between two contexts: each side is accessed by the GPU of its own, whether peer access is enabled or not. */
 static CUresult between(CUdeviceptr to, const struct context *to_context, CUdeviceptr from, const struct context *from_context, size_t bytes,
                         CUstream stream, int wait) {
@@ -149,10 +147,6 @@ IN_DEFAULT_STREAM(cuMemcpyPeer, cuMemcpyPeer, (CUdeviceptr to, struct context *t
 EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyPeerAsync);
 	return between(to, to_context, from, from_context, bytes, stream, 0);
-}
-
-EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
-	return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, own_stream(stream));
 }
 
 enum memory_type { OF_HOST = 1, OF_DEVICE, OF_ARRAY, UNIFIED };
@@ -241,8 +235,6 @@ EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) 
 	CALLED(cuMemcpy3DPeerAsync);
 	return copy_between(stream, copy, 0);
 }
-
-EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const struct copy3d *copy, CUstream stream) { return cuMemcpy3DPeerAsync(copy, own_stream(stream)); }
 
 static struct end3d widened(const struct end2d *end) {
 	return (struct end3d){.x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};

@@ -95,7 +95,3 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 				enqueue(stream, work_of(&list[i]));
 	});
 }
-
-EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream handle, unsigned count, const struct operation *list, unsigned flags) {
-	return cuStreamBatchMemOp_v2(own_stream(handle), count, list, flags);
-}

@@ -408,27 +408,12 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 	return allocate_async(out, bytes, 0, NULL, stream);
 }
 
-EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
-	CALLED_IN_SINCE(11020, stream, cuMemAllocAsync);
-	return allocate_async(out, bytes, 0, NULL, own_stream(stream));
-}
-
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	CALLED_IN_SINCE(11020, stream, cuMemAllocFromPoolAsync);
 	return allocate_async(out, bytes, 1, pool, stream);
 }
 
-EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
-	CALLED_IN_SINCE(11020, stream, cuMemAllocFromPoolAsync);
-	return allocate_async(out, bytes, 1, pool, own_stream(stream));
-}
-
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 	CALLED_IN_SINCE(11020, stream, cuMemFreeAsync);
 	return free_async(addr, stream);
-}
-
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr addr, CUstream stream) {
-	CALLED_IN_SINCE(11020, stream, cuMemFreeAsync);
-	return free_async(addr, own_stream(stream));
 }

@@ -518,8 +518,6 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 /* The forms with a per-thread default stream. */
 CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstream)(uintptr_t)2; }
 
-EXPORT CUresult cuStreamSynchronize_ptsz(CUstream handle) { return cuStreamSynchronize(own_stream(handle)); }
-
 static int idle(struct stream *stream) {
 	while (do_left_work())
 		;
@@ -568,8 +566,6 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
 		return cuEventRecord(event, handle);
 	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
 }
-
-EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream handle, unsigned flags) { return cuEventRecordWithFlags(event, own_stream(handle), flags); }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
 	CALLED_IN(handle, cuStreamWaitEvent);
