@@ -109,10 +109,7 @@ EXPORT int fakecuda_alive(CUcontext context) {
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
 	CUresult result = SUCCESS;

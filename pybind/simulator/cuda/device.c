@@ -305,10 +305,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
-	if (name == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(name, device);
 	if (bytes == 0)
 		return SUCCESS; /* there is no room for a NUL */
 	if (m->cards != NULL)
@@ -320,30 +317,21 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid);
-	if (uuid == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(uuid, device);
 	uuid_bytes(m->gpu[device].physical, 0, uuid);
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
-	if (uuid == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(uuid, device);
 	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
-	if (id == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(id, device);
 	if (bytes < 13)
 		return INVALID_VALUE;
 	if (m->cards != NULL)
@@ -355,20 +343,14 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem);
-	if (bytes == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(bytes, device);
 	*bytes = m->gpu[device].total;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem_v1);
-	if (bytes == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(bytes, device);
 	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
 	return SUCCESS;
 }

@@ -256,6 +256,14 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
+/* Refuses a call without a place for its answer, or about a device that is not there. */
+#define NEEDS(out, device) \
+	do { \
+		if ((out) == NULL) \
+			return INVALID_VALUE; \
+		if (unknown_device(device)) \
+			return INVALID_DEVICE; \
+	} while (0)
 void enter_machine(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */

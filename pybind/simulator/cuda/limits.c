@@ -136,10 +136,7 @@ EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
 EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetExecAffinitySupport);
 	(void)type;
-	if (supported == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(supported, device);
 	*supported = 0;
 	return SUCCESS;
 }

@@ -240,10 +240,7 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetDefaultMemPool);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	*out = standard_pool(device);
 	return SUCCESS;
 }
@@ -261,10 +258,7 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetMemPool);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	LOCK;
 	*out = m->current[device] != NULL ? m->current[device] : standard_pool(device);
 	UNLOCK;

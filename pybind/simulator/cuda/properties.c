@@ -215,10 +215,7 @@ EXPORT CUresult cuDeviceGetProperties(struct properties *out, CUdevice device) {
 	CALLED(cuDeviceGetProperties);
 	static const int attributes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 	_Static_assert(sizeof attributes == sizeof *out, "one attribute for each field");
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown_device(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	int *field = (int *)out;
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
 		attribute_of(&m->gpu[device], attributes[i], &field[i]);
