@@ -545,6 +545,22 @@ def test_contexts_take_memory() -> None:
     assert driver(program, "A100-40GB:contexts") == first + failed + after
 
 
+def test_a_context_is_not_what_a_test_has_left_behind() -> None:
+    """The pytest plugin compares what the process has on the card before and after a test, which may make the context."""
+    program = """
+    held, second = c_uint64(), c_void_p()
+    def now():
+        ok(cu.gpuconf_simulator_held(0, byref(held)))
+        return held.value >> 20
+    ok(cu.cuInit(0))
+    said = [now()]
+    context(), ok(cu.cuCtxCreate_v2(byref(second), 0, 0))
+    said += [now(), allocate(96 << 20)[0], now(), cu.cuCtxDestroy_v2(second), now()]
+    print(json.dumps(said))
+    """
+    assert driver(program, "A100-40GB:contexts") == [0, 0, 0, 96, 0, 0]
+
+
 @pytest.mark.parametrize(
     ("spec", "taken"), [("T4", 320), ("H200", 528), ("B200", 576), ("T4:1GiB", 128), ("A100-40GB:mig-container", 448)]
 )

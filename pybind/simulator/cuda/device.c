@@ -374,13 +374,15 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	return found;
 }
 
-/* gpuconf_simulator_held says how much of a card this process has: 0, or -1 for a device that it does not have. */
+/* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	enter_machine();
 	LOCK;
 	int found = device >= 0 && device < m->gpus ? 0 : -1;
 	if (found == 0)
 		*held = m->gpu[device].used - m->gpu[device].others;
+	for (const struct context *one = m->contexts; found == 0 && one != NULL; one = one->next)
+		*held -= one->alive && one->gpu == device ? m->gpu[device].context_bytes : 0;
 	UNLOCK;
 	return found;
 }
