@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/generate.py            rewrites pybind/_gpuconf/* and the stub _gpuconf.pyi
+    python pybind/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py writes
     python pybind/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/tools/go.mod.
@@ -27,6 +27,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import generate_wire
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -177,6 +179,7 @@ def generate() -> dict[Path, str]:
             TARGET / f"{NAME}.go": go_file.read_text(),
             TARGET / f"{NAME}.c": canonical_c((work / f"{NAME}.c").read_text()),
             STUB: stub(recipe.read_text()),
+            **generate_wire.generate(),
         }
 
 
