@@ -15,7 +15,7 @@ also binds more than a package of plain functions needs. So this script, and onl
 3. drops every function that we don't call and that could take the process down: slice handles (they index
    unchecked), reference counts, the blocking collection that gopy would run after each Python collection,
    the one that clears Go's thread-local slot, and complex numbers (outside the stable ABI);
-4. puts the checks of pybind/cabi/module.h in: before each call of Go, and at the import.
+4. puts the checks of pybind/_gpuconf/python.h and pybind/cabi/module.h in: before each call of Go, and at the import.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ CALL = r"(?m)^    (?:retval = )?(?:pybind_\w+|GoPyInit|NumHandles)\(.*\);$"
 
 def guarded_call(match: re.Match[str]) -> str:
     """A call of Go with the check that comes before it."""
-    check = "refused_or_noted" if re.search(rf"pybind_(?:{'|'.join(ALLOCATING)})\(", match[0]) else "refused"
+    check = "refused_or_noted" if re.search(rf"pybind_(?:{'|'.join(ALLOCATING)})\(", match[0]) else "gcpy_refused"
     return f"    if ({check}()) {{\n        return NULL;\n    }}\n{match[0]}"
 
 
