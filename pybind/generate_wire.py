@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python side of package pybind/wire: named tuples with the names, comments and order of its structs.
+"""The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire.
+pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire, with the messages of other
+packages that belong to it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ SOURCE = HERE / "wire"
 TARGET = HERE.parent / "python" / "gpuconf" / "_core" / "wire"
 COLUMNS = 132
 
+LEDGER = HERE.parent / "gocore" / "ledger"
+ALSO = {"ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")]}  # by module
+
 STRUCT = re.compile(r"(?ms)^((?:// [^\n]*\n)+)type (\w+) struct \{\n(.*?)^\}\n")
-FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
+FIELD = re.compile(r'^\t\w+\s+(\S+)\s+`py:"(\w+|-)"(?: default:"(\w*)")?`(?:\s*// (.*))?$')
+EMBEDDED = re.compile(r"^\t(\w+)(?:\s*// .*)?$")
 NUMBERS = {"int": "int", "int64": "int", "uint32": "int", "uint64": "int", "float64": "float"}
-SCALARS = {**NUMBERS, "string": "str", "bool": "bool"}
+SCALARS = {**NUMBERS, "Policy": "int", "string": "str", "ID": "str", "State": "str", "bool": "bool"}
 OF_TUPLE = ("count", "index")  # tuple's own methods, which such a field hides
 
 
@@ -35,16 +40,26 @@ class Field:
 
 @dataclass
 class Message:
-    """A struct of package wire."""
+    """A struct of which a field, at least, crosses."""
 
     name: str
     text: str
     fields: list[Field]
+    embedded: bool = False  # then it is no message of its own
+    sent: bool = False  # Python writes it, and never reads it
 
 
-def messages(path: Path) -> list[Message]:
-    """The structs of a file of package wire. Anything that this script does not know ends it."""
-    return [Message(name, _text(comment, name), _fields(body, name)) for comment, name, body in STRUCT.findall(path.read_text())]
+def messages(paths: list[Path]) -> list[Message]:
+    """The messages of a module's files. Anything that this script does not know ends it."""
+    known: dict[str, Message] = {}
+    for path in paths:
+        for comment, name, body in STRUCT.findall(path.read_text()):
+            if '`py:"' in body:
+                known[name] = Message(name, _text(comment, name), _fields(body, name, known))
+    for message in reversed(known.values()):  # what is used by others stands above them
+        users = [one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)]
+        message.sent = all(one.sent for one in users) if users else message.name.endswith("Request")
+    return [message for message in known.values() if not message.embedded]
 
 
 def _text(comment: str, name: str) -> str:
@@ -52,25 +67,29 @@ def _text(comment: str, name: str) -> str:
     text = " ".join(line.removeprefix("// ") for line in comment.splitlines())
     head, verb, rest = text.partition(" is " if text.startswith(f"{name} is ") else " are ")
     if head != name or not verb:
-        raise SystemExit(f"pybind/wire: the comment of {name} must begin with '{name} is' or '{name} are'")
+        raise SystemExit(f"the comment of {name} must begin with '{name} is' or '{name} are'")
     return rest[0].upper() + rest[1:]
 
 
-def _fields(body: str, message: str) -> list[Field]:
+def _fields(body: str, message: str, known: dict[str, Message]) -> list[Field]:
     found, above = [], ""
     for line in body.splitlines():
         if line.startswith("\t// "):
             above = f"{above} {line[4:]}".strip()
             continue
+        if embedded := EMBEDDED.match(line):
+            known[embedded[1]].embedded = True
+            found += known[embedded[1]].fields
+            continue
         parts = FIELD.match(line)
         if not parts:
-            raise SystemExit(f"pybind/wire: {message} has a line that is no field: {line!r}")
+            raise SystemExit(f"{message} has a line that is no field of a message: {line!r}")
         kind, name, default, beside = parts.groups()
-        comment = above or beside
+        comment, above = above or beside, ""
         if not comment:
-            raise SystemExit(f"pybind/wire: {message}.{name} has no comment")
-        found.append(Field(name, kind, default, comment))
-        above = ""
+            raise SystemExit(f"{message}.{name} has no comment")
+        if name != "-":
+            found.append(Field(name, kind.replace("ledger.", ""), default, comment))
     return found
 
 
@@ -88,7 +107,7 @@ def _type(kind: str) -> str:
         return f"dict[str, {_type(kind[11:])}]"
     if kind.isidentifier():
         return kind
-    raise SystemExit(f"pybind/wire: no Python type for {kind}")
+    raise SystemExit(f"no Python type for {kind}")
 
 
 def _read(kind: str, value: str) -> str:
@@ -99,7 +118,7 @@ def _read(kind: str, value: str) -> str:
     if kind.startswith("["):
         item = kind[kind.index("]") + 1 :]
         return f"tuple({value})" if item in SCALARS else f"tuple(map({item}._read, {value}))"
-    return f"{kind}._read({value})" if kind[0].isupper() else value
+    return value if kind in SCALARS or kind.startswith("map[") else f"{kind}._read({value})"
 
 
 def _default(field: Field) -> str:
@@ -132,7 +151,7 @@ def _class(message: Message) -> list[str]:
         lines += [f'    """{first}.', ""] if rest else ['    """']
         lines += [*textwrap.wrap(rest or text, COLUMNS, initial_indent="    ", subsequent_indent="    "), '    """']
     lines += ["", "    __slots__ = ()"]
-    if message.name.endswith("Request"):  # Python writes it, and never reads it
+    if message.sent:
         return lines
     lines += ["", "    @classmethod", f"    def _read(cls, row: Any) -> {message.name}:"]
     for number, field in enumerate(message.fields):
@@ -144,17 +163,18 @@ def _class(message: Message) -> list[str]:
 
 def module(path: Path) -> str:
     """The Python module of a file."""
-    found = messages(path)
+    also = ALSO.get(path.stem, [])
+    sources = " and ".join(dict.fromkeys(str(one.parent.relative_to(HERE.parent)) for one in (path, *also)))
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        f'"""What Go says, from pybind/wire/{path.name}. Written by pybind/generate.py; DO NOT EDIT."""',
+        f'"""What Go says and reads, from {sources}. Written by pybind/generate.py; DO NOT EDIT."""',
         "",
         "from __future__ import annotations",
         "",
         "from ..._typing import Any, NamedTuple",
         "from ..table import Table",
     ]
-    for message in found:
+    for message in messages([*also, path]):
         lines += ["", "", *_class(message)]
     return "\n".join([*lines, ""])
 

@@ -5,8 +5,6 @@ package pybind
 import (
 	"errors"
 
-	"gpuconf/gocore/figures"
-	"gpuconf/gocore/holder"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
@@ -59,17 +57,6 @@ func LedgerIsShared(id int64) (shared bool, err error) {
 	return l.Shared, nil
 }
 
-// cardsOf converts a caller's cards. What does not fit into a card leaves nothing to lease.
-func cardsOf(cards []wire.CardRequest) []ledger.Card {
-	list := make([]ledger.Card, len(cards))
-	for i, c := range cards {
-		total := c.Capacity - min(c.Reserve, c.Capacity)
-		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge, Total: total,
-			Budget: total - min(c.Foreign, total)}
-	}
-	return list
-}
-
 // LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0:
 // there are none.
 func LedgerWords(id int64) (address int64, err error) {
@@ -102,7 +89,7 @@ func orNap(last bool, err *error) (number int64) {
 	return -napOf(busy.Nap)
 }
 
-// LedgerClaim enters a wire.ClaimRequest and returns the claim's number, which LedgerRelease frees. If another process
+// LedgerClaim enters a ledger.Request and returns the claim's number, which LedgerRelease frees. If another process
 // holds the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	defer process.Gate(&err)
@@ -110,17 +97,11 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var wanted wire.ClaimRequest
+	var wanted ledger.Request
 	if err := wire.Decode(request, &wanted); err != nil {
 		return 0, err
 	}
-	policy := ledger.Spread
-	if wanted.Pack {
-		policy = ledger.Pack
-	}
-	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy,
-		Text:     ledger.Text{Name: wanted.Name, Job: wanted.Job, Command: wanted.Command},
-		Contexts: wanted.Contexts})
+	c, err := l.Claim(wanted)
 	if nap := orNap(last, &err); nap < 0 || err != nil {
 		return nap, err
 	}
@@ -129,7 +110,7 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 
 // LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If
 // another process holds the ledger's lock, it returns a nap below 0; last makes that an error. cards, a list
-// of wire.CardRequest unless empty, replaces what was said of the candidates.
+// of ledger.Card unless empty, replaces what was said of the candidates.
 func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
@@ -138,11 +119,9 @@ func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	}
 	var candidates []ledger.Card
 	if cards != "" {
-		var changed []wire.CardRequest
-		if err := wire.Decode(cards, &changed); err != nil {
+		if err := wire.Decode(cards, &candidates); err != nil {
 			return 0, err
 		}
-		candidates = cardsOf(changed)
 	}
 	granted, next, err := c.Look(candidates)
 	if nap := orNap(last, &err); nap < 0 || err != nil || granted {
@@ -162,7 +141,7 @@ func LedgerGrant(claim int64) (grant string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return wire.Encode(wire.Grant{ID: c.ID().String(), Cards: leasesOf(c.Cards()), Descriptor: descriptor})
+	return wire.Encode(wire.Grant{ID: c.ID(), Cards: c.Cards(), Descriptor: descriptor})
 }
 
 // LedgerRelease releases a claim.
@@ -178,62 +157,11 @@ func LedgerRows(id int64) (rows string, err error) {
 	if err != nil {
 		return "", err
 	}
-	claims, processes, err := l.Rows()
-	if err != nil {
+	var found wire.LedgerRows
+	if found.Claims, found.Processes, err = l.Rows(); err != nil {
 		return "", err
 	}
-	var found wire.LedgerRows
-	for i := range claims {
-		found.Claims = append(found.Claims, claimRow(&claims[i]))
-	}
-	for i := range processes {
-		found.Processes = append(found.Processes, processRow(&processes[i]))
-	}
 	return wire.Encode(found)
-}
-
-func claimRow(c *ledger.ClaimRow) wire.ClaimRow {
-	state := "waiting"
-	if c.Granted {
-		state = "granted"
-	}
-	return wire.ClaimRow{ID: c.ID.String(), PID: c.Process.PID, StartTime: c.Process.Start, UID: c.UID,
-		Name: c.Text.Name, Job: c.Text.Job, Command: c.Text.Command, State: state, Stopped: c.Stopped,
-		Cards: leasesOf(c.Cards), Count: c.Count, Contexts: c.Contexts, Ticket: c.Ticket, Seconds: c.Seconds,
-		Gone: c.Gone, Local: c.Local}
-}
-
-func processRow(p *ledger.ProcessRow) wire.ProcessRow {
-	row := wire.ProcessRow{PID: p.Process.PID, StartTime: p.Process.Start, UID: p.UID, Name: p.Text.Name,
-		Job: p.Text.Job, Command: p.Text.Command, Gone: p.Gone, Local: p.Local}
-	if p.Claim != (ledger.ID{}) {
-		row.ClaimID = p.Claim.String()
-	}
-	for i := range p.Pools {
-		f := &p.Pools[i].Figures
-		row.Pools = append(row.Pools, wire.PoolFigures{UUID: p.Pools[i].UUID, Number: p.Pools[i].Number, Limit: f.Limit,
-			Reserved: f.Reserved, InUse: f.InUse(), Peak: f.Peak, Libraries: librariesOf(f)})
-	}
-	return row
-}
-
-// librariesOf returns the bytes in use by the names of libraries, without those that use none.
-func librariesOf(f *figures.Pool) map[string]uint64 {
-	named := map[string]uint64{}
-	for library, bytes := range f.Libraries {
-		if name := holder.Library(library).String(); name != "" && bytes > 0 {
-			named[name] = bytes
-		}
-	}
-	return named
-}
-
-func leasesOf(cards []ledger.Card) []wire.CardLease {
-	leases := make([]wire.CardLease, len(cards))
-	for i, c := range cards {
-		leases[i] = wire.CardLease{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge}
-	}
-	return leases
 }
 
 // LedgerCheck returns what is wrong with a ledger, a list of sentences.
@@ -251,7 +179,7 @@ func LedgerCheck(id int64) (findings string, err error) {
 }
 
 // LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a
-// wire.PublishRequest, and returns the descriptor that a forked child must close. If another process holds
+// ledger.Text, and returns the descriptor that a forked child must close. If another process holds
 // the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
 	defer process.Gate(&err)
@@ -259,7 +187,7 @@ func LedgerPublish(id int64, claim string, said string, last bool) (descriptor i
 	if err != nil {
 		return 0, err
 	}
-	var words wire.PublishRequest
+	var words ledger.Text
 	if err := wire.Decode(said, &words); err != nil {
 		return 0, err
 	}
@@ -270,7 +198,7 @@ func LedgerPublish(id int64, claim string, said string, last bool) (descriptor i
 			return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", claim)
 		}
 	}
-	p, err := l.Publish(of, ledger.Text{Name: words.Name, Job: words.Job, Command: words.Command})
+	p, err := l.Publish(of, words)
 	if nap := orNap(last, &err); nap < 0 || err != nil {
 		return nap, err
 	}

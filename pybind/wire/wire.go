@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package wire says what crosses the border to Python, once: a struct is a message, and its fields are the message's.
+// A package that keeps what crosses in the same form has the messages itself, as ledger does; the others are here.
 //
-// pybind/generate_wire.py writes the Python side from these files: a module of named tuples for each of them, with the
-// same names, comments and order. So a new field is added here, filled in where the message is made, and used; there is
-// no third place that could disagree.
+// pybind/generate_wire.py writes the Python side: named tuples with the same names, comments and order. So a new field
+// is added to its struct, filled in where the message is made, and used; there is no third place that could disagree.
 //
 // # Rules
 //
-//  1. A message is a list of its fields' values, in order: names cross once, when the two sides are built.
-//  2. A field has a type that both languages have: string, bool, numbers, structs of this package, slices, arrays, maps
-//     with string keys; a pointer is a value that may be missing, which is None in Python.
+//  1. A message is a list of its fields' values, in order: names cross once, when the two sides are built. The fields
+//     of an embedded struct are the message's own. A field whose name is "-" stays in Go.
+//  2. A field has a type that both languages have: string, bool, numbers, messages, slices, arrays, maps with string
+//     keys. A pointer is a value that may be missing, which is None in Python. What has a method String is its text.
 //  3. A comment says what Python's users read. Sizes are bytes unless it says otherwise.
 //  4. Both sides are of one build, so there is no version. What is stored on disk has its own format (package ledger,
 //     pybind/budget).
@@ -18,6 +19,7 @@ package wire
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"strconv"
 
@@ -44,8 +46,17 @@ func (l List) MarshalJSON() ([]byte, error) { return appendValue(nil, reflect.Va
 func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Struct:
-		return appendList(b, v.NumField(), v.Field)
-	case reflect.Slice, reflect.Array:
+		fields := fieldsOf(v, nil)
+		return appendList(b, len(fields), func(i int) reflect.Value { return fields[i] })
+	case reflect.Array, reflect.Uint8:
+		if named, ok := v.Interface().(fmt.Stringer); ok {
+			return appendJSON(b, named.String())
+		}
+		if v.Kind() == reflect.Uint8 {
+			return strconv.AppendUint(b, v.Uint(), 10), nil
+		}
+		return appendList(b, v.Len(), v.Index)
+	case reflect.Slice:
 		return appendList(b, v.Len(), v.Index)
 	case reflect.Pointer:
 		if v.IsNil() {
@@ -59,8 +70,25 @@ func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	case reflect.Bool:
 		return strconv.AppendBool(b, v.Bool()), nil
 	}
-	text, err := json.Marshal(v.Interface())
+	return appendJSON(b, v.Interface())
+}
+
+func appendJSON(b []byte, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
 	return append(b, text...), err
+}
+
+// fieldsOf appends the fields that cross.
+func fieldsOf(v reflect.Value, fields []reflect.Value) []reflect.Value {
+	for i := range v.NumField() {
+		switch field := v.Type().Field(i); {
+		case field.Anonymous:
+			fields = fieldsOf(v.Field(i), fields)
+		case field.Tag.Get("py") != "-":
+			fields = append(fields, v.Field(i))
+		}
+	}
+	return fields
 }
 
 func appendList(b []byte, count int, item func(int) reflect.Value) (_ []byte, err error) {
@@ -92,11 +120,12 @@ func fill(v reflect.Value, text json.RawMessage) error {
 		if err := json.Unmarshal(text, &list); err != nil {
 			return err
 		}
-		if len(list) != v.NumField() {
-			return status.Errorf(status.Internal, "%s has %d fields, not %d", v.Type(), v.NumField(), len(list))
+		fields := fieldsOf(v, nil)
+		if len(list) != len(fields) {
+			return status.Errorf(status.Internal, "%s has %d fields, not %d", v.Type(), len(fields), len(list))
 		}
 		for i := range list {
-			if err := fill(v.Field(i), list[i]); err != nil {
+			if err := fill(fields[i], list[i]); err != nil {
 				return err
 			}
 		}

@@ -31,6 +31,8 @@ _MOMENT_S = 0.2
 
 _MOST_HOLDERS = 10  # in an error text
 
+POLICIES = ("spread", "pack")  # in the order of ledger.Policy
+
 # The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It must not
 # unlock them, which would end the parent's locks.
 _descriptors: set[int] = set()
@@ -120,13 +122,13 @@ class Ledger(Handle):
         DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
         satisfy the request.
         """
-        if policy not in ("spread", "pack"):
+        if policy not in POLICIES:
             raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
         now = cards() if callable(cards) else cards
         claim, begun = Claim(self), time.monotonic()
         try:
             texts = _text(name), _text(job), _text(command or own_command())
-            claim._request(wire.ClaimRequest(_requested(now), count, policy == "pack", contexts, *texts), timeout)
+            claim._request(wire.Request(_requested(now), count, POLICIES.index(policy), *texts, contexts), timeout)
             claim.contexts = contexts
             claim._wait(cards if callable(cards) else None, begun, timeout, now, count)
         except BaseException:
@@ -164,7 +166,7 @@ class Ledger(Handle):
         """
         import json
 
-        said = json.dumps(wire.PublishRequest(_text(name), _text(job), _text(command or own_command())))
+        said = json.dumps((_text(name), _text(job), _text(command or own_command())))
         _forget_publication()
         descriptor = self._patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout)
         _published[:] = [descriptor]
@@ -226,7 +228,7 @@ class Claim(Handle):
         super().__init__(core.pybind_LedgerRelease)
         self._ledger = ledger
 
-    def _request(self, request: wire.ClaimRequest, timeout: float | None) -> None:
+    def _request(self, request: wire.Request, timeout: float | None) -> None:
         import json
 
         encoded = json.dumps(request)
@@ -327,13 +329,18 @@ class Claim(Handle):
             self.release()
 
 
-def _requested(cards: Sequence[Card]) -> tuple[wire.CardRequest, ...]:
-    found = tuple(wire.CardRequest(_text(c.uuid), c.capacity, c.bytes, _charge(c), c.reserve, c.foreign) for c in cards)
-    for card in found:
-        for what, count in card.to_dict().items():
-            if what != "uuid" and not 0 <= count < 1 << 56:
-                raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
-    return found
+def _requested(cards: Sequence[Card]) -> tuple[wire.Card, ...]:
+    return tuple(map(_request_of, cards))
+
+
+def _request_of(card: Card) -> wire.Card:
+    """Return what the ledger compares: what does not fit into a card leaves nothing to lease."""
+    for what in ("capacity", "bytes", "charge", "reserve", "foreign"):
+        count = _charge(card) if what == "charge" else getattr(card, what)
+        if not 0 <= count < 1 << 56:
+            raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
+    total = max(0, card.capacity - card.reserve)
+    return wire.Card(_text(card.uuid), card.bytes, _charge(card), max(0, total - card.foreign), total)
 
 
 def _charge(card: Card) -> int:

@@ -15,10 +15,8 @@ from .._typing import Any, NamedTuple
 from ..machine.cards import Survey, survey
 from ._contexts import MOST, context_bytes, largest_lease, reserve_of
 from ._descendants import below
-from ._ledger import Claim, Ledger, open_ledger
+from ._ledger import POLICIES, Claim, Ledger, open_ledger
 from ._rows import Card
-
-POLICIES = ("spread", "pack")
 
 
 class Request(NamedTuple):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Go says, from pybind/wire/ledger.go. Written by pybind/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire and gocore/ledger. Written by pybind/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
@@ -7,49 +7,16 @@ from ..._typing import Any, NamedTuple
 from ..table import Table
 
 
-class _CardRequest(NamedTuple):
+class _Card(NamedTuple):
     uuid: str  # "GPU-..." or "MIG-..."
-    capacity: int  # the card's memory
-    bytes: int  # what the claim's programs may use on the card
-    charge: int  # what the claim takes of the card: these bytes or more
-    reserve: int  # what is never leased
-    foreign: int  # what processes outside the ledger use of the card now
+    bytes: int  # the memory that the program may use on the card
+    charge: int  # what counts in all sums: these bytes or more; in a request, 0 means these bytes
+    budget: int  # The most that all leases together may take now: the total less what processes outside the ledger use
+    total: int  # the card's memory less its reserve
 
 
-class CardRequest(Table, _CardRequest):
-    """A card that a claim may get.
-
-    All claims together take at most its capacity less what is reserved and what is in use outside of the ledger.
-    """
-
-    __slots__ = ()
-
-
-class _ClaimRequest(NamedTuple):
-    cards: tuple[CardRequest, ...]  # the candidates
-    # how many of them are needed
-    count: int  # type: ignore[assignment]  # hides tuple's
-    pack: bool  # whether to prefer the card with least room that fits
-    contexts: int  # CUDA contexts that the charges have room for on each card; 0: not known
-    name: str  # of the lease
-    job: str  # the name of its job
-    command: str  # the command line
-
-
-class ClaimRequest(Table, _ClaimRequest):
-    """What a claim requests: bytes on a number of cards, all or nothing."""
-
-    __slots__ = ()
-
-
-class _PublishRequest(NamedTuple):
-    name: str  # of its lease
-    job: str  # the name of its job
-    command: str  # the command line
-
-
-class PublishRequest(Table, _PublishRequest):
-    """What a process says of itself."""
+class Card(Table, _Card):
+    """A card that a claim may use, or uses."""
 
     __slots__ = ()
 
@@ -70,30 +37,15 @@ class CardLease(Table, _CardLease):
         return cls(*row)
 
 
-class _Grant(NamedTuple):
-    id: str  # the claim's, 32 hexadecimal digits
-    cards: tuple[CardLease, ...]  # the leased cards; none while the claim waits
-    descriptor: int  # the open file that holds the claim
-
-
-class Grant(Table, _Grant):
-    """The state of a claim of this process."""
-
-    __slots__ = ()
-
-    @classmethod
-    def _read(cls, row: Any) -> Grant:
-        row[1] = tuple(map(CardLease._read, row[1]))
-        return cls(*row)
-
-
 class _ClaimRow(NamedTuple):
     id: str  # 32 hexadecimal digits
-    pid: int  # the process that made the claim
-    start_time: int  # of the process, in clock ticks since boot
+    pid: int  # in its PID namespace
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if
+    # unknown
+    start_time: int
     uid: int  # reliable, unlike the texts
-    name: str  # of the lease
-    job: str  # the name of its job
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
     command: str  # the command line
     state: str  # "granted" or "waiting"
     stopped: bool  # It waits and has not looked for seconds, because its process is stopped or frozen; others pass it
@@ -139,11 +91,13 @@ class PoolFigures(Table, _PoolFigures):
 
 
 class _ProcessRow(NamedTuple):
-    pid: int  # the process
-    start_time: int  # in clock ticks since boot
+    pid: int  # in its PID namespace
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if
+    # unknown
+    start_time: int
     uid: int  # reliable, unlike the texts
-    name: str  # of its lease
-    job: str  # the name of its job
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
     command: str  # the command line
     claim_id: str  # the claim that it runs under, or ""
     pools: tuple[PoolFigures, ...]  # one for each logical GPU
@@ -159,6 +113,40 @@ class ProcessRow(Table, _ProcessRow):
     @classmethod
     def _read(cls, row: Any) -> ProcessRow:
         row[7] = tuple(map(PoolFigures._read, row[7]))
+        return cls(*row)
+
+
+class _Request(NamedTuple):
+    cards: tuple[Card, ...]  # the candidates, of which the policy picks; Leased is ignored
+    # the number of cards that are needed
+    count: int  # type: ignore[assignment]  # hides tuple's
+    policy: int  # which of the candidates with room to prefer
+    name: str  # of the lease; each text may be ""
+    job: str  # the name of the lease's job
+    command: str  # the command line
+    contexts: int  # How many CUDA contexts the charge has room for on each card; 0 if that is not known
+
+
+class Request(Table, _Request):
+    """For bytes on a number of cards, all or nothing."""
+
+    __slots__ = ()
+
+
+class _Grant(NamedTuple):
+    id: str  # the claim's, 32 hexadecimal digits
+    cards: tuple[CardLease, ...]  # the leased cards; none while the claim waits
+    descriptor: int  # the open file that holds the claim
+
+
+class Grant(Table, _Grant):
+    """The state of a claim of this process."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _read(cls, row: Any) -> Grant:
+        row[1] = tuple(map(CardLease._read, row[1]))
         return cls(*row)
 
 
