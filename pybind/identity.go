@@ -4,6 +4,7 @@ package pybind
 
 import (
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
 	"gpuconf/pybind/wire"
@@ -47,5 +48,5 @@ func ContextBytes(totalBytes, computeMajor int64) (bytes int64, err error) {
 	if totalBytes < 0 {
 		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
 	}
-	return int64(config.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
+	return int64(models.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
 }

@@ -112,7 +112,7 @@ func ParseFleet(text string) (fleet string, err error) {
 			return "", err
 		}
 		model, memory := b.Card.Model, b.Card.MemoryBytes
-		beside := config.ContextBytes(memory, model.ComputeMajor)
+		beside := models.ContextBytes(memory, model.ComputeMajor)
 		leasable := memory - beside
 		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified &&
 			kept < leasable {

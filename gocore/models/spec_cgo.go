@@ -102,6 +102,13 @@ func (m Model) Hardware() Hardware {
 		BusBits: int(row.bus_bits), L2Bytes: int(row.l2_bytes)}
 }
 
+// ContextBytes returns the device memory that a process's CUDA context takes on a card, by the major number of its
+// compute capability: what a lease reserves beside its memory for each process that uses the card. models.h has the
+// table, with the figures behind it.
+func ContextBytes(totalBytes uint64, computeMajor int) uint64 {
+	return uint64(C.gpuconf_context(C.uint64_t(totalBytes), C.int(computeMajor)))
+}
+
 // Profile is how the machine around a card behaves.
 type Profile struct {
 	Words  uint // a set of Word
@@ -119,6 +126,7 @@ const (
 	NoPeers      Word = C.GPUCONF_NO_PEERS
 	MPS          Word = C.GPUCONF_MPS
 	NoLimit      Word = C.GPUCONF_NO_LIMIT
+	Contexts     Word = C.GPUCONF_WITH_CONTEXTS
 )
 
 // Names lists the words of a profile as a specification does.
@@ -179,8 +187,8 @@ type Spec struct {
 // Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to
 // 64, and so is the sum of all N. MEMORY is a whole number with a unit: B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean
 // the same as these, as GB does in a model's name, so that H100-80GB and H100:80GB are one thing. It must be a positive
-// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit or
-// driver=VERSION.
+// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit,
+// contexts or driver=VERSION.
 func ParseSpec(text string) (Spec, error) {
 	var cards [MaxCards]C.struct_gpuconf_card
 	var complaint [C.GPUCONF_COMPLAINT]C.char
