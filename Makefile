@@ -371,7 +371,7 @@ test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy 
 
 # The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
 SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
-	test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
+	test_peaks_of_programs.py test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
 
 .PHONY: test-simulated-programs
 test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
