@@ -127,7 +127,7 @@ def check_what_others_see(address: str) -> None:
 
 
 def watch(ledger, started, victims, rng, address) -> tuple[int, int]:  # type: ignore[no-untyped-def] # noqa: ANN001
-    """Watch the ledger until all have ended, and kill the victims. Returns the most bytes that leases took of a card, and processes."""
+    """Watch the ledger until all have ended, and kill the victims. Returns the most that leases took of a card, and processes."""
     most = processes = rounds = 0
     waiting = set(victims)
     deadline = time.monotonic() + 240
