@@ -2,15 +2,6 @@
 
 package wire
 
-// DeviceDetails is what is known of a physical device.
-type DeviceDetails struct {
-	Name       string `py:"device_name"` // the product
-	Major      int    `py:"major"`       // of the compute capability
-	Minor      int    `py:"minor"`       // of the compute capability
-	TotalBytes uint64 `py:"total_bytes"` // its memory
-	UUID       string `py:"uuid"`        // "GPU-..." or "MIG-..."
-}
-
 // VisibleDevice is one GPU that this process sees, with all its names.
 type VisibleDevice struct {
 	CUDAOrdinal int `py:"cuda_ordinal"` // its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import TypeVar
 
-    from .wire import visible as wire
+    from .wire import details as wire
 
     T = TypeVar("T")
 
@@ -215,7 +215,7 @@ def details(position: int) -> wire.DeviceDetails | None:
     """Return what is known of a physical device, by its index in the list of them; None for the CPU."""
     import json
 
-    from .wire.visible import DeviceDetails
+    from .wire.details import DeviceDetails
 
     found = json.loads(core.pybind_DeviceDetails(position))
     return found and DeviceDetails(*found)

@@ -7,24 +7,6 @@ from ..._typing import Any, NamedTuple
 from ..table import Table
 
 
-class _DeviceDetails(NamedTuple):
-    device_name: str  # the product
-    major: int  # of the compute capability
-    minor: int  # of the compute capability
-    total_bytes: int  # its memory
-    uuid: str  # "GPU-..." or "MIG-..."
-
-
-class DeviceDetails(Table, _DeviceDetails):
-    """What is known of a physical device."""
-
-    __slots__ = ()
-
-    @classmethod
-    def _read(cls, row: Any) -> DeviceDetails:
-        return cls(*row)
-
-
 class _VisibleDevice(NamedTuple):
     cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
     physical_device: str | None  # Its name in list_physical_devices(); None if its compute capability is too low to be listed
