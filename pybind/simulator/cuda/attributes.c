@@ -63,14 +63,12 @@ EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
 EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreate);
-	return out == NULL ? INVALID_VALUE : cuStreamCreateWithPriority(out, flags, 0);
+	return cuStreamCreateWithPriority(out, flags, 0);
 }
 
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetFlags);
-	if (flags == NULL)
-		return INVALID_VALUE;
 	IN_STREAM(handle, {
 		result = legacy_implies(stream);
 		if (stream->capture != NULL) {
@@ -99,7 +97,7 @@ EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
 	while (one != NULL && one != context)
 		one = one->next;
 	if (one != NULL && one->alive)
-		result = id == NULL ? INVALID_VALUE : SUCCESS;
+		result = SUCCESS;
 	if (result == SUCCESS)
 		for (*id = 0; one != NULL; one = one->next)
 			++*id;

@@ -343,8 +343,6 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
-	if (references == 0 || flags != 1)
-		return INVALID_VALUE;
 	struct object *object = calloc(1, sizeof *object);
 	*object = (struct object){destroy, data, references, NULL};
 	*out = object;

@@ -99,9 +99,9 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, struct externa
 		return INVALID_VALUE;
 	IN_CONTEXT({
 		const struct external *external = *find(handle);
-		if (result == SUCCESS && external == NULL)
+		if (external == NULL)
 			result = INVALID_HANDLE;
-		if (result == SUCCESS && (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset))
+		else if (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset)
 			result = INVALID_VALUE;
 		if (result == SUCCESS) {
 			uint64_t offset;

@@ -90,9 +90,9 @@ EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 		const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
 		if (one == NULL)
 			one = containing((uint64_t)(uintptr_t)memory, m->registered);
-		if (result == SUCCESS && (flags == NULL || one == NULL))
+		if (one == NULL)
 			result = INVALID_VALUE;
-		if (result == SUCCESS)
+		else
 			*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
 	});
 }

@@ -432,12 +432,8 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreateWithPriority);
 	IN_CONTEXT({
-		if (flags > 1)
-			result = INVALID_VALUE;
-		if (result == SUCCESS) {
-			int greatest = m->gpu[context->gpu].greatest_priority;
-			*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
-		}
+		int greatest = m->gpu[context->gpu].greatest_priority;
+		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
 	});
 }
 
