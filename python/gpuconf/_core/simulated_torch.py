@@ -17,12 +17,9 @@ from .._typing import Any
 from . import import_hook, runtime, simulated_others
 from .simulated_values import check, requested
 
-_CUDA = re.compile(
-    r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
-)
-IMPORTED = re.compile(
-    r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
-)
+# Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
+_CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
+IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
@@ -162,8 +159,8 @@ def _load(folder: str) -> None:
     imported: set[str] = set()
     for path in libraries_of(folder):
         libraries, symbols = _needs(path)
-        needed.update(filter(_CUDA.match, libraries))
-        imported.update(filter(IMPORTED.fullmatch, symbols))
+        needed.update(filter(re.compile(_CUDA).match, libraries))
+        imported.update(filter(re.compile(IMPORTED).fullmatch, symbols))
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
         _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
