@@ -62,7 +62,7 @@ def test_programs_of_different_needs(killed: int, tmp_path: Path, monkeypatch: p
             rng.choice(["spread", "pack"]),
             "--json-report",
             str(tmp_path / f"{number}.json"),
-            "python",
+            sys.executable,
             str(program),
         ]
         words += [str(need), str(rng.uniform(0, 0.5)), "greedy" if number % 3 == 0 else "modest"]
