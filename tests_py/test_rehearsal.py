@@ -16,6 +16,7 @@ import pytest
 from gpuconf.cli import plan_program
 from gpuconf.rehearsal import largest, start, trouble
 from gpuconf.rehearsal.cards import Card, alike, parse
+from gpuconf.rehearsal.framework import Run
 from gpuconf.rehearsal.needs import DEPENDS, DOES_NOT_FIT, FITS, verdict
 from gpuconf.rehearsal.parts import ACTIVATIONS, GRADIENTS, OTHER, PARAMETERS, TEMPORARY, Seen, parts
 from gpuconf.rehearsal.repeats import repeat
@@ -356,7 +357,8 @@ def test_descriptions_of_cards_are_those_of_xla(name: str) -> None:
 def test_cards_without_a_description_of_xla_are_unproven() -> None:
     cards = parse("L4,H100-80GB,T4")
     quiet = {"decisions": {}, "skipped_callbacks": False}
-    assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.notes([quiet], cards)
+    run = Run(cards, start.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
+    assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.JAX().notes([run], [])
     assert targets.why_not(parse("V100-16GB")[0], 13) == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
     assert targets.why_not(parse("V100-16GB")[0], 12) == ""
 
@@ -378,7 +380,7 @@ def test_jax_takes_a_share_of_the_card() -> None:
     (card,) = parse("A100-40GB")
 
     def verdicts(*gpus: list[dict[str, Any]]) -> list[str]:
-        return [one.verdict for one in share.verdicts([card], gpus)]
+        return [one.verdict for one in share.JAX().verdicts([card], gpus)]
 
     assert verdicts([of_jax(28 * GIB)]) == [FITS, FITS]
     assert verdicts([of_jax(29 * GIB)]) == [DEPENDS, FITS]  # 2 % more do not fit

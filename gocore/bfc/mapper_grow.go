@@ -234,9 +234,8 @@ func better(best place, addr, room, bytes, tail, head uint64) place {
 
 // freeBytesLocked returns the size of chunk i if it is free and stream s may take it at once, else 0.
 func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
-	c := &a.chunks.Records[i]
-	if c.Free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {
-		return c.Bytes()
+	if a.shared && a.tags[i].stream != clean && a.tags[i].stream != s {
+		return 0
 	}
-	return 0
+	return a.chunks.Records[i].FreeBytes()
 }

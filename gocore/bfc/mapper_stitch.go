@@ -231,18 +231,6 @@ func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
 	return t, need
 }
 
-// freeGranulesLocked returns how many bytes of the gap lie in whole granules that are mapped, that no block touches,
-// and that can be moved.
-func (a *Allocator) freeGranulesLocked(g gap) (bytes uint64) {
-	for _, p := range g.parts {
-		if p.mapped {
-			from, to := a.wholeLocked(p.addr, p.end)
-			bytes += to - from
-		}
-	}
-	return bytes
-}
-
 // movableLocked returns how many bytes could be moved together in whole granules after waiting for all streams.
 func (a *Allocator) movableLocked() uint64 {
 	if a.mapper == nil || a.space.addr == a.space.end {
@@ -261,11 +249,27 @@ func (a *Allocator) freedLocked(i uint32) bool {
 // supplyLocked returns how many bytes there are in whole granules that are available, or in which all chunks are
 // usable. It stops counting at enough.
 func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes uint64) {
-	bytes = a.sub.AvailableBytes() / a.space.granule * a.space.granule
-	a.eachGapLocked(usable, func(g gap) bool {
-		bytes += a.freeGranulesLocked(g)
-		return bytes < enough
-	})
+	bytes = down(a.sub.AvailableBytes(), a.space.granule)
+	for _, r := range a.regions {
+		if !a.space.holds(r.addr) {
+			continue
+		}
+		from := r.addr // of the usable chunks below chunk i
+		for i := r.first; bytes < enough; i = a.chunks.Records[i].Next {
+			if i != r.fence && usable(i) {
+				continue
+			}
+			c := &a.chunks.Records[i]
+			if from < c.Addr() {
+				first, end := a.wholeLocked(from, c.Addr())
+				bytes += end - first
+			}
+			if i == r.fence {
+				break
+			}
+			from = c.Addr() + c.Bytes()
+		}
+	}
 	return bytes
 }
 
@@ -321,9 +325,6 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool
 func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
 	tail, below := a.space.addr, 0 // where the gap begins, and the region in which it does, from 1
 	end := func(at int, to uint64) {
-		if to-tail < bytes {
-			return
-		}
 		g := gap{addr: tail, end: tail, parts: a.parts[:0]}
 		if below > 0 {
 			g.grow(a.regions[below-1].end(), true)
@@ -348,10 +349,14 @@ func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
 		if head == r.bytes || !a.space.holds(r.addr) {
 			continue
 		}
-		end(at, r.addr+head)
+		if to := r.addr + head; to-tail >= bytes {
+			end(at, to)
+		}
 		tail, below = r.end()-a.freeBytesLocked(a.chunks.Records[r.fence].Prev, noStream), at+1
 	}
-	end(len(a.regions), a.space.end)
+	if a.space.end-tail >= bytes {
+		end(len(a.regions), a.space.end)
+	}
 }
 
 // grow extends the gap up to end.
@@ -374,7 +379,7 @@ func (g *gap) grow(end uint64, mapped bool) {
 func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 	have := there()
 	for at := len(a.regions) - 1; at >= 0; {
-		short := t.missing - min(t.missing, have/a.space.granule*a.space.granule)
+		short := t.missing - min(t.missing, down(have, a.space.granule))
 		if short == 0 {
 			return nil
 		}
@@ -411,7 +416,7 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 		return chunks.None, 0, 0
 	}
 	for i := a.chunks.Records[r.fence].Prev; i != chunks.None; i = a.chunks.Records[i].Prev {
-		if !a.idleLocked(i) {
+		if a.freeBytesLocked(i, clean) < a.space.granule { // as nearly always: a predictable branch
 			continue
 		}
 		c := &a.chunks.Records[i]

@@ -43,6 +43,15 @@ func (c *Chunk) Bytes() uint64 { return c.bytes &^ lowByte }
 // Free reports whether the chunk is free.
 func (c *Chunk) Free() bool { return c.bytes&lowByte == stateFree }
 
+// FreeBytes returns the size of a free chunk, and 0 for others. It has no branch: which chunks are free is not
+// predictable.
+func (c *Chunk) FreeBytes() (bytes uint64) {
+	if bytes = c.bytes; bytes&lowByte != stateFree {
+		bytes = 0
+	}
+	return bytes
+}
+
 // Fence reports whether the record is a fence.
 func (c *Chunk) Fence() bool { return c.bytes&lowByte == stateFence }
 

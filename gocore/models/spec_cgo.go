@@ -80,16 +80,16 @@ func (m Model) Place() int { return m.index + 1 }
 
 // Hardware is what a compiler asks about a model. It is an immutable value; 0 is unknown.
 type Hardware struct {
-	Lanes            int `json:"lanes"`           // of single precision, of a multiprocessor
-	SharedBytes      int `json:"shared"`          // of a multiprocessor
-	SharedBlockBytes int `json:"shared_block"`    // of a block that opts in
-	Registers        int `json:"registers"`       // of a multiprocessor
-	Threads          int `json:"threads"`         // of a multiprocessor
-	Multiprocessors  int `json:"multiprocessors"` // of the card
-	ClockMHz         int `json:"clock_mhz"`       // boost clock
-	MemoryMHz        int `json:"memory_mhz"`      // which transfers twice in a cycle
-	BusBits          int `json:"bus_bits"`        // width of the memory bus
-	L2Bytes          int `json:"l2"`              // of the card
+	Lanes            int // of single precision, of a multiprocessor
+	SharedBytes      int // of a multiprocessor
+	SharedBlockBytes int // of a block that opts in
+	Registers        int // of a multiprocessor
+	Threads          int // of a multiprocessor
+	Multiprocessors  int // of the card
+	ClockMHz         int // boost clock
+	MemoryMHz        int // which transfers twice in a cycle
+	BusBits          int // width of the memory bus
+	L2Bytes          int // of the card
 }
 
 // Hardware returns what a compiler asks about the model.

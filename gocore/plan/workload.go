@@ -70,6 +70,10 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 	if wanted {
 		final = trace.FinalFailures(events)
 	}
+	lengths := map[int]int{} // by GPU
+	for i := range complete {
+		lengths[complete[i].GPU]++
+	}
 	builders := map[int]*builder{}
 	for i, e := range complete {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
@@ -77,7 +81,7 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 		}
 		b := builders[e.GPU]
 		if b == nil {
-			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]int32{}}
+			b = newBuilder(e.GPU, lengths[e.GPU])
 			builders[e.GPU] = b
 		}
 		number := 0
@@ -143,6 +147,11 @@ type builder struct {
 	sized   uint64           // as trace.Event.Size counts
 	asked   uint64           // as requested
 	streams map[uint64]int32 // places in the workload's list
+}
+
+func newBuilder(gpu, events int) *builder {
+	w := &workload{gpu: gpu, ops: make([]op, 0, events+1), micros: make([]int64, 0, events+1)}
+	return &builder{workload: w, live: map[uint64]op{}, streams: map[uint64]int32{}}
 }
 
 func (b *builder) add(e trace.Event, number int) error {

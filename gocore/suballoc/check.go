@@ -62,8 +62,8 @@ func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
 				s.handle, first, end)
 		}
 		if s.state == spare {
-			if at >= v.spareEnd {
-				return 0, 0, broken(7, "slot %d is spare, and no slot from %d on should be", at, v.spareEnd)
+			if !v.mayBeSpareLocked(at) {
+				return 0, 0, broken(7, "slot %d is spare, and no slot of its group should be", at)
 			}
 			spareBytes += v.granule
 		}

@@ -81,7 +81,7 @@ func (v *Virtual) unreserveLocked() error {
 			return nil // already reported
 		}
 	}
-	v.slots, v.spareEnd = nil, 0
+	v.slots, v.spareIn = nil, nil
 	if !v.reserved {
 		return nil
 	}

@@ -25,15 +25,26 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
+	if v.spareBytes == 0 {
+		clear(v.spareIn)
+	}
+	if more := len(v.slots)/groupSlots + 1 - len(v.spareIn); more > 0 {
+		v.spareIn = append(v.spareIn, make([]bool, more)...)
+	}
 	for at := first; at < end; at++ {
 		v.slots[at].state = spare
-	}
-	if v.spareBytes == 0 {
-		v.spareEnd = 0
+		v.spareIn[at/groupSlots] = true
 	}
 	v.spareBytes += bytes
-	v.spareEnd = max(v.spareEnd, end)
 	return nil
+}
+
+// groupSlots is how many slots a search for spare memory skips at once.
+const groupSlots = 64
+
+func (v *Virtual) mayBeSpareLocked(at int) bool {
+	group := at / groupSlots
+	return group < len(v.spareIn) && v.spareIn[group]
 }
 
 // Unspare makes the caller own a stretch that is spare throughout, or the spare rest, again.
@@ -89,9 +100,13 @@ func (v *Virtual) EachSpare(visit func(addr, bytes uint64)) {
 }
 
 func (v *Virtual) eachSpareLocked(visit func(first, end int)) {
-	for first := 0; first < v.spareEnd; first++ {
+	for first := 0; first < len(v.slots); first++ {
+		if !v.mayBeSpareLocked(first) {
+			first |= groupSlots - 1
+			continue
+		}
 		end := first
-		for end < v.spareEnd && v.slots[end].state == spare {
+		for end < len(v.slots) && v.slots[end].state == spare {
 			end++
 		}
 		if end > first {

@@ -30,10 +30,7 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 		return 0, f.undo(err)
 	}
 	replaced := f.looseBytes()
-	for v.spareEnd > 0 && v.slots[v.spareEnd-1].state != spare {
-		v.spareEnd--
-	}
-	d := donors{f: f, at: v.spareEnd}
+	d := donors{f: f, at: len(v.slots)}
 	f.more = func() bool { return d.take(1) > 0 }
 	short := int((f.missing - min(f.missing, v.limitBytes-v.heldBytes+f.looseBytes()) + v.granule - 1) / v.granule)
 	if d.take(short) < short && v.restSpare {
@@ -86,9 +83,12 @@ func (d *donors) take(n int) (moved int) {
 
 // skip goes down to right above the next spare slot. Most slots are not spare.
 func (d *donors) skip() {
-	at, slots := d.at, d.f.v.slots
-	for at > 0 && (slots[at-1].state != spare || !d.outside(at-1)) {
+	at, v := d.at, d.f.v
+	for at > 0 && (v.slots[at-1].state != spare || !d.outside(at-1)) {
 		at--
+		for at%groupSlots == 0 && at > 0 && !v.mayBeSpareLocked(at-1) {
+			at -= groupSlots
+		}
 	}
 	d.at = at
 }

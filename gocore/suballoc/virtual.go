@@ -65,7 +65,7 @@ type Virtual struct {
 	slots      []slot // one for each granule of the range, up to the highest that was ever mapped
 	heldBytes  uint64 // what the device holds for us: granules, strays and the rest
 	spareBytes uint64 // of that, mapped but without an owner
-	spareEnd   int    // no slot from here on is spare
+	spareIn    []bool // for each group of slots: whether one may be spare
 	restAddr   uint64 // the rest, from MemAlloc; 0: none
 	restBytes  uint64
 	restSpare  bool    // the rest has no owner

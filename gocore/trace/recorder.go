@@ -176,7 +176,7 @@ func (r *Ring) all(ctx context.Context, live []Block, names *naming) (events []E
 	if lost > 0 {
 		began = events[0].Micros
 	}
-	before := liveBefore(r.gpu, events, r.ended(live, names), began)
+	before := liveBefore(events, r.ended(live, names), began)
 	// Among equal times, blocks that were live before come first, then a segment, before the first block in it.
 	events, err = merged(ctx, [][]Event{before, segments, events})
 	return events, lost + r.segments.lost(), err
@@ -186,7 +186,7 @@ func (r *Ring) all(ctx context.Context, live []Block, names *naming) (events []E
 func (r *Ring) ended(live []Block, names *naming) []Event {
 	events := make([]Event, len(live))
 	for i, b := range live {
-		events[i] = Event{Addr: b.Addr, Bytes: b.Bytes, Holder: names.holderOf(b.Holder),
+		events[i] = Event{GPU: r.gpu, Addr: b.Addr, Bytes: b.Bytes, Holder: names.holderOf(b.Holder),
 			Stack: r.stackOf(names, b.Site)}
 	}
 	return events

@@ -58,7 +58,7 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 		return "it is not a budget";
 	if (header->version != BUDGET_VERSION)
 		return "it is of another version of gpuconf";
-	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->bytes != bytes || file_bytes(header) != bytes)
+	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->size != bytes || file_bytes(header) != bytes)
 		return "its size is wrong";
 	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
 		return "its parent's path is not terminated";
@@ -169,7 +169,7 @@ void budget_in_child(void)
 void forget_budget(struct budget *budget)
 {
 	if (budget->file != NULL)
-		munmap(budget->file, budget->file->bytes);
+		munmap(budget->file, budget->file->size);
 	budget->file = NULL;
 	budget->slot = -1;
 }

@@ -9,7 +9,6 @@ choice "cpu" for all operations, with "none" for small tensors only.
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from .. import errors
@@ -84,6 +83,7 @@ def held(ordinal: int) -> int:
 def _too_late(caller: str) -> str:
     """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's file."""
     import linecache
+    import re
 
     where = "torch is imported already"
     file, _, rest = caller.rpartition(" (")[0].rpartition(":")
@@ -110,7 +110,8 @@ def refuse_another_machine(spec: str) -> None:
 
 def libraries_of(folder: str) -> list[str]:
     """Return the paths of PyTorch's libraries."""
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if re.fullmatch(r"lib(torch|c10|caffe2).*\.so", name)]
+    names = (name for name in sorted(os.listdir(folder)) if name.startswith(("libtorch", "libc10", "libcaffe2")))
+    return [os.path.join(folder, name) for name in names if name.endswith(".so")]
 
 
 def _before() -> None:
@@ -152,6 +153,7 @@ def _after() -> None:
 
 def _load(folder: str) -> None:
     import ctypes
+    import re
 
     global _runtime, _driver
     here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
@@ -220,6 +222,8 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
     CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
     """
+    import re
+
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
@@ -235,6 +239,8 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
 
 def _installed(name: str) -> str:
+    import re
+
     found = re.search(r"^Version: *(.*)", _metadata(name), re.M)
     return found[1] if found else ""
 

@@ -9,8 +9,11 @@ from ..._typing import Any
 from ...memory import load_trace
 from ...planning import sites
 from ...planning.plan import find
+from .. import needs
 from ..cards import MARGIN, Beside, Card
-from ..needs import DEPENDS, DOES_NOT_FIT, FITS, Verdict, beside
+from ..framework import Framework, Run
+from ..needs import DEPENDS, DOES_NOT_FIT, FITS, Verdict
+from ..start import Heard
 from . import targets
 
 # XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most the same.
@@ -35,96 +38,108 @@ def settings_for(card: Card, gpus: int) -> dict[str, Any]:
     }
 
 
-def peaks(report: Mapping[str, Any], pid: int, trace: str) -> list[dict[str, Any]]:
-    """Return the peak of a process on each GPU, and the least memory with which XLA's allocator serves it."""
-    found = []
-    parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
-    if not parts:
-        return []
-    planned = find(load_trace(trace), None, None, [_POLICY])
-    for usage in planned.usages:
-        least = next(result.least_limit for result in planned.results if result.gpu == usage.gpu)
-        of_gpu = parts[usage.gpu]
-        made_of = dict(of_gpu["parts"])
-        rest = usage.peak_bytes_in_use - sum(made_of.values())
-        if rest > 0:
-            made_of["rounding of blocks"] = rest
-        found.append(
-            {
-                "pid": pid,
-                "rank": None,
-                "world": len(parts) if report["collectives"] else 1,
-                "gpu": usage.gpu,
-                "uuid": of_gpu["uuid"],
-                "allocated": usage.peak_bytes_in_use,
-                "requested": usage.peak_bytes_requested,
-                "reserved": least,
-                "least": {"default": least, LARGER: least},
-                "shares": {"default": report["fraction"], LARGER: max(_MOST, report["fraction"])},
-                "others": {"platform": {"least": usage.peak_bytes_in_use, "settings": _EXACT}},
-                "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
-                "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
-                "growth": of_gpu["growth"],
-                "largest": of_gpu["largest"],
-                "convolutions": sum(report["paths"].values()),
-                "functions": report["functions"][:_FUNCTIONS],
-            }
-        )
-    return found
+class JAX(Framework):
+    """JAX."""
 
+    def recording(self, process: Heard) -> str:
+        """Return the path of the trace of XLA's allocations."""
+        return process.trace
 
-def may_differ(processes: Sequence[Mapping[str, Any]], first: Card, other: Card) -> bool:
-    """Whether XLA may compile otherwise for another card with the same compute capability: it then knows that memory is short."""
-    most = max((one["allocated"] for one in processes), default=0)
-    return 2 * most > min(first.memory, other.memory)
+    def peaks(self, process: Heard, report: Mapping[str, Any], _card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
+        """Replay the trace through XLA's allocator: all cards are alike to it."""
+        found = []
+        parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
+        if not parts:
+            return []
+        planned = find(load_trace(process.trace), None, None, [_POLICY])
+        for usage in planned.usages:
+            least = next(result.least_limit for result in planned.results if result.gpu == usage.gpu)
+            of_gpu = parts[usage.gpu]
+            made_of = dict(of_gpu["parts"])
+            rest = usage.peak_bytes_in_use - sum(made_of.values())
+            if rest > 0:
+                made_of["rounding of blocks"] = rest
+            found.append(
+                {
+                    "pid": process.pid,
+                    "rank": None,
+                    "world": len(parts) if report["collectives"] else 1,
+                    "gpu": usage.gpu,
+                    "uuid": of_gpu["uuid"],
+                    "allocated": usage.peak_bytes_in_use,
+                    "requested": usage.peak_bytes_requested,
+                    "reserved": least,
+                    "least": {"default": least, LARGER: least},
+                    "shares": {"default": report["fraction"], LARGER: max(_MOST, report["fraction"])},
+                    "others": {"platform": {"least": usage.peak_bytes_in_use, "settings": _EXACT}},
+                    "parts": dict(sorted(made_of.items(), key=lambda part: -part[1])),
+                    "lines": [row.strip() for row in sites.lines(usage.sites_at_peak, _LINES)],
+                    "growth": of_gpu["growth"],
+                    "largest": of_gpu["largest"],
+                    "convolutions": sum(report["paths"].values()),
+                    "functions": report["functions"][:_FUNCTIONS],
+                }
+            )
+        return found
 
+    def may_differ(self, run: Run, card: Card) -> bool:
+        """Whether XLA may compile otherwise for a card with the same compute capability: it then knows that memory is short."""
+        most = max((one["allocated"] for one in run.processes), default=0)
+        return 2 * most > min(run.cards[0].memory, card.memory)
 
-def besides(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
-    """Return what is taken beside JAX's share, and the workspaces that are in it."""
-    source = "as of PyTorch's processes; JAX's was not measured"
-    return [one._replace(source=source) if one.what == "CUDA context" else one for one in beside(card, gpu)]
+    def verdicts(self, cards: Sequence[Card], gpus: Sequence[Sequence[dict[str, Any]]]) -> list[Verdict]:
+        """Compare cards with the GPU that needs most, for each share that JAX may take."""
+        return [self._verdict(card, setting, gpus) for card in cards for setting in gpus[0][0]["shares"]]
 
+    def _verdict(self, card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) -> Verdict:
+        usable, worst = card.usable(), None
+        for gpu in gpus:
+            more = [one for one in self.beside(card, gpu) if "workspaces" not in one.what]
+            inside = [one for one in self.beside(card, gpu) if "workspaces" in one.what]
+            share = sum(one["shares"][setting] for one in gpu)
+            least = sum(one["least"][setting] for one in gpu)
+            low, high = least + sum(one.low for one in inside), int(least * (1 + MARGIN)) + sum(one.high for one in inside)
+            # What is beside the share has its place in the rest of the card, or takes it from the share.
+            has_low = int(min(share * usable.low, usable.low - sum(one.high for one in more)))
+            has_high = int(min(share * usable.high, usable.high - sum(one.low for one in more)))
+            found = FITS if high <= has_low and share <= 1 else DOES_NOT_FIT if low > has_high or share > 1 else DEPENDS
+            one = Verdict(card.name, setting, low, high, max(has_low, 0), max(has_high, 0), found)
+            if worst is None or _order(one) > _order(worst):
+                worst = one
+        assert worst is not None
+        return worst
 
-def verdicts(cards: Sequence[Card], gpus: Sequence[Sequence[dict[str, Any]]]) -> list[Verdict]:
-    """Compare cards with the GPU that needs most, for each share that JAX may take."""
-    return [_verdict(card, setting, gpus) for card in cards for setting in gpus[0][0]["shares"]]
+    def beside(self, card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
+        """Return what is taken beside JAX's share, and the workspaces that are in it."""
+        source = "as of PyTorch's processes; JAX's was not measured"
+        return [one._replace(source=source) if one.what == "CUDA context" else one for one in needs.beside(card, gpu)]
 
+    def tried(self, process: Mapping[str, Any]) -> dict[str, int]:
+        """Return what an allocator without rounding and fragments needs."""
+        return {one["settings"]: one["least"] for one in process["others"].values()}
 
-def _verdict(card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) -> Verdict:
-    usable, worst = card.usable(), None
-    for gpu in gpus:
-        more = [one for one in besides(card, gpu) if "workspaces" not in one.what]
-        inside = [one for one in besides(card, gpu) if "workspaces" in one.what]
-        share = sum(one["shares"][setting] for one in gpu)
-        least = sum(one["least"][setting] for one in gpu)
-        low, high = least + sum(one.low for one in inside), int(least * (1 + MARGIN)) + sum(one.high for one in inside)
-        # What is beside the share has its place in the rest of the card, or takes it from the share.
-        has_low = int(min(share * usable.low, usable.low - sum(one.high for one in more)))
-        has_high = int(min(share * usable.high, usable.high - sum(one.low for one in more)))
-        found = FITS if high <= has_low and share <= 1 else DOES_NOT_FIT if low > has_high or share > 1 else DEPENDS
-        one = Verdict(card.name, setting, low, high, max(has_low, 0), max(has_high, 0), found)
-        if worst is None or _order(one) > _order(worst):
-            worst = one
-    assert worst is not None
-    return worst
+    def notes(self, runs: Sequence[Run], _asked: Sequence[str]) -> list[str]:
+        """Return what XLA does not know without the card, and what was not computed."""
+        reports = [report for run in runs for report in run.reports]
+        found = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
+        unproven = [card.name for run in runs for card in run.cards if not targets.is_described(card)]
+        if unproven:
+            names = ", ".join(unproven)
+            found.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
+        decisions = [place for report in reports for place in report["decisions"]]
+        if decisions:
+            found.append(
+                f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
+            )
+        if any(report["skipped_callbacks"] for report in reports):
+            found.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
+        return found
+
+    def functions(self, processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Return what each compiled function needs, of the process that needs most."""
+        found: list[dict[str, Any]] = max(processes, key=lambda one: one["allocated"], default={"functions": []})["functions"]
+        return found
 
 
 def _order(one: Verdict) -> tuple[int, int]:
     return (FITS, DEPENDS, DOES_NOT_FIT).index(one.verdict), one.needs_high
-
-
-def notes(reports: Sequence[Mapping[str, Any]], cards: Sequence[Card]) -> list[str]:
-    """Return what a reader has to know beside the figures."""
-    found = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
-    unproven = [card.name for card in cards if not targets.is_described(card)]
-    if unproven:
-        names = ", ".join(unproven)
-        found.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
-    decisions = [place for report in reports for place in report["decisions"]]
-    if decisions:
-        found.append(
-            f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
-        )
-    if any(report["skipped_callbacks"] for report in reports):
-        found.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
-    return found
