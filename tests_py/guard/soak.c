@@ -161,7 +161,7 @@ static void open_budget_file(void)
 {
 	budget_file = open(getenv("GPUCONF_GUARD"), O_RDWR | O_CLOEXEC);
 	budget = mmap(NULL, HEADER_BYTES, PROT_READ, MAP_SHARED, budget_file, 0);
-	if (budget == MAP_FAILED || (budget = mmap(NULL, budget->bytes, PROT_READ, MAP_SHARED, budget_file, 0)) == MAP_FAILED)
+	if (budget == MAP_FAILED || (budget = mmap(NULL, budget->size, PROT_READ, MAP_SHARED, budget_file, 0)) == MAP_FAILED)
 		exit(6);
 	slots = (const struct budget_slot *)((const char *)budget + HEADER_BYTES);
 }
@@ -180,7 +180,7 @@ static uint64_t mine(void)
 	uint64_t sum = slot < 0 ? 0 : used[slot] & BYTES_MASK;
 	for (uint32_t i = 0; slot >= 0 && i < budget->shares; i++)
 		if (shares[i].id != 0 && (shares[i].holders[slot / 64] >> (slot % 64) & 1) != 0)
-			sum += shares[i].bytes;
+			sum += shares[i].size;
 	return sum;
 }
 
