@@ -256,7 +256,7 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
-/* Refuses a call without a place for its answer, or about a device that is not there. */
+/* Refuses a call without a place for its answer, or about an unknown device. */
 #define NEEDS(out, device) \
 	do { \
 		if ((out) == NULL) \
