@@ -455,7 +455,7 @@ static void undo(const struct request *request)
 		else
 			INSIDE(real.cuStreamSynchronize(stream));
 	}
-	pools_changed(); /* the others released what they had free, too */
+	pools_changed(); /* the others returned what they had free, too */
 	pthread_mutex_lock(&lock);
 	trim_pool(pool, pool->charged > request->taken ? pool->charged - request->taken : 0);
 	settle_pool(pool, 1, 0);

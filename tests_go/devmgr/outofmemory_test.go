@@ -226,7 +226,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 	}
 }
 
-// Only gpuconf's own buffers can wait, so that nobody else is told to.
+// Only gpuconf's own buffers can wait, so that other libraries get no advice to wait.
 func TestOutOfMemoryAdvisesTheRequester(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 	held := allocate(t, m, 0, 7*mib)

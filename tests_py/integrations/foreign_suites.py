@@ -80,7 +80,7 @@ _GPU = {
         ["../tests/unittests/bases/test_metric.py"],
     ),
     "lightning": ("Lightning-AI/pytorch-lightning", ["tests/tests_fabric"], "tests", ["tests_fabric/accelerators"]),
-    "cupy": ("cupy/cupy", ["tests", "setup.cfg"], ".", ["tests/cupy_tests/testing_tests"]),
+    "cupy": ("cupy/cupy", ["tests", "pyproject.toml"], ".", ["tests/cupy_tests/testing_tests"]),
     "kornia": (
         "kornia/kornia",
         ["conftest.py", "tests", "testing", "pyproject.toml"],
@@ -188,7 +188,7 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
             if not git.exists():
                 url = f"https://github.com/{suite.repository}"
                 subprocess.run(["git", "clone", "--quiet", "--bare", "--depth=1", url, str(git)], check=True)
-            archived = subprocess.run(["git", "archive", "HEAD", *suite.take], cwd=git, check=True, capture_output=True)
+            archived = subprocess.run(["git", "archive", "HEAD", *suite.take], cwd=git, check=True, stdout=subprocess.PIPE)
             subprocess.run(["tar", "-x", "-C", str(place)], input=archived.stdout, check=True)
     return next(place.iterdir()) if suite.sdist else place / suite.folder
 
