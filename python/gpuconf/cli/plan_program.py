@@ -218,6 +218,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             values=options.values or "none",
             record=options.record,
             html=options.html,
+            changes=options.largest is None,  # a search tells which number fits as the program is
             progress=progress.show,
         )
         try:
