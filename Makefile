@@ -70,6 +70,11 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
 	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
 
+.PHONY: test-users-workflow
+test-users-workflow: $(VENV)/dev ## run each command of examples/github-actions.yml in a new environment (downloads PyTorch, 1.3 GB installed)
+	$(BIN)/python tests_py/integrations/users_workflow.py build/users-workflow
+	rm -rf build/users-workflow
+
 .PHONY: test-neighbours
 test-neighbours: $(VENV)/dev ## run packages that look for TensorFlow under --as-tensorflow (downloads them, 7 GB)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/neighbours_of_tensorflow.txt
@@ -366,7 +371,7 @@ test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy 
 
 # The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
 SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
-	test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
+	test_peaks_of_programs.py test_torch_simulated.py test_libraries_on_simulated_gpus.py test_ranks_on_simulated_gpus.py test_rehearsed.py test_rehearsed_libraries.py)
 
 .PHONY: test-simulated-programs
 test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
@@ -379,22 +384,26 @@ test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's
 	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
 		tests_py/test_simulated_clients.py tests_py/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
 
-# Real programs around gpuconf. They need Debian's packages chromium and chromium-driver, and their own environment.
+# Real programs around gpuconf. They come from Debian's packages, and Python's from an environment of their own.
 INTEGRATIONS_VENV ?= .venv-integrations
 
+.PHONY: integrations-programs
+integrations-programs:
+	@$(PYTHON) tests_py/integrations/debian_packages.py $(DEBIAN_PACKAGES)
+
 $(INTEGRATIONS_VENV)/integrations-ready: $(SOURCES) tests_py/integrations/requirements.txt
-	@test -x /usr/bin/chromedriver || { echo "install Debian's packages chromium and chromium-driver" >&2; exit 1; }
 	@$(MAKE) --no-print-directory VENV=$(INTEGRATIONS_VENV) install
 	@echo "installing the programs and their drivers into $(INTEGRATIONS_VENV)"
 	@$(INTEGRATIONS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/integrations/requirements.txt $(TEST_TOOLS)
 	@touch $@
 
 .PHONY: test-integrations
-test-integrations: $(INTEGRATIONS_VENV)/integrations-ready ## test with a real browser, Prometheus, clusters and Slurm (needs chromium, chromium-driver and prometheus)
+test-integrations: integrations-programs $(INTEGRATIONS_VENV)/integrations-ready ## test with a real browser, Prometheus, clusters, Slurm and ssh (says which of Debian's packages it lacks)
 	$(INTEGRATIONS_VENV)/bin/python -m pytest tests_py/integrations -rs
 
 .PHONY: notebook-picture
-notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.png, a notebook in JupyterLab
+notebook-picture: DEBIAN_PACKAGES := chromium chromium-driver
+notebook-picture: integrations-programs $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.png, a notebook in JupyterLab
 	$(INTEGRATIONS_VENV)/bin/python tests_py/integrations/notebook_picture.py docs/notebook.png
 
 .PHONY: clean

@@ -6,9 +6,10 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
-// Cards returns every card of the machine as an object, without CUDA: see python/gpuconf/machine/cards.py.
+// Cards returns every card of the machine, without CUDA: a wire.Survey.
 func Cards(env string) (survey string, err error) {
 	defer process.Gate(&err)
 	variables, err := decodeEnv(env)
@@ -19,63 +20,54 @@ func Cards(env string) (survey string, err error) {
 	if err != nil {
 		return "", err
 	}
-	cards := []map[string]any{}
+	found := wire.Survey{Simulated: wire.Maybe(s.Spec, ""), WhyNone: wire.Maybe(s.WhyNone, ""),
+		Driver:   wire.Maybe(s.System.DriverVersion, ""),
+		CUDA:     wire.Maybe([2]int{s.System.CUDAMajor, s.System.CUDAMinor}, [2]int{}),
+		HostPIDs: s.System.HostPIDs}
 	for _, card := range s.Cards {
-		cards = append(cards, encodeCard(card))
+		found.Cards = append(found.Cards, surveyed(card))
 	}
-	return encode(map[string]any{
-		"simulated": orNull(s.Spec, ""),
-		"why_none":  orNull(s.WhyNone, ""),
-		"driver":    orNull(s.System.DriverVersion, ""),
-		"cuda":      orNull([2]int{s.System.CUDAMajor, s.System.CUDAMinor}, [2]int{}),
-		"host_pids": s.System.HostPIDs,
-		"cards":     cards,
-	})
+	return wire.Encode(found)
 }
 
-func encodeCard(c process.CardSurvey) map[string]any {
-	processes, instances := []map[string]any{}, []map[string]any{}
+func surveyed(c process.CardSurvey) wire.Card {
+	card := wire.Card{Index: c.Index, UUID: c.UUID, Name: c.Name, PCIBusID: c.PCIBusID,
+		ComputeCapability: [2]int{c.ComputeMajor, c.ComputeMinor},
+		MIG: [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
+			gpu.MIGOn: "on"}[c.MIG],
+		Memory: amountsOf(c.Memory, c.MemoryKind), ProcessesError: wire.Maybe(c.ProcessesError, ""), Errors: c.Errors}
 	for _, p := range c.Processes {
-		one := map[string]any{"pid": p.PID, "bytes": nil, "instance": nil}
+		one := wire.CardProcess{PID: p.PID}
 		if p.BytesKnown {
-			one["bytes"] = p.UsedBytes
+			one.Bytes = &p.UsedBytes
 		}
 		for _, instance := range c.Instances {
 			if instance.GPUInstanceID == p.GPUInstanceID && instance.ComputeInstanceID == p.ComputeInstanceID {
-				one["instance"] = instance.UUID
+				one.Instance = &instance.UUID
 			}
 		}
-		processes = append(processes, one)
+		card.Processes = append(card.Processes, one)
 	}
 	for _, instance := range c.Instances {
-		memory := encodeAmounts(instance.Memory, gpu.Dedicated)
-		instances = append(instances, map[string]any{"uuid": instance.UUID, "name": instance.Name, "memory": memory})
+		memory := amountsOf(instance.Memory, gpu.Dedicated)
+		card.Instances = append(card.Instances,
+			wire.CardInstance{UUID: instance.UUID, Name: instance.Name, Memory: memory})
 	}
-	return map[string]any{
-		"index": c.Index, "uuid": c.UUID, "name": c.Name, "pci_bus_id": c.PCIBusID,
-		"compute_capability": [2]int{c.ComputeMajor, c.ComputeMinor},
-		"mig": [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
-			gpu.MIGOn: "on"}[c.MIG],
-		"memory":    encodeAmounts(c.Memory, c.MemoryKind),
-		"processes": processes, "processes_error": orNull(c.ProcessesError, ""),
-		"instances": instances, "errors": append([]string{}, c.Errors...),
-	}
+	return card
 }
 
-func encodeAmounts(a process.Amounts, kind gpu.MemoryKind) map[string]any {
-	return map[string]any{
-		"kind": kind.String(), "total": a.TotalBytes, "used": a.UsedBytes, "free": a.FreeBytes,
-		"source": orNull(a.Source, ""),
-	}
+func amountsOf(a process.Amounts, kind gpu.MemoryKind) wire.CardMemory {
+	return wire.CardMemory{Kind: kind.String(), Total: a.TotalBytes, Used: a.UsedBytes, Free: a.FreeBytes,
+		Source: wire.Maybe(a.Source, "")}
 }
 
-// Models returns the GPUs that can be simulated: [[name, product, bytes, kind of memory, [major, minor]], ...].
+// Models returns the GPUs that can be simulated, a list of wire.SimulatedModel.
 func Models() (catalogue string, err error) {
 	defer process.Gate(&err)
-	list := [][]any{}
+	var list []wire.SimulatedModel
 	for _, m := range models.Models() {
-		list = append(list, []any{m.Name, m.Product, m.MemoryBytes, m.MemoryKind().String(),
-			[2]int{m.ComputeMajor, m.ComputeMinor}})
+		list = append(list, wire.SimulatedModel{Name: m.Name, Product: m.Product, Memory: m.MemoryBytes,
+			MemoryKind: m.MemoryKind().String(), ComputeCapability: [2]int{m.ComputeMajor, m.ComputeMinor}})
 	}
-	return encode(list)
+	return wire.Encode(list)
 }

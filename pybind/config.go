@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // configure runs fn with the configuration of the listed devices.
@@ -146,7 +147,7 @@ func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error
 	return one, decode(string(item[2]), &one.Ordinal)
 }
 
-// DeviceDetails describes a physical device: {} for a CPU, else name, compute capability, memory and UUID.
+// DeviceDetails returns what is known of a physical device, a wire.DeviceDetails; null for a CPU.
 func DeviceDetails(position int64) (details string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -155,10 +156,10 @@ func DeviceDetails(position int64) (details string, err error) {
 	}
 	d, ok := m.Details(int(position))
 	if !ok {
-		return "{}", nil
+		return wire.Encode((*wire.DeviceDetails)(nil))
 	}
-	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor,
-		"total_bytes": d.TotalBytes, "uuid": d.UUID})
+	return wire.Encode(&wire.DeviceDetails{Name: d.Name, Major: d.ComputeMajor, Minor: d.ComputeMinor,
+		TotalBytes: d.TotalBytes, UUID: d.UUID})
 }
 
 // LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together,

@@ -4,9 +4,9 @@
 //
 // # Rules
 //
-//  1. Functions only. Arguments and results are int64, string and bool; structures are passed as JSON, objects as
-//     numbers that Go checks. (gopy does not check unsigned numbers, leaks if a function returns only an error, and its
-//     handles crash the process when stale.)
+//  1. Functions only. Arguments and results are int64, string and bool; structures are passed as JSON, mostly as
+//     messages of package wire, objects as numbers that Go checks. (gopy does not check unsigned numbers, leaks if a
+//     function returns only an error, and its handles crash the process when stale.)
 //  2. Results are always (T, error), with the error named err.
 //  3. The first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind.
 //  4. No function blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. Long

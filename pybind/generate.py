@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/generate.py            rewrites pybind/_gpuconf/* and the stub _gpuconf.pyi
+    python pybind/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py and
+                                         generate_budget.py write
     python pybind/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/tools/go.mod.
@@ -14,7 +15,7 @@ also binds more than a package of plain functions needs. So this script, and onl
 3. drops every function that we don't call and that could take the process down: slice handles (they index
    unchecked), reference counts, the blocking collection that gopy would run after each Python collection,
    the one that clears Go's thread-local slot, and complex numbers (outside the stable ABI);
-4. puts the checks of pybind/cabi/module.h in: before each call of Go, and at the import.
+4. puts the checks of pybind/_gpuconf/python.h and pybind/cabi/module.h in: before each call of Go, and at the import.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import generate_budget
+import generate_wire
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -113,7 +117,7 @@ CALL = r"(?m)^    (?:retval = )?(?:pybind_\w+|GoPyInit|NumHandles)\(.*\);$"
 
 def guarded_call(match: re.Match[str]) -> str:
     """A call of Go with the check that comes before it."""
-    check = "refused_or_noted" if re.search(rf"pybind_(?:{'|'.join(ALLOCATING)})\(", match[0]) else "refused"
+    check = "refused_or_noted" if re.search(rf"pybind_(?:{'|'.join(ALLOCATING)})\(", match[0]) else "gcpy_refused"
     return f"    if ({check}()) {{\n        return NULL;\n    }}\n{match[0]}"
 
 
@@ -177,6 +181,8 @@ def generate() -> dict[Path, str]:
             TARGET / f"{NAME}.go": go_file.read_text(),
             TARGET / f"{NAME}.c": canonical_c((work / f"{NAME}.c").read_text()),
             STUB: stub(recipe.read_text()),
+            **generate_wire.generate(),
+            **generate_budget.generate(),
         }
 
 

@@ -41,7 +41,7 @@ LIBRARY = "_gpuconf.abi3.so"
 # The accounts of memory that processes share are in pybind/budget.
 GUARD = {"libgpuconf-guard.so": ("pybind/guard", "pybind/budget"), "libgpuconf-preload.so": ("pybind/guard/preload",)}
 GUARD_FLAGS = (
-    "-O2",
+    "-O3",  # a fifth of what it adds to cuMemGetInfo, for 8 KB more
     "-std=gnu11",
     "-D_GNU_SOURCE",
     "-Wall",
@@ -63,7 +63,8 @@ SIMULATOR = {
     "libnvidia-ml.so.1": ("pybind/simulator/nvml", *_SIMULATOR_TOO),
     "libgpuconf-runtime.so": ("pybind/simulator/runtime",),
 }
-SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
+_OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
+SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
 
 def wanted_go(root: Path) -> tuple[int, int]:

@@ -4,8 +4,10 @@ package pybind
 
 import (
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // Identities returns the GPUs that the process sees, with all their names, as a list of objects.
@@ -19,30 +21,15 @@ func Identities() (devices string, err error) {
 	if process.Shared().Simulated() {
 		source = "simulation"
 	}
-	list := make([]map[string]any, len(found))
+	list := make([]wire.VisibleDevice, len(found))
 	for i, id := range found {
-		list[i] = map[string]any{
-			"cuda_ordinal":       id.Device.Ordinal,
-			"physical_device":    orNull(id.Physical, ""),
-			"name":               id.Device.Name,
-			"uuid":               id.Device.UUID,
-			"pci_bus_id":         id.Device.PCIBusID,
-			"nvml_index":         orNull(id.NVMLIndex, -1),
-			"compute_capability": [2]int{id.Device.ComputeMajor, id.Device.ComputeMinor},
-			"total_memory":       id.Device.TotalBytes,
-			"memory_kind":        id.Device.MemoryKind.String(),
-			"memory_source":      source,
-		}
+		list[i] = wire.VisibleDevice{CUDAOrdinal: id.Device.Ordinal, PhysicalDevice: wire.Maybe(id.Physical, ""),
+			Name: id.Device.Name, UUID: id.Device.UUID, PCIBusID: id.Device.PCIBusID,
+			NVMLIndex:         wire.Maybe(id.NVMLIndex, -1),
+			ComputeCapability: [2]int{id.Device.ComputeMajor, id.Device.ComputeMinor},
+			TotalMemory:       id.Device.TotalBytes, MemoryKind: id.Device.MemoryKind.String(), MemorySource: source}
 	}
-	return encode(list)
-}
-
-// orNull returns nil if the value equals the one that means none.
-func orNull[T comparable](value, none T) any {
-	if value == none {
-		return nil
-	}
-	return value
+	return wire.Encode(list)
 }
 
 // SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is
@@ -61,5 +48,5 @@ func ContextBytes(totalBytes, computeMajor int64) (bytes int64, err error) {
 	if totalBytes < 0 {
 		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
 	}
-	return int64(config.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
+	return int64(models.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
 }

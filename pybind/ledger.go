@@ -5,11 +5,10 @@ package pybind
 import (
 	"errors"
 
-	"gpuconf/gocore/figures"
-	"gpuconf/gocore/holder"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // LedgerInit makes a ledger for several users of a folder. group, unless it is negative, is the only group that may use
@@ -58,32 +57,6 @@ func LedgerIsShared(id int64) (shared bool, err error) {
 	return l.Shared, nil
 }
 
-type card struct {
-	UUID     string `json:"uuid"`
-	Capacity uint64 `json:"capacity"`
-	Bytes    uint64 `json:"bytes"`
-	Charge   uint64 `json:"charge"`
-	Reserve  uint64 `json:"reserve"`
-	Foreign  uint64 `json:"foreign"`
-}
-
-// cardsOf converts a caller's cards. What does not fit into a card leaves nothing to lease.
-func cardsOf(cards []card) []ledger.Card {
-	list := make([]ledger.Card, len(cards))
-	for i, c := range cards {
-		total := c.Capacity - min(c.Reserve, c.Capacity)
-		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge, Total: total,
-			Budget: total - min(c.Foreign, total)}
-	}
-	return list
-}
-
-type text struct {
-	Name    string `json:"name"`
-	Job     string `json:"job"`
-	Command string `json:"command"`
-}
-
 // LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0:
 // there are none.
 func LedgerWords(id int64) (address int64, err error) {
@@ -116,33 +89,19 @@ func orNap(last bool, err *error) (number int64) {
 	return -napOf(busy.Nap)
 }
 
-// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...],
-// "count", "pack", "contexts", "name", "job", "command"}, and returns the claim's number, which LedgerRelease frees. If
-// another process holds the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an
-// error.
+// LedgerClaim enters a ledger.Request and returns the claim's number, which LedgerRelease frees. If another process
+// holds the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
 	if err != nil {
 		return 0, err
 	}
-	var wanted struct {
-		Cards    []card `json:"cards"`
-		Count    int    `json:"count"`
-		Pack     bool   `json:"pack"`
-		Contexts int    `json:"contexts"`
-		text
-	}
-	if err := decode(request, &wanted); err != nil {
+	var wanted ledger.Request
+	if err := wire.Decode(request, &wanted); err != nil {
 		return 0, err
 	}
-	policy := ledger.Spread
-	if wanted.Pack {
-		policy = ledger.Pack
-	}
-	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy,
-		Text:     ledger.Text(wanted.text),
-		Contexts: wanted.Contexts})
+	c, err := l.Claim(wanted)
 	if nap := orNap(last, &err); nap < 0 || err != nil {
 		return nap, err
 	}
@@ -150,8 +109,8 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 }
 
 // LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If
-// another process holds the ledger's lock, it returns a nap below 0; last makes that an error. cards, unless empty,
-// replaces what was said of the candidates.
+// another process holds the ledger's lock, it returns a nap below 0; last makes that an error. cards, a list
+// of ledger.Card unless empty, replaces what was said of the candidates.
 func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
@@ -160,11 +119,9 @@ func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	}
 	var candidates []ledger.Card
 	if cards != "" {
-		var changed []card
-		if err := decode(cards, &changed); err != nil {
+		if err := wire.Decode(cards, &candidates); err != nil {
 			return 0, err
 		}
-		candidates = cardsOf(changed)
 	}
 	granted, next, err := c.Look(candidates)
 	if nap := orNap(last, &err); nap < 0 || err != nil || granted {
@@ -173,7 +130,7 @@ func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	return napOf(next), nil
 }
 
-// LedgerGrant returns {"id", "cards": [[uuid, bytes, charge], ...], "descriptor"} of a claim; no cards while it waits.
+// LedgerGrant returns the wire.Grant of a claim.
 func LedgerGrant(claim int64) (grant string, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
@@ -184,7 +141,7 @@ func LedgerGrant(claim int64) (grant string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{"id": c.ID().String(), "cards": leasesOf(c.Cards()), "descriptor": descriptor})
+	return wire.Encode(wire.Grant{ID: c.ID(), Cards: c.Cards(), Descriptor: descriptor})
 }
 
 // LedgerRelease releases a claim.
@@ -193,60 +150,18 @@ func LedgerRelease(claim int64) (done bool, err error) {
 	return true, process.ReleaseClaim(claim)
 }
 
-// LedgerRows returns {"claims": [...], "processes": [...]}, all that are alive.
+// LedgerRows returns wire.LedgerRows, all that are alive.
 func LedgerRows(id int64) (rows string, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
 	if err != nil {
 		return "", err
 	}
-	claims, processes, err := l.Rows()
-	if err != nil {
+	var found wire.LedgerRows
+	if found.Claims, found.Processes, err = l.Rows(); err != nil {
 		return "", err
 	}
-	claimed, running := make([]map[string]any, len(claims)), make([]map[string]any, len(processes))
-	for i, c := range claims {
-		claimed[i] = whoOf(c.Process, c.UID, c.Text, c.Gone, c.Local)
-		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted,
-			c.Count, c.Ticket
-		claimed[i]["seconds"], claimed[i]["cards"], claimed[i]["stopped"] = c.Seconds, leasesOf(c.Cards), c.Stopped
-		claimed[i]["contexts"] = c.Contexts
-	}
-	for i, p := range processes {
-		running[i] = whoOf(p.Process, p.UID, p.Text, p.Gone, p.Local)
-		running[i]["claim"] = orNull(p.Claim.String(), ledger.ID{}.String())
-		pools := make([][]any, len(p.Pools))
-		for j, pool := range p.Pools {
-			f := &pool.Figures
-			pools[j] = []any{pool.UUID, pool.Number, f.Limit, f.Reserved, f.InUse(), f.Peak, librariesOf(f)}
-		}
-		running[i]["pools"] = pools
-	}
-	return encode(map[string]any{"claims": claimed, "processes": running})
-}
-
-func whoOf(p ledger.Process, uid uint32, said ledger.Text, gone, local bool) map[string]any {
-	return map[string]any{"pid": p.PID, "start_time": p.Start, "uid": uid, "name": said.Name, "job": said.Job,
-		"command": said.Command, "gone": gone, "local": local}
-}
-
-// librariesOf returns the bytes in use by the names of libraries, without those that use none.
-func librariesOf(f *figures.Pool) map[string]uint64 {
-	named := map[string]uint64{}
-	for library, bytes := range f.Libraries {
-		if name := holder.Library(library).String(); name != "" && bytes > 0 {
-			named[name] = bytes
-		}
-	}
-	return named
-}
-
-func leasesOf(cards []ledger.Card) [][3]any {
-	leases := make([][3]any, len(cards))
-	for i, c := range cards {
-		leases[i] = [3]any{c.UUID, c.Bytes, c.Charge}
-	}
-	return leases
+	return wire.Encode(found)
 }
 
 // LedgerCheck returns what is wrong with a ledger, a list of sentences.
@@ -264,7 +179,7 @@ func LedgerCheck(id int64) (findings string, err error) {
 }
 
 // LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a
-// text {"name", "job", "command"}, and returns the descriptor that a forked child must close. If another process holds
+// ledger.Text, and returns the descriptor that a forked child must close. If another process holds
 // the ledger's lock, it returns the nap to take before the next try, below 0; last makes that an error.
 func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
 	defer process.Gate(&err)
@@ -272,8 +187,8 @@ func LedgerPublish(id int64, claim string, said string, last bool) (descriptor i
 	if err != nil {
 		return 0, err
 	}
-	var words text
-	if err := decode(said, &words); err != nil {
+	var words ledger.Text
+	if err := wire.Decode(said, &words); err != nil {
 		return 0, err
 	}
 	var of ledger.ID
@@ -283,7 +198,7 @@ func LedgerPublish(id int64, claim string, said string, last bool) (descriptor i
 			return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", claim)
 		}
 	}
-	p, err := l.Publish(of, ledger.Text(words))
+	p, err := l.Publish(of, words)
 	if nap := orNap(last, &err); nap < 0 || err != nil {
 		return nap, err
 	}

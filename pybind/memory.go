@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // maxWaitMS bounds one WaitForFree: Python must check for signals in between.
@@ -145,7 +146,7 @@ func ResetMemoryStats(device string) (done bool, err error) {
 	return true, m.ResetMemoryStats(device)
 }
 
-// MemoryStats returns all statistics of a device's pool, by TensorFlow's names.
+// MemoryStats returns all statistics of a device's pool, a wire.MemoryStats.
 func MemoryStats(device string) (stats string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -156,29 +157,16 @@ func MemoryStats(device string) (stats string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]uint64{
-		"num_allocs":               s.NumAllocs,
-		"live_blocks":              s.LiveBlocks,
-		"bytes_in_use":             s.BytesInUse,
-		"requested_bytes_in_use":   s.RequestedBytesInUse,
-		"peak_bytes_in_use":        s.PeakBytesInUse,
-		"largest_alloc_size":       s.LargestAllocSize,
-		"bytes_limit":              s.BytesLimit,
-		"bytes_reserved":           s.BytesReserved,
-		"peak_bytes_reserved":      s.PeakBytesReserved,
-		"largest_free_block_bytes": s.LargestFreeBlockBytes,
-		"stitches":                 s.Stitches,
-		"stitched_bytes":           s.StitchedBytes,
-		"captured_bytes":           s.CapturedBytes,
-		"oversubscribed_bytes":     s.OversubscribedBytes,
-		"budget_limit_bytes":       s.Budget.LimitBytes,
-		"budget_pool_bytes":        s.Budget.PoolBytes,
-		"budget_outside_bytes":     s.Budget.OutsideBytes,
-		"budget_free_bytes":        s.Budget.FreeBytes,
-	})
+	return wire.Encode(wire.MemoryStats{NumAllocs: s.NumAllocs, LiveBlocks: s.LiveBlocks, BytesInUse: s.BytesInUse,
+		RequestedBytesInUse: s.RequestedBytesInUse, PeakBytesInUse: s.PeakBytesInUse,
+		LargestAllocSize: s.LargestAllocSize, BytesLimit: s.BytesLimit, BytesReserved: s.BytesReserved,
+		PeakBytesReserved: s.PeakBytesReserved, LargestFreeBlockBytes: s.LargestFreeBlockBytes, Stitches: s.Stitches,
+		StitchedBytes: s.StitchedBytes, CapturedBytes: s.CapturedBytes, OversubscribedBytes: s.OversubscribedBytes,
+		BudgetLimitBytes: s.Budget.LimitBytes, BudgetPoolBytes: s.Budget.PoolBytes,
+		BudgetOutsideBytes: s.Budget.OutsideBytes, BudgetFreeBytes: s.Budget.FreeBytes})
 }
 
-// MemoryTotals returns the counters of a logical GPU's pool that PyTorch's statistics need besides MemoryStats.
+// MemoryTotals returns the wire.MemoryTotals of a logical GPU's pool.
 func MemoryTotals(number int64) (totals string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -189,17 +177,11 @@ func MemoryTotals(number int64) (totals string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]uint64{
-		"allocs":                     t.Allocs,
-		"allocated_bytes":            t.AllocatedBytes,
-		"regions":                    t.Regions,
-		"recent_peak_bytes_reserved": t.RecentPeakBytesReserved,
-		"ooms":                       ooms,
-	})
+	return wire.Encode(wire.MemoryTotals{Allocs: t.Allocs, AllocatedBytes: t.AllocatedBytes, Regions: t.Regions,
+		RecentPeakBytesReserved: t.RecentPeakBytesReserved, OOMs: ooms})
 }
 
-// MemoryMap describes the layout of a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address,
-// bytes, requested, in use], ...]], ...], "oversubscribed_bytes": bytes}.
+// MemoryMap returns the layout of a pool, a wire.MemoryMap.
 func MemoryMap(device string) (picture string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -210,22 +192,20 @@ func MemoryMap(device string) (picture string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{
-		"device": drawn.Name, "limit": drawn.LimitBytes, "regions": regionsOf(drawn.MemoryMap),
-		"oversubscribed_bytes": drawn.OversubscribedBytes,
-	})
+	return wire.Encode(wire.MemoryMap{Device: drawn.Name, BytesLimit: drawn.LimitBytes,
+		Regions: regionsOf(drawn.MemoryMap), OversubscribedBytes: drawn.OversubscribedBytes})
 }
 
-// usageOf returns [bytes, peak bytes, blocks, [[library, tag, bytes, peak bytes, blocks], ...]].
-func usageOf(u bfc.Usage) []any {
-	rows := make([][5]any, len(u.Rows))
+func usageOf(u bfc.Usage) wire.Usage {
+	rows := make([]wire.UsageRow, len(u.Rows))
 	for i, r := range u.Rows {
-		rows[i] = [5]any{r.Holder.Library().String(), r.Holder.Tag().String(), r.Bytes, r.PeakBytes, r.Blocks}
+		rows[i] = wire.UsageRow{Library: r.Holder.Library().String(), Tag: r.Holder.Tag().String(), BytesInUse: r.Bytes,
+			PeakBytesInUse: r.PeakBytes, LiveBlocks: r.Blocks}
 	}
-	return []any{u.Bytes, u.PeakBytes, u.Blocks, rows}
+	return wire.Usage{BytesInUse: u.Bytes, PeakBytesInUse: u.PeakBytes, LiveBlocks: u.Blocks, Rows: rows}
 }
 
-// MemoryUsage returns the memory in use on a device by holder: {"device": name, "usage": as in usageOf}.
+// MemoryUsage returns the memory in use on a device by holder, a wire.DeviceUsage.
 func MemoryUsage(device string) (usage string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -236,10 +216,10 @@ func MemoryUsage(device string) (usage string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{"device": name, "usage": usageOf(u)})
+	return wire.Encode(wire.DeviceUsage{Device: name, Usage: usageOf(u)})
 }
 
-// StartPeak starts a measurement on a logical GPU; -1 is the thread's. It returns [number, id, usage], as in usageOf.
+// StartPeak starts a measurement on a logical GPU; -1 is the thread's. It returns a wire.PeakStart.
 func StartPeak(number int64) (started string, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -250,10 +230,11 @@ func StartPeak(number int64) (started string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode([]any{gpu, id, usageOf(before)})
+	return wire.Encode(wire.PeakStart{GPU: int64(gpu), ID: int64(id), Before: usageOf(before)})
 }
 
-// StopPeak ends a measurement. It returns what is in use, as in usageOf, with the peaks of the measurement.
+// StopPeak ends a measurement. It returns what is in use, a wire.Usage with the peaks of the
+// measurement.
 func StopPeak(number int64, id int64) (measured string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -264,5 +245,5 @@ func StopPeak(number int64, id int64) (measured string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(usageOf(after))
+	return wire.Encode(usageOf(after))
 }

@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // planRequest is Python's request. Sizes are in bytes; 0 means not set.
@@ -98,43 +99,30 @@ func plannable(card models.Card) error {
 	return nil
 }
 
-// fleetBatch describes equal GPUs of a fleet to Python.
-type fleetBatch struct {
-	Count    int    `json:"count"`
-	Name     string `json:"name"`
-	Product  string `json:"product"`
-	Memory   uint64 `json:"memory"`
-	Leasable uint64 `json:"leasable"` // the most that one process can lease of a card
-	Context  uint64 `json:"context"`  // what a lease takes besides, for a process's CUDA context
-	Virtual  bool   `json:"virtual"`  // whether it has virtual memory management
-	Compute  [2]int `json:"compute"`  // its compute capability
-
-	Hardware models.Hardware `json:"hardware"`
-}
-
-// ParseFleet returns a fleet as a list of batches.
+// ParseFleet returns a fleet as a list of wire.FleetBatch.
 func ParseFleet(text string) (fleet string, err error) {
 	defer process.Gate(&err)
 	batches, err := models.ParseFleet(text)
 	if err != nil {
 		return "", err
 	}
-	list := make([]fleetBatch, len(batches))
+	list := make([]wire.FleetBatch, len(batches))
 	for i, b := range batches {
 		if err := plannable(b.Card); err != nil {
 			return "", err
 		}
 		model, memory := b.Card.Model, b.Card.MemoryBytes
-		beside := config.ContextBytes(memory, model.ComputeMajor)
+		beside := models.ContextBytes(memory, model.ComputeMajor)
 		leasable := memory - beside
 		if kept := config.SystemReserve(memory, model.ComputeMajor); b.Card.MemoryKind() == gpu.Unified &&
 			kept < leasable {
 			leasable -= kept // for the host
 		}
-		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0,
-			[2]int{model.ComputeMajor, model.ComputeMinor}, model.Hardware()}
+		list[i] = wire.FleetBatch{Name: b.Name(), Count: b.Count, Memory: memory, Leasable: leasable, Context: beside,
+			Product: model.Product, Virtual: model.GranularityBytes > 0,
+			Compute: [2]int{model.ComputeMajor, model.ComputeMinor}, Hardware: wire.Hardware(model.Hardware())}
 	}
-	return encode(list)
+	return wire.Encode(list)
 }
 
 // OpenPlan creates a job that finds out whether a trace, which FeedJob passes in, would fit. The job's result is

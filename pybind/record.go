@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/trace"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the
@@ -37,7 +38,7 @@ func StopRecording(id int64) (done bool, err error) {
 }
 
 // OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count,
-// "lost": events, "pools": {number: regions as in MemoryMap}, "names": as in namesOf}; its pages are the events.
+// "lost": events, "pools": {number: regions as in wire.MemoryMap}, "names": as in namesOf}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -47,7 +48,7 @@ func OpenRecorded(id int64) (job int64, err error) {
 		recording, pools, err := process.Shared().Recorded(ctx, id)
 		pictures := map[int]any{}
 		for number, drawn := range pools {
-			pictures[number] = regionsOf(drawn)
+			pictures[number] = wire.List{Message: regionsOf(drawn)}
 		}
 		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures,
 			"names": namesOf(recording.Names)}
@@ -61,20 +62,18 @@ func DropRecording(id int64) (done bool, err error) {
 	return true, process.Shared().DropRecording(id)
 }
 
-// regionsOf returns [[address, bytes, [[address, bytes, requested, in use, library, tag], ...]], ...]. Free chunks have
-// no library.
-func regionsOf(drawn bfc.MemoryMap) [][3]any {
-	regions := make([][3]any, len(drawn.Regions))
+// regionsOf returns the regions of a pool. Free chunks have no library.
+func regionsOf(drawn bfc.MemoryMap) []wire.Region {
+	regions := make([]wire.Region, len(drawn.Regions))
 	for i, r := range drawn.Regions {
-		chunks := make([][6]any, len(r.Chunks))
+		chunks := make([]wire.Chunk, len(r.Chunks))
 		for j, c := range r.Chunks {
-			library, tag := "", ""
+			chunks[j] = wire.Chunk{Address: c.Addr, Bytes: c.Bytes, Requested: c.Requested, InUse: !c.Free}
 			if !c.Free {
-				library, tag = c.Holder.Library().String(), c.Holder.Tag().String()
+				chunks[j].Library, chunks[j].Tag = c.Holder.Library().String(), c.Holder.Tag().String()
 			}
-			chunks[j] = [6]any{c.Addr, c.Bytes, c.Requested, !c.Free, library, tag}
 		}
-		regions[i] = [3]any{r.Addr, r.Bytes, chunks}
+		regions[i] = wire.Region{Address: r.Addr, Bytes: r.Bytes, Chunks: chunks}
 	}
 	return regions
 }

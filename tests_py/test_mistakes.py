@@ -114,6 +114,7 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "ledger int": (2, "invalid choice: 'int' (choose from ", ". Did you mean init?"),
     "plan trace.csv --policy virtaul": (2, "invalid choice: 'virtaul' (choose from ", ". Did you mean virtual?"),
     "plan --gpu 16GiB -- python -c 1": (2, "--gpu names cards, such as L4 or A10, and 16GiB is a size: ", "memory is T4:16GiB"),
+    "plan --gpu A10 train.py": (2, "'train.py' is a program, not a recording. ", ": gpuconf plan --gpu A10 -- python train.py"),
     "plan a.csv -- python x.py": (2, "the trace a.csv cannot be used with a program: leave it or the program out"),
     "ps 4711": (2, "gpuconf ps: error: unrecognized arguments: 4711\n"),
     "devices --jsn": (2, "unrecognized arguments: --jsn. Did you mean --json?\n"),

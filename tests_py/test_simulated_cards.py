@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -420,6 +421,37 @@ def test_what_nvml_says_of_the_program_itself(profile: str, attribute: int, list
     assert driver(program, "T4" + profile) == [attribute, 96, lists]
 
 
+@pytest.mark.parametrize(("profile", "lists"), [("", [1, 0, 0]), (":mps", [1, 1, 0])])
+def test_the_lists_of_processes_that_nvidia_smi_requests(profile: str, lists: list[int]) -> None:
+    """A row is nvmlProcessDetail_v1_t and a name: pid, bytes, no instance. With less room, the error says how many there are."""
+    program = """
+    import os, struct
+    context()
+    ok(allocate(96 << 20)[0])
+    nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()
+    ok(nvml.nvmlInit_v2())
+    ok(nvml.nvmlInternalGetExportTable(byref(table), bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")))
+    card = c_void_p()
+    ok(nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card)))
+    room, rows, said = ctypes.c_uint(), create_string_buffer(250 * 4128), []
+    for at in (212, 213, 214):
+        ask = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)(table[1 + at])
+        room.value = 250
+        ok(ask(card, byref(room), rows))
+        count = room.value
+        said.append(count)
+        if count:
+            *row, name = struct.unpack_from("<Q Q I I Q 4096s", rows)
+            assert row == [os.getpid(), 96 << 20, 2**32 - 1, 2**32 - 1, 0]
+            assert name.rstrip(b"\\0").decode() == os.path.realpath(sys.executable)
+        room.value = 0
+        assert (ask(card, byref(room), None), room.value) == (7 if count else 0, count)
+    assert (ask(None, byref(room), rows), ask(card, None, rows)) == (2, 2)
+    print(json.dumps(said))
+    """
+    assert driver(program, "T4" + profile) == lists
+
+
 @pytest.mark.parametrize(("version", "number"), [("11.8", 11080), ("12.2", 12020), ("13.0", 13000)])
 def test_another_driver(version: str, number: int) -> None:
     """Versions, functions and attributes are that driver's; gpuconf runs on it, and calls it by its version."""
@@ -489,6 +521,94 @@ def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
     assert run(DRIVER + textwrap.dedent(program), "T4").stdout == "done\n"
 
 
+def test_contexts_take_memory() -> None:
+    """448 MiB each on an A100, also the second one of a process. Where that does not fit, there is no context."""
+    program = """
+    def used():
+        left, total = free()
+        return (total - left) >> 20
+    context()
+    second, third = c_void_p(), c_void_p()
+    said = [used(), cu.cuCtxCreate_v2(byref(second), 0, 0), used(), cu.cuCtxDestroy_v2(second), used()]
+    said += [allocate((40960 - 448 - 446) << 20)[0], cu.cuCtxCreate_v2(byref(third), 0, 0), third.value]
+    said += [used(), allocate(446 << 20)[0]]
+    ok(cu.cuDevicePrimaryCtxReset_v2(0)), context()
+    said += [used(), cu.cuDevicePrimaryCtxRelease_v2(0), cu.cuDevicePrimaryCtxRelease_v2(0)]
+    active, flags, primary = c_int(), c_int(), c_void_p()
+    ok(cu.cuDevicePrimaryCtxGetState(0, byref(flags), byref(active)))
+    ok(cu.cuCtxCreate_v2(byref(second), 0, 0))
+    said += [active.value, used(), allocate((40960 - 448 - 100) << 20)[0]]
+    said += [cu.cuDevicePrimaryCtxRetain(byref(primary), 0), primary.value]
+    print(json.dumps(said))
+    """
+    first, failed, after = [448, 0, 896, 0, 448], [0, 2, None, 40960 - 446, 0], [448, 0, 0, 0, 448, 0, 2, None]
+    assert driver(program, "A100-40GB:contexts") == first + failed + after
+
+
+def test_a_context_is_not_what_a_test_has_left_behind() -> None:
+    """The pytest plugin compares what the process has on the card before and after a test, which may make the context."""
+    program = """
+    held, second = c_uint64(), c_void_p()
+    def now():
+        ok(cu.gpuconf_simulator_held(0, byref(held)))
+        return held.value >> 20
+    ok(cu.cuInit(0))
+    said = [now()]
+    context(), ok(cu.cuCtxCreate_v2(byref(second), 0, 0))
+    said += [now(), allocate(96 << 20)[0], now(), cu.cuCtxDestroy_v2(second), now()]
+    print(json.dumps(said))
+    """
+    assert driver(program, "A100-40GB:contexts") == [0, 0, 0, 96, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "taken"), [("T4", 320), ("H200", 528), ("B200", 576), ("T4:1GiB", 128), ("A100-40GB:mig-container", 448)]
+)
+def test_what_a_context_takes_is_what_a_lease_reserves_for_it(spec: str, taken: int) -> None:
+    program = """
+    context()
+    left, total = free()
+    print(json.dumps([total - left, total, cards()[0][4][75]]))
+    """
+    used, total, major = driver(program, f"{spec}:contexts")
+    assert used == taken << 20 == core.pybind_ContextBytes(total, major)
+    assert driver(program, spec)[0] == 0
+
+
+def test_processes_have_their_contexts_on_the_card_of_their_job() -> None:
+    """NVML and ``ps`` list what each has, free memory is the same number in all, and it comes back when a process ends."""
+    program = (
+        DRIVER
+        + """
+import os, subprocess
+import pynvml as n
+context()
+ok(allocate(1 << 30)[0])
+if len(sys.argv) > 1:
+    print(free()[0] >> 20, flush=True)
+    sys.stdin.read()
+    sys.exit()
+other = subprocess.Popen([sys.executable, __file__, "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+theirs, mine = int(other.stdout.readline()), free()[0] >> 20
+n.nvmlInit()
+card = n.nvmlDeviceGetHandleByIndex(0)
+listed = {p.pid: p.usedGpuMemory >> 20 for p in n.nvmlDeviceGetComputeRunningProcesses(card)}
+shown = subprocess.run([sys.executable, "-m", "gpuconf", "ps"], capture_output=True, text=True, check=True).stdout
+other.communicate()
+print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, shown.count("1.44GiB"), free()[0] >> 20]))
+"""
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+        file.write(program)
+        file.flush()
+        command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "A100-40GB:contexts", "--", sys.executable, file.name]
+        done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    both, one = 40960 - 2 * 1472, 40960 - 1472
+    assert json.loads(done.stdout) == [both, both, True, 2, one]
+
+
 @pytest.mark.parametrize(
     ("profile", "noted"),
     [
@@ -498,6 +618,7 @@ def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
         ("no-peers", []),
         ("mps", []),
         ("no-limit", []),
+        ("contexts", []),
         ("driver=11.8", []),
     ],
 )

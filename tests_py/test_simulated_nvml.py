@@ -207,16 +207,17 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
 
 
 def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None:
-    """It begins with its size, no function is supported, and the log says so once; another identifier is an invalid argument."""
+    """It begins with its size, and the log says once that functions are not supported; another identifier is invalid."""
     program = """
     import ctypes
+    lists = [212, 213, 214]
     nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()
     ask = lambda identifier, out=ctypes.byref(table): nvml.nvmlInternalGetExportTable(out, identifier)
     known = bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")
     results = [ask(bytes(16)), ask(known, None), ask(None), bool(table), ask(known)]
     call = lambda at: ctypes.CFUNCTYPE(ctypes.c_int)(table[at])()
     entries = table[0] // 8
-    print(json.dumps([results, entries > 255, sorted({call(at) for at in range(1, entries)})]))
+    print(json.dumps([results, entries > 255, sorted({call(at) for at in range(1, entries) if at - 1 not in lists})]))
     """
     done = run(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG="1")
     assert json.loads(done.stdout) == [[2, 2, 2, False, 0], True, [3]]

@@ -46,7 +46,7 @@ func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known K
 				return block, nil
 			}
 			if !isShut(err) {
-				return m.explain(p, bytes, err)
+				return m.explain(p, bytes, by, err)
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block
 			return block, nil
 		}
 		if !isShut(err) {
-			return m.explain(p, bytes, err)
+			return m.explain(p, bytes, by, err)
 		}
 	}
 	m.mu.RLock()
@@ -90,16 +90,16 @@ func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, known Known, bytes 
 	bfc.Block, error) {
 	block, err := p.allocate(stream, known, bytes, by)
 	if err != nil {
-		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
+		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, by, err)
 	}
 	return block, nil
 }
 
 // explain adds the report to the error of a failed allocation.
-func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
+func (m *Manager) explain(p *pool, bytes uint64, by holder.ID, err error) (bfc.Block, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
+	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, by, err)
 }
 
 func (p *pool) allocate(stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {

@@ -8,13 +8,14 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
 
 // outOfMemoryLocked adds a report to the error of a failed allocation. The first sentence begins like TensorFlow's;
 // figures and one next step follow. The text contains " out of memory", which other libraries look for.
-func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
+func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, by holder.ID, err error) error {
 	var oom *bfc.OutOfMemory
 	if !errors.As(err, &oom) {
 		return err
@@ -37,7 +38,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	if over > 0 {
 		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which is in host memory"
 	}
-	text += ". " + p.advice(oom, budgeted && budget.FreeBytes < oom.Rounded)
+	text += ". " + p.advice(oom, by.Library(), budgeted && budget.FreeBytes < oom.Rounded)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighborsLocked(p)
 	}
@@ -79,8 +80,9 @@ func (m *Manager) neighborsLocked(p *pool) (text string) {
 	return text
 }
 
-// advice is the next step to take. refused: the job's budget has less left than was requested.
-func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
+// advice is the next step to take in the library that requested the memory. refused: the job's budget has less left than
+// was requested.
+func (p *pool) advice(oom *bfc.OutOfMemory, requester holder.Library, refused bool) string {
 	switch oom.Cause {
 	case bfc.DeviceFull:
 		if !isOutOfMemory(oom.Err) {
@@ -114,6 +116,9 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 	case bfc.TooLarge:
 		return "Request less memory, or " + p.raise + "."
 	default:
+		if requester != holder.Gpuconf { // which alone can wait
+			return "Free memory, or " + p.raise + "."
+		}
 		return "Free memory, pass wait= to gpuconf.memory.allocate to wait until another thread frees memory, or " +
 			p.raise + "."
 	}

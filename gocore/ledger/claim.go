@@ -15,12 +15,12 @@ import (
 
 // Request is for bytes on a number of cards, all or nothing.
 type Request struct {
-	Cards  []Card // the candidates, of which the policy picks; Leased is ignored
-	Count  int    // the number of cards that are needed
-	Policy Policy // which of the candidates with room to prefer
-	Text   Text   // what others read about it
-
-	Contexts int // how many CUDA contexts Charge has room for on each card; 0 if that is not known
+	Cards  []Card `py:"cards"`  // the candidates, of which the policy picks; Leased is ignored
+	Count  int    `py:"count"`  // the number of cards that are needed
+	Policy Policy `py:"policy"` // which of the candidates with room to prefer
+	Text          // what others read about it
+	// How many CUDA contexts the charge has room for on each card; 0 if that is not known.
+	Contexts int `py:"contexts"`
 }
 
 // Claim is a request of this process: waiting, granted or released. It is safe for concurrent use.
@@ -43,8 +43,8 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 		return nil, err
 	}
 	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy,
-		count:   uint32(request.Count),
-		process: l.self, since: now(), cards: request.Cards, text: request.Text, contexts: uint32(request.Contexts)}}
+		count: uint32(request.Count), process: l.self, since: now(), cards: request.Cards, text: request.Text,
+		later: later{contexts: uint32(request.Contexts)}}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
 	if err := refuseLost(l.olderLeases()); err != nil {
@@ -231,15 +231,10 @@ func (c *Claim) Release() {
 func (c *Claim) ID() ID { return c.record.id }
 
 // Cards returns the leased cards, in the order of the candidates; none while the claim waits.
-func (c *Claim) Cards() (leased []Card) {
+func (c *Claim) Cards() []CardLease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, card := range c.record.cards {
-		if card.Leased {
-			leased = append(leased, card)
-		}
-	}
-	return leased
+	return leasesOf(c.record.cards, true)
 }
 
 // Descriptor returns the descriptor that holds the claim. Children that inherit it keep the claim alive.

@@ -31,7 +31,7 @@ func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 	var none ID
 	of := map[ID]int{} // claim -> its place in list
 	for _, c := range claims {
-		if !c.Granted || c.ID == p.record.id {
+		if c.State != Granted || c.ID == p.record.id {
 			continue
 		}
 		for _, card := range c.Cards {
@@ -49,7 +49,7 @@ func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 		inUse := uint64(0)
 		for _, pool := range row.Pools {
 			if pool.UUID == uuid {
-				inUse += pool.Figures.InUse()
+				inUse += pool.InUse
 			}
 		}
 		if at, ok := of[row.Claim]; ok {

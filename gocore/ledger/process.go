@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process identifies a process. A later process with the same PID has another start time.
+// Process is the identity of a process. A later process with the same PID has another start time.
 type Process struct {
-	PID int // in the PID namespace Namespace
-	// Start is when the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a
-	// time namespace. It is 0 if unknown.
-	Start     uint64
-	Namespace uint64 // the inode number of its PID namespace; 0 if unknown
+	PID int `py:"pid"` // in its PID namespace
+	// When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
+	// namespace; 0 if unknown.
+	Start     uint64 `py:"start_time"`
+	Namespace uint64 `py:"-"` // the inode number of its PID namespace; 0 if unknown
 }
 
 // Self returns this process.

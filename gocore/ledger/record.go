@@ -57,8 +57,13 @@ const mostPID = 1 << 22 // of Linux
 // ID identifies a claim. It is random and never reused.
 type ID [16]byte
 
-// String returns the ID as 32 hexadecimal digits.
-func (id ID) String() string { return hex.EncodeToString(id[:]) }
+// String returns the ID as 32 hexadecimal digits; "" for the zero ID, which no claim has.
+func (id ID) String() string {
+	if id == (ID{}) {
+		return ""
+	}
+	return hex.EncodeToString(id[:])
+}
 
 // ParseID reads what String returns.
 func ParseID(text string) (id ID, ok bool) {
@@ -75,6 +80,23 @@ const (
 	stateGranted = 2
 )
 
+// State is whether a claim has its cards.
+type State uint8
+
+// The states, as others see them.
+const (
+	Waiting State = stateWaiting
+	Granted State = stateGranted
+)
+
+// String returns the name of the state.
+func (s State) String() string {
+	if s == Granted {
+		return "granted"
+	}
+	return "waiting"
+}
+
 // Policy says which of several cards with room a claim gets.
 type Policy uint8
 
@@ -86,17 +108,20 @@ const (
 
 // Card is a card that a claim may use, or uses.
 type Card struct {
-	UUID   string // "GPU-..." or "MIG-..."
-	Bytes  uint64 // the memory that the program may use on the card
-	Charge uint64 // what counts in all sums: Bytes or more; in a request, 0 means Bytes
-	Budget uint64 // the most that all leases together may take now: Total less what processes outside the ledger use
-	Total  uint64 // the card's memory less its reserve
-	Leased bool   // whether the claim leases the card
+	UUID   string `py:"uuid"`   // "GPU-..." or "MIG-..."
+	Bytes  uint64 `py:"bytes"`  // the memory that the program may use on the card
+	Charge uint64 `py:"charge"` // what counts in all sums: these bytes or more; in a request, 0 means these bytes
+	// The most that all leases together may take now: the total less what processes outside the ledger use.
+	Budget uint64 `py:"budget"`
+	Total  uint64 `py:"total"` // the card's memory less its reserve
+	Leased bool   `py:"-"`     // whether the claim leases the card
 }
 
 // Text is what the owner of a slot says of itself. Other users may have written it.
 type Text struct {
-	Name, Job, Command string // the names of the lease and of its job, and the command line; each may be ""
+	Name    string `py:"name"`    // of the lease; each text may be ""
+	Job     string `py:"job"`     // the name of the lease's job
+	Command string `py:"command"` // the command line
 }
 
 type record struct {
@@ -114,7 +139,7 @@ type record struct {
 	cards       []Card
 	pools       []figures.Place
 	text        Text
-	contexts    uint32 // that the claim has room for on each card; 0 if it does not say
+	later       // what later versions added
 }
 
 var order = binary.LittleEndian

@@ -7,40 +7,58 @@ import (
 	"errors"
 
 	"gpuconf/gocore/figures"
+	"gpuconf/gocore/holder"
 )
 
-// ClaimRow is a live claim, as others see it.
+// CardLease is bytes of a card that a claim leases, or waits for.
+type CardLease struct {
+	UUID   string `py:"uuid"`   // "GPU-..." or "MIG-..."
+	Bytes  uint64 `py:"bytes"`  // what the claim's programs may use on the card
+	Charge uint64 `py:"charge"` // what it takes of the card: these bytes and what it reserves beside them
+}
+
+// ClaimRow is a claim of a live process, or of a child that inherited it. The texts are what the process said of
+// itself.
 type ClaimRow struct {
-	ID       ID      // of the claim
-	Process  Process // the process that made the claim
-	UID      uint32  // of the slot file's owner
-	Text     Text    // what it says of itself
-	Granted  bool    // whether it has its cards; else it waits
-	Stopped  bool    // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
-	Count    int     // the number of cards that it needs
-	Contexts int     // CUDA contexts that the charge has room for on each card; 0 if the claim does not say
-	Cards    []Card  // granted: the leased ones; waiting: all candidates
-	Ticket   uint64  // its place in the queue: the order of requests
-	Seconds  float64 // the time since the grant; while it waits, since the request
-	Gone     bool    // the process has ended, and a child keeps the claim
-	Local    bool    // whether the PID is in this process's PID namespace
+	ID      ID     `py:"id"` // 32 hexadecimal digits
+	Process        // the one that made the claim
+	UID     uint32 `py:"uid"` // reliable, unlike the texts
+	Text           // what the process said of itself
+	State   State  `py:"state"` // "granted" or "waiting"
+	// It waits and has not looked for seconds, because its process is stopped or frozen; others pass it.
+	Stopped bool `py:"stopped"`
+	// The leased cards; of a waiting claim, all that it may get, of which it needs count.
+	Cards []CardLease `py:"cards"`
+	Count int         `py:"count"` // the number of cards that it needs
+	// CUDA contexts that the charge has room for on each card; 0 if an older gpuconf made the claim.
+	Contexts int     `py:"contexts"`
+	Ticket   uint64  `py:"ticket"`  // the order of the requests
+	Seconds  float64 `py:"seconds"` // the time since the grant, or since the request
+	Gone     bool    `py:"gone"`    // the process has ended, and a child holds the claim
+	Local    bool    `py:"local"`   // pid is one of this PID namespace, not of another container's
 }
 
-// ProcessRow is a live process and its pools.
+// PoolFigures are the figures of a memory pool, exact while the pool is idle.
+type PoolFigures struct {
+	UUID     string `py:"uuid"`     // of its card
+	Number   int    `py:"number"`   // N of its name GPU:N
+	Limit    uint64 `py:"limit"`    // the hard limit
+	Reserved uint64 `py:"reserved"` // what it has taken from the card
+	InUse    uint64 `py:"in_use"`   // the total size of live blocks
+	Peak     uint64 `py:"peak"`     // the maximum of in_use
+	// In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+	Libraries map[string]uint64 `py:"libraries"`
+}
+
+// ProcessRow is a live process that publishes the figures of its pools. The texts are what it said of itself.
 type ProcessRow struct {
-	Process Process   // the process itself
-	UID     uint32    // of the slot file's owner
-	Claim   ID        // the claim that it runs under; zero: none
-	Text    Text      // what it says of itself
-	Pools   []PoolRow // one for each logical GPU
-	Gone    bool      // the process has ended, and a child keeps its slot
-	Local   bool      // whether the PID is in this process's PID namespace
-}
-
-// PoolRow is a pool with its live figures.
-type PoolRow struct {
-	figures.Place
-	Figures figures.Pool // a copy, made when the ledger was read
+	Process               // the process itself
+	UID     uint32        `py:"uid"` // reliable, unlike the texts
+	Text                  // what it said of itself
+	Claim   ID            `py:"claim_id"` // the claim that it runs under, or ""
+	Pools   []PoolFigures `py:"pools"`    // one for each logical GPU
+	Gone    bool          `py:"gone"`     // the process has ended, and a child keeps its slot
+	Local   bool          `py:"local"`    // pid is one of this PID namespace, not of another container's
 }
 
 // Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.
@@ -78,16 +96,24 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 }
 
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
-	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(),
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, State: Waiting,
 		Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
 		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
-	for _, c := range s.cards {
-		if c.Leased || !row.Granted {
-			row.Cards = append(row.Cards, c)
-		}
+	if row.Cards = leasesOf(s.cards, false); s.isLease() {
+		row.State, row.Cards = Granted, leasesOf(s.cards, true)
 	}
 	return row
+}
+
+// leasesOf returns what others see of a claim's cards, or of the leased ones only.
+func leasesOf(cards []Card, leased bool) (leases []CardLease) {
+	for _, c := range cards {
+		if c.Leased || !leased {
+			leases = append(leases, CardLease{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge})
+		}
+	}
+	return leases
 }
 
 // whereabouts reports whether a PID means something here, and whether its process has ended.
@@ -107,11 +133,23 @@ func (l *Ledger) processRow(s *slotView) (ProcessRow, error) {
 		return row, errVanished
 	}
 	for i, pool := range s.pools {
-		p := PoolRow{Place: pool}
-		if _, err := binary.Decode(data[i*figures.Bytes:], order, &p.Figures); err != nil {
+		var now figures.Pool // a copy of that moment
+		if _, err := binary.Decode(data[i*figures.Bytes:], order, &now); err != nil {
 			return row, err // not possible: there are bytes for MostPools
 		}
-		row.Pools = append(row.Pools, p)
+		row.Pools = append(row.Pools, PoolFigures{UUID: pool.UUID, Number: pool.Number, Limit: now.Limit,
+			Reserved: now.Reserved, InUse: now.InUse(), Peak: now.Peak, Libraries: librariesOf(&now)})
 	}
 	return row, nil
+}
+
+// librariesOf returns the bytes in use by the names of libraries, without those that use none.
+func librariesOf(pool *figures.Pool) map[string]uint64 {
+	named := map[string]uint64{}
+	for library, bytes := range pool.Libraries {
+		if name := holder.Library(library).String(); name != "" && bytes > 0 {
+			named[name] = bytes
+		}
+	}
+	return named
 }

@@ -9,7 +9,12 @@ const (
 	tailBytes    = tagHeadBytes + 4
 )
 
-func (r *record) appendTail(b []byte) []byte {
+// later is the part of a record that is in its tail.
+type later struct {
+	contexts uint32 // that a claim has room for on each card; 0 if it does not say
+}
+
+func (r *later) appendTail(b []byte) []byte {
 	if r.contexts == 0 {
 		return b
 	}
@@ -19,7 +24,7 @@ func (r *record) appendTail(b []byte) []byte {
 }
 
 // decodeTail reads the items that it knows, and reports whether the tail is one. Anybody may have written it.
-func (r *record) decodeTail(b []byte) bool {
+func (r *later) decodeTail(b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < tagHeadBytes || len(b)-tagHeadBytes < int(order.Uint16(b[2:])) {
 			return false

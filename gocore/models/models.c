@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "models.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define KIB 1024
@@ -23,6 +24,9 @@ static const struct gpuconf_model models[] = {GPUCONF_MODELS(ROW)};
 #define ROW(...) {__VA_ARGS__},
 static const struct gpuconf_slice slices[] = {GPUCONF_SLICES(ROW)};
 static const struct gpuconf_driver drivers[] = {GPUCONF_DRIVERS(ROW)};
+static const struct {
+	int major, mib;
+} contexts[] = {GPUCONF_CONTEXTS(ROW)};
 static const struct {
 	const char *model;
 	uint64_t bytes;
@@ -61,4 +65,13 @@ uint64_t gpuconf_reserved(const struct gpuconf_model *model)
 		if (strcmp(reserved[i].model, model->name) == 0)
 			return reserved[i].bytes;
 	return 0;
+}
+
+uint64_t gpuconf_context(uint64_t memory, int major)
+{
+	int row = 0;
+	while (contexts[row].major < major) /* the last row is for all */
+		row++;
+	uint64_t usual = (uint64_t)contexts[row].mib << 20;
+	return usual < memory / 8 ? usual : memory / 8;
 }

@@ -107,6 +107,27 @@ enum gpuconf_memory { GPUCONF_DEDICATED, GPUCONF_UNIFIED, GPUCONF_COHERENT };
 	X("A30", "1g.6gb", 4, 5836, 14)
 
 /*
+ * X(major number of the compute capability up to which a row counts, MiB): the memory that a process's CUDA context takes on a card. A lease
+ * reserves it, a plan counts it, and a simulated card has it taken under the profile contexts.
+ *
+ * No API returns it before the context exists. It grows with the number of multiprocessors, 3 to 4 MiB for each since compute capability 8, so
+ * the value is that of the largest card of an architecture with a public figure, rounded up. Kernels that a library loads come on top:
+ * PyTorch's and cuDNN's are loaded when they are first used. Figures, all for one process that has allocated nothing or next to nothing:
+ *
+ *     306 MiB  Tesla K80, 13 multiprocessors, CUDA 8, PyTorch 0.4's kernels   github.com/pytorch/pytorch/issues/7320
+ *     320 MiB  Titan V, 80 multiprocessors, CUDA 10, PyCUDA                   github.com/pytorch/pytorch/issues/28394
+ *     256 MiB  RTX 3090, 82 multiprocessors, PyTorch 2.7                      github.com/invoke-ai/InvokeAI/issues/9413
+ *     426 MiB  RTX 6000 Ada, 142 multiprocessors, PyTorch 2.10                github.com/unslothai/unsloth-zoo/pull/1053
+ *     107 MiB  RTX 4060 Ti, 34 multiprocessors                                github.com/ggml-org/llama.cpp/pull/23604
+ *     555 MiB  RTX PRO 6000 Blackwell, 188 multiprocessors                    github.com/ggml-org/llama.cpp/pull/23604
+ *     524 MiB  H200, 132 multiprocessors, driver 580.159, and 3 MiB that cuInit takes. A second context of the process takes
+ *              524 MiB more (tests_py/driver_calls)
+ *
+ * On that H200 PyTorch 2.11's first tensor made it 616 MiB, and its first matrix product 682 MiB.
+ */
+#define GPUCONF_CONTEXTS(X) X(7, 320) X(8, 448) X(9, 528) X(INT_MAX, 576)
+
+/*
  * X(CUDA version, driver): those that tests_py/driver_answers has recorded, else the driver that NVIDIA's CUDA release notes name for the
  * version's first release.
  */
@@ -152,6 +173,9 @@ const struct gpuconf_model *gpuconf_model(int index);
 const struct gpuconf_capability *gpuconf_capability(int major, int minor);
 uint64_t gpuconf_reserved(const struct gpuconf_model *model); /* 0: it was not asked */
 const struct gpuconf_driver *gpuconf_driver(int index);
+
+/* What a context takes of a card. A small card, or an instance of a large one, has few multiprocessors: it is at most an eighth of the memory. */
+uint64_t gpuconf_context(uint64_t memory, int major);
 
 /* NULL for a model without MIG, or of which the sizes are not known. */
 const struct gpuconf_slice *gpuconf_slice(const struct gpuconf_model *model);

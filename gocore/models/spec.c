@@ -298,7 +298,7 @@ static int read_memory(struct part p, uint64_t *memory, char *complaint, size_t 
 	return 0;
 }
 
-static const char *const profiles[] = {"wsl", "mig-container", "unified", "no-peers", "mps", "no-limit"};
+static const char *const profiles[] = {"wsl", "mig-container", "unified", "no-peers", "mps", "no-limit", "contexts"};
 enum { PROFILES = sizeof profiles / sizeof *profiles };
 
 const char *gpuconf_profile_name(int index) { return index >= 0 && index < PROFILES ? profiles[index] : NULL; }
@@ -384,7 +384,7 @@ static int read_profile(struct part p, struct gpuconf_card *card, char *complain
 			best = i;
 		}
 	}
-	return fail(complaint, room, "unknown profile %s; known profiles: wsl, mig-container, unified, no-peers, mps, no-limit, driver=VERSION%s%s%s",
+	return fail(complaint, room, "unknown profile %s; known profiles: wsl, mig-container, unified, no-peers, mps, no-limit, contexts, driver=VERSION%s%s%s",
 	            quote(p, quoted), best >= 0 ? "; did you mean " : "", best >= 0 ? profiles[best] : "", best >= 0 ? "?" : "");
 }
 

@@ -24,9 +24,10 @@ enum { GPUCONF_MOST_CARDS = 64, GPUCONF_COMPLAINT = 2048 };
  * no-peers: no card can access another (dphnAI/sonar#360).
  * mps: the program is a client of the multi-process service: CUDA's attribute says so, and NVML lists it with MPS's processes
  *   (NVIDIA's MPS guide; NVML's nvmlDeviceGetMPSComputeRunningProcesses).
+ * contexts: each context takes memory of the card, what gpuconf_context says (tests_py/driver_calls; models.h).
  * no-limit: allocations succeed beyond the card; free memory is 0 then. No machine is so: a rehearsal counts what a program needs.
  */
-enum gpuconf_profile { GPUCONF_WSL = 1, GPUCONF_MIG_CONTAINER = 2, GPUCONF_AS_UNIFIED = 4, GPUCONF_NO_PEERS = 8, GPUCONF_MPS = 16, GPUCONF_NO_LIMIT = 32 };
+enum gpuconf_profile { GPUCONF_WSL = 1, GPUCONF_MIG_CONTAINER = 2, GPUCONF_AS_UNIFIED = 4, GPUCONF_NO_PEERS = 8, GPUCONF_MPS = 16, GPUCONF_NO_LIMIT = 32, GPUCONF_WITH_CONTEXTS = 64 };
 
 struct gpuconf_card {
 	const struct gpuconf_model *model;

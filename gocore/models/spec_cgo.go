@@ -80,16 +80,16 @@ func (m Model) Place() int { return m.index + 1 }
 
 // Hardware is what a compiler asks about a model. It is an immutable value; 0 is unknown.
 type Hardware struct {
-	Lanes            int `json:"lanes"`           // of single precision, of a multiprocessor
-	SharedBytes      int `json:"shared"`          // of a multiprocessor
-	SharedBlockBytes int `json:"shared_block"`    // of a block that opts in
-	Registers        int `json:"registers"`       // of a multiprocessor
-	Threads          int `json:"threads"`         // of a multiprocessor
-	Multiprocessors  int `json:"multiprocessors"` // of the card
-	ClockMHz         int `json:"clock_mhz"`       // boost clock
-	MemoryMHz        int `json:"memory_mhz"`      // which transfers twice in a cycle
-	BusBits          int `json:"bus_bits"`        // width of the memory bus
-	L2Bytes          int `json:"l2"`              // of the card
+	Lanes            int // of single precision, of a multiprocessor
+	SharedBytes      int // of a multiprocessor
+	SharedBlockBytes int // of a block that opts in
+	Registers        int // of a multiprocessor
+	Threads          int // of a multiprocessor
+	Multiprocessors  int // of the card
+	ClockMHz         int // boost clock
+	MemoryMHz        int // which transfers twice in a cycle
+	BusBits          int // width of the memory bus
+	L2Bytes          int // of the card
 }
 
 // Hardware returns what a compiler asks about the model.
@@ -100,6 +100,13 @@ func (m Model) Hardware() Hardware {
 		SharedBlockBytes: int(c.shared_bytes_of_block), Registers: int(c.registers), Threads: int(c.threads),
 		Multiprocessors: int(row.multiprocessors), ClockMHz: int(row.clock_mhz), MemoryMHz: int(row.memory_mhz),
 		BusBits: int(row.bus_bits), L2Bytes: int(row.l2_bytes)}
+}
+
+// ContextBytes returns the device memory that a process's CUDA context takes on a card, by the major number of its
+// compute capability: what a lease reserves beside its memory for each process that uses the card. models.h has the
+// table, with the figures behind it.
+func ContextBytes(totalBytes uint64, computeMajor int) uint64 {
+	return uint64(C.gpuconf_context(C.uint64_t(totalBytes), C.int(computeMajor)))
 }
 
 // Profile is how the machine around a card behaves.
@@ -119,6 +126,7 @@ const (
 	NoPeers      Word = C.GPUCONF_NO_PEERS
 	MPS          Word = C.GPUCONF_MPS
 	NoLimit      Word = C.GPUCONF_NO_LIMIT
+	Contexts     Word = C.GPUCONF_WITH_CONTEXTS
 )
 
 // Names lists the words of a profile as a specification does.
@@ -179,8 +187,8 @@ type Spec struct {
 // Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to
 // 64, and so is the sum of all N. MEMORY is a whole number with a unit: B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean
 // the same as these, as GB does in a model's name, so that H100-80GB and H100:80GB are one thing. It must be a positive
-// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit or
-// driver=VERSION.
+// multiple of 256 bytes, at most 16TiB. PROFILE is wsl, mig-container, unified, no-peers, mps, no-limit,
+// contexts or driver=VERSION.
 func ParseSpec(text string) (Spec, error) {
 	var cards [MaxCards]C.struct_gpuconf_card
 	var complaint [C.GPUCONF_COMPLAINT]C.char

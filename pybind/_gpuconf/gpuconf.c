@@ -55,7 +55,7 @@ _wrap__gpuconf_pybind_CloseJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CloseJob(id);
@@ -79,7 +79,7 @@ _wrap__gpuconf_pybind_CloseSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CloseSession(id);
@@ -104,7 +104,7 @@ _wrap__gpuconf_pybind_ContextBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &totalBytes, &computeMajor)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ContextBytes(totalBytes, computeMajor);
@@ -132,7 +132,7 @@ _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CopyFromHost(address, id, offset, host, nbytes);
@@ -160,7 +160,7 @@ _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CopyToHost(address, id, offset, host, nbytes);
@@ -179,7 +179,7 @@ _wrap__gpuconf_pybind_CountedAllocations(PyObject *PYBINDGEN_UNUSED(_args), PyOb
     PyObject *py_retval;
     int64_t retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CountedAllocations();
@@ -198,7 +198,7 @@ _wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PY
     PyObject *py_retval;
     int64_t retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CurrentTag();
@@ -222,7 +222,7 @@ _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DropGraph(id);
@@ -246,7 +246,7 @@ _wrap__gpuconf_pybind_DropRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DropRecording(id);
@@ -327,7 +327,7 @@ _wrap__gpuconf_pybind_FailAllocation(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &n)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_FailAllocation(n);
@@ -352,7 +352,7 @@ _wrap__gpuconf_pybind_FeedJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &text)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_FeedJob(id, text);
@@ -376,7 +376,7 @@ _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Frees(number);
@@ -400,7 +400,7 @@ _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &options)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ImportConfig(options);
@@ -424,7 +424,7 @@ _wrap__gpuconf_pybind_InternTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_InternTag(name);
@@ -448,7 +448,7 @@ _wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_IsUnified(number);
@@ -472,7 +472,7 @@ _wrap__gpuconf_pybind_JobProgress(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_JobProgress(id);
@@ -500,7 +500,7 @@ _wrap__gpuconf_pybind_LedgerClaim(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
         return NULL;
     }
     last = (bool) PyObject_IsTrue(py_last);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerClaim(id, request, last);
@@ -524,7 +524,7 @@ _wrap__gpuconf_pybind_LedgerClose(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerClose(id);
@@ -549,7 +549,7 @@ _wrap__gpuconf_pybind_LedgerInit(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "sL", (char **) keywords, &folder, &group)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerInit(folder, group);
@@ -573,7 +573,7 @@ _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerIsShared(id);
@@ -601,7 +601,7 @@ _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
         return NULL;
     }
     last = (bool) PyObject_IsTrue(py_last);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerLook(claim, cards, last);
@@ -625,7 +625,7 @@ _wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &folder)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerMayMake(folder);
@@ -652,7 +652,7 @@ _wrap__gpuconf_pybind_LedgerOpen(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
         return NULL;
     }
     create = (bool) PyObject_IsTrue(py_create);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerOpen(folder, create);
@@ -681,7 +681,7 @@ _wrap__gpuconf_pybind_LedgerPublish(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
         return NULL;
     }
     last = (bool) PyObject_IsTrue(py_last);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerPublish(id, claim, said, last);
@@ -705,7 +705,7 @@ _wrap__gpuconf_pybind_LedgerRelease(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &claim)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerRelease(claim);
@@ -724,7 +724,7 @@ _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObjec
     PyObject *py_retval;
     bool retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerUnpublish();
@@ -748,7 +748,7 @@ _wrap__gpuconf_pybind_LedgerWords(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerWords(id);
@@ -772,7 +772,7 @@ _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LimitBytes(number);
@@ -797,7 +797,7 @@ _wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(dummy), PyOb
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LogicalConfigured(position, repr);
@@ -851,7 +851,7 @@ _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryGrowth(position, repr);
@@ -870,7 +870,7 @@ _wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBI
     PyObject *py_retval;
     int64_t retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_NewGraph();
@@ -894,7 +894,7 @@ _wrap__gpuconf_pybind_OpenLoad(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &descriptor)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenLoad(descriptor);
@@ -918,7 +918,7 @@ _wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &request)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenPlan(request);
@@ -942,7 +942,7 @@ _wrap__gpuconf_pybind_OpenRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenRecorded(id);
@@ -969,7 +969,7 @@ _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lsss", (char **) keywords, &graphID, &options, &env, &origin)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenSession(graphID, options, env, origin);
@@ -993,7 +993,7 @@ _wrap__gpuconf_pybind_OpenTimeline(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &intervals)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenTimeline(intervals);
@@ -1017,7 +1017,7 @@ _wrap__gpuconf_pybind_OpenVerify(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &descriptor)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_OpenVerify(descriptor);
@@ -1043,7 +1043,7 @@ _wrap__gpuconf_pybind_ReadTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &id, &host, &nbytes)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ReadTensor(id, host, nbytes);
@@ -1067,7 +1067,7 @@ _wrap__gpuconf_pybind_ReleaseTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ReleaseTensor(id);
@@ -1086,7 +1086,7 @@ _wrap__gpuconf_pybind_Reset(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDG
     PyObject *py_retval;
     bool retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Reset();
@@ -1110,7 +1110,7 @@ _wrap__gpuconf_pybind_ResetMemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObj
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ResetMemoryStats(device);
@@ -1134,7 +1134,7 @@ _wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ResolveGPU(device);
@@ -1158,7 +1158,7 @@ _wrap__gpuconf_pybind_ScopeNumber(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ScopeNumber(name);
@@ -1184,7 +1184,7 @@ _wrap__gpuconf_pybind_SetLogicalConfiguration(PyObject * PYBINDGEN_UNUSED(dummy)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lss", (char **) keywords, &position, &repr, &configuration)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SetLogicalConfiguration(position, repr, configuration);
@@ -1211,7 +1211,7 @@ _wrap__gpuconf_pybind_SetMemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObje
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLs", (char **) keywords, &position, &repr, &value, &badType)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SetMemoryGrowth(position, repr, value, badType);
@@ -1236,7 +1236,7 @@ _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &name, &value)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SetSetting(name, value);
@@ -1260,7 +1260,7 @@ _wrap__gpuconf_pybind_SetTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args,
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SetTag(number);
@@ -1288,7 +1288,7 @@ _wrap__gpuconf_pybind_SetVisibleDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyOb
         return NULL;
     }
     typed = (bool) PyObject_IsTrue(py_typed);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SetVisibleDevices(devices, deviceType, typed);
@@ -1315,7 +1315,7 @@ _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
         return NULL;
     }
     stacks = (bool) PyObject_IsTrue(py_stacks);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_StartRecording(events, stacks);
@@ -1339,7 +1339,7 @@ _wrap__gpuconf_pybind_StopRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_StopRecording(id);
@@ -1364,7 +1364,7 @@ _wrap__gpuconf_pybind_SystemReserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &totalBytes, &computeMajor)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SystemReserve(totalBytes, computeMajor);
@@ -1390,7 +1390,7 @@ _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &number, &seen, &milliseconds)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_WaitForFree(number, seen, milliseconds);
@@ -1415,7 +1415,7 @@ _wrap__gpuconf_pybind_WaitJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &milliseconds)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_WaitJob(id, milliseconds);
@@ -1446,7 +1446,7 @@ _wrap__gpuconf_pybind_AddConstant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLLssss", (char **) keywords, &graphID, &name, &host, &nbytes, &dtype, &shape, &after, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device);
@@ -1478,7 +1478,7 @@ _wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LssssLs", (char **) keywords, &graphID, &op, &name, &inputs, &after, &flags, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_AddNode(graphID, op, name, inputs, after, flags, device);
@@ -1512,7 +1512,7 @@ _wrap__gpuconf_pybind_AddPlaceholder(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
         return NULL;
     }
     unranked = (bool) PyObject_IsTrue(py_unranked);
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_AddPlaceholder(graphID, name, dtype, shape, unranked, after, device);
@@ -1538,7 +1538,7 @@ _wrap__gpuconf_pybind_Cards(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Cards(env);
@@ -1564,7 +1564,7 @@ _wrap__gpuconf_pybind_CountRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_CountRecorded(id);
@@ -1591,7 +1591,7 @@ _wrap__gpuconf_pybind_DescribeBLAS(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &choice, &folders)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DescribeBLAS(choice, folders);
@@ -1617,7 +1617,7 @@ _wrap__gpuconf_pybind_DeviceDetails(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &position)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DeviceDetails(position);
@@ -1638,7 +1638,7 @@ _wrap__gpuconf_pybind_DrainNotices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DrainNotices();
@@ -1659,7 +1659,7 @@ _wrap__gpuconf_pybind_DrainPlacementLog(PyObject *PYBINDGEN_UNUSED(_args), PyObj
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_DrainPlacementLog();
@@ -1685,7 +1685,7 @@ _wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Enumerate(env);
@@ -1706,7 +1706,7 @@ _wrap__gpuconf_pybind_Identities(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PY
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Identities();
@@ -1733,7 +1733,7 @@ _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &env, &origin)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Initialize(env, origin);
@@ -1760,7 +1760,7 @@ _wrap__gpuconf_pybind_JobPage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_JobPage(id, number);
@@ -1786,7 +1786,7 @@ _wrap__gpuconf_pybind_JobResult(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_JobResult(id);
@@ -1812,7 +1812,7 @@ _wrap__gpuconf_pybind_LedgerCheck(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerCheck(id);
@@ -1838,7 +1838,7 @@ _wrap__gpuconf_pybind_LedgerGrant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &claim)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerGrant(claim);
@@ -1864,7 +1864,7 @@ _wrap__gpuconf_pybind_LedgerLost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &folder)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerLost(folder);
@@ -1890,7 +1890,7 @@ _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LedgerRows(id);
@@ -1917,7 +1917,7 @@ _wrap__gpuconf_pybind_LimitInForce(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &env)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LimitInForce(position, env);
@@ -1938,7 +1938,7 @@ _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *P
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LiveTensors();
@@ -1959,7 +1959,7 @@ _wrap__gpuconf_pybind_LogicalDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_LogicalDevices();
@@ -1985,7 +1985,7 @@ _wrap__gpuconf_pybind_MalformedVariables(PyObject * PYBINDGEN_UNUSED(dummy), PyO
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MalformedVariables(env);
@@ -2011,7 +2011,7 @@ _wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryInfo(device);
@@ -2037,7 +2037,7 @@ _wrap__gpuconf_pybind_MemoryMap(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryMap(device);
@@ -2063,7 +2063,7 @@ _wrap__gpuconf_pybind_MemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryStats(device);
@@ -2089,7 +2089,7 @@ _wrap__gpuconf_pybind_MemoryTotals(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryTotals(number);
@@ -2115,7 +2115,7 @@ _wrap__gpuconf_pybind_MemoryUsage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MemoryUsage(device);
@@ -2142,7 +2142,7 @@ _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &outer, &argument)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_MergeScope(outer, argument);
@@ -2163,7 +2163,7 @@ _wrap__gpuconf_pybind_Models(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBIND
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Models();
@@ -2189,7 +2189,7 @@ _wrap__gpuconf_pybind_ParseFleet(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &text)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_ParseFleet(text);
@@ -2216,7 +2216,7 @@ _wrap__gpuconf_pybind_RequestDevice(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &own, &scopes)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_RequestDevice(own, scopes);
@@ -2269,7 +2269,7 @@ _wrap__gpuconf_pybind_SessionDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SessionDevices(id);
@@ -2295,7 +2295,7 @@ _wrap__gpuconf_pybind_SessionLog(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SessionLog(id);
@@ -2322,7 +2322,7 @@ _wrap__gpuconf_pybind_SessionShapes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &step)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_SessionShapes(id, step);
@@ -2348,7 +2348,7 @@ _wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Setting(name);
@@ -2374,7 +2374,7 @@ _wrap__gpuconf_pybind_Simulate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &spec)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_Simulate(spec);
@@ -2400,7 +2400,7 @@ _wrap__gpuconf_pybind_StartPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_StartPeak(number);
@@ -2427,7 +2427,7 @@ _wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_StopPeak(number, id);
@@ -2453,7 +2453,7 @@ _wrap__gpuconf_pybind_TensorInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_TensorInfo(id);
@@ -2474,7 +2474,7 @@ _wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_VisibleDevices();
@@ -2495,7 +2495,7 @@ _wrap__gpuconf_pybind_WhyNoGPU(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBI
     PyObject *py_retval;
     char *retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = pybind_WhyNoGPU();
@@ -2515,7 +2515,7 @@ _wrap__gpuconf_GoPyInit(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_U
 {
     PyObject *py_retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     GoPyInit();
@@ -2532,7 +2532,7 @@ _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN
     PyObject *py_retval;
     int retval;
 
-    if (refused()) {
+    if (gcpy_refused()) {
         return NULL;
     }
     retval = NumHandles();

@@ -41,17 +41,13 @@ void gcpy_raise_and_free(char *marked)
 
 int gcpy_refused(void)
 {
+	static const char *const kinds[] = {[GCGO_FORKED] = "FORKED", [GCGO_FEW_THREADS] = "UNAVAILABLE"};
 	char text[512], marked[sizeof text + 32];
+	enum gcgo_refusal why = gcgo_refusal(text, sizeof text);
 
-	switch (gcgo_refusal(text, sizeof text)) {
-	case GCGO_NONE:
+	if (why == GCGO_NONE)
 		return 0;
-	case GCGO_FORKED:
-		snprintf(marked, sizeof marked, "\x1e" "FORKED" "\x1e%s", text);
-		break;
-	case GCGO_FEW_THREADS:
-		snprintf(marked, sizeof marked, "\x1e" "UNAVAILABLE" "\x1e%s", text);
-	}
+	snprintf(marked, sizeof marked, "\x1e%s\x1e%s", kinds[why], text); /* as pybind/process/gate.go encodes errors */
 	gcpy_raise(marked);
 	return 1;
 }

@@ -37,7 +37,7 @@ void gcpy_raise(const char *marked);
 /* The same for text from Go, which it frees. */
 void gcpy_raise_and_free(char *marked);
 
-/* Returns 1, with an error set, if Go must not be entered. */
+/* Returns 1, with an error set, if Go must not be entered. Called before every call into Go. */
 int gcpy_refused(void);
 
 /* Whether this process is a forked child, which must not enter Go. */

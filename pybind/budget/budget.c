@@ -58,7 +58,7 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 		return "it is not a budget";
 	if (header->version != BUDGET_VERSION)
 		return "it is of another version of gpuconf";
-	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->bytes != bytes || file_bytes(header) != bytes)
+	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->size != bytes || file_bytes(header) != bytes)
 		return "its size is wrong";
 	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
 		return "its parent's path is not terminated";
@@ -169,7 +169,7 @@ void budget_in_child(void)
 void forget_budget(struct budget *budget)
 {
 	if (budget->file != NULL)
-		munmap(budget->file, budget->file->bytes);
+		munmap(budget->file, budget->file->size);
 	budget->file = NULL;
 	budget->slot = -1;
 }
@@ -263,14 +263,21 @@ int has_slot(struct budget *budget)
 	return claimed;
 }
 
+/* Those behind were never used. */
+static uint32_t slots_in_use(const struct budget *budget)
+{
+	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST), slots = budget->file->slots;
+	return high < slots ? high : slots;
+}
+
 /* The sum of a card, and whether part of it is undecided. */
 static uint64_t sum(const struct budget *budget, int place, int *undecided)
 {
-	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST);
+	uint32_t high = slots_in_use(budget);
 	uint64_t total = __atomic_load_n(&budget->file->card[place].shared, __ATOMIC_SEQ_CST), marks = 0;
 	const uint64_t *column = word(budget, budget->used, place, 0);
 
-	for (uint32_t i = 0; i < high && i < budget->file->slots; i++) {
+	for (uint32_t i = 0; i < high; i++) {
 		uint64_t one = __atomic_load_n(&column[i], __ATOMIC_SEQ_CST);
 		total += one & BYTES_MASK;
 		marks += one >> BYTES_BITS;
@@ -324,7 +331,7 @@ int holder_lives(const struct budget *budget, int slot, uint32_t pid)
 /* Empties the slots whose processes have ended. */
 static void sweep(const struct budget *budget, int file)
 {
-	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++) {
+	for (uint32_t i = 0; i < slots_in_use(budget); i++) {
 		if ((int)i == budget->slot || !lock_byte(file, (off_t)(LOCKS + i)))
 			continue;
 		empty_slot(budget, (int)i);
@@ -337,7 +344,7 @@ uint64_t pools_of(const struct budget *budget, int place)
 {
 	uint64_t total = 0;
 
-	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
+	for (uint32_t i = 0; i < slots_in_use(budget); i++)
 		total += __atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED);
 	return total;
 }
@@ -359,11 +366,16 @@ static void sweep_now(const struct budget *budget)
 uint64_t used_of(struct budget *budget, int place)
 {
 	struct timespec now;
-	uint64_t total = sum(budget, place, NULL);
-	int slot = budget->slot;
+	uint32_t high = slots_in_use(budget);
+	uint64_t total = __atomic_load_n(&budget->file->card[place].shared, __ATOMIC_SEQ_CST), of_others = total;
+	const uint64_t *used = word(budget, budget->used, place, 0), *pools = word(budget, budget->pools, place, 0);
 
-	if (LIKELY(slot >= 0 && total <= (*word(budget, budget->used, place, slot) & BYTES_MASK) &&
-		   pools_of(budget, place) <= *word(budget, budget->pools, place, slot)))
+	for (uint32_t i = 0; i < high; i++) {
+		uint64_t one = __atomic_load_n(&used[i], __ATOMIC_SEQ_CST) & BYTES_MASK;
+		total += one;
+		of_others |= (int)i == budget->slot ? 0 : one | __atomic_load_n(&pools[i], __ATOMIC_RELAXED);
+	}
+	if (LIKELY(of_others == 0))
 		return total;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	int64_t moment = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000, last = __atomic_load_n(&budget->swept, __ATOMIC_RELAXED);
@@ -464,7 +476,7 @@ void count_contexts_in(struct budget *budget, int place, int64_t difference)
 	if (difference < 0)
 		return;
 	sweep_now(budget);
-	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
+	for (uint32_t i = 0; i < slots_in_use(budget); i++)
 		total += __atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST);
 	raise_peak(&budget->file->card[place].contexts_peak, total);
 }
@@ -490,7 +502,7 @@ int processes_of(struct budget *budget, int place, struct budget_process *out, i
 	int count = 0;
 
 	sweep_now(budget);
-	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++) {
+	for (uint32_t i = 0; i < slots_in_use(budget); i++) {
 		struct budget_process one = {
 			__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE),
 			__atomic_load_n(word(budget, budget->used, place, (int)i), __ATOMIC_SEQ_CST) & BYTES_MASK,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A budget file: limits of cards and the use of each process, shared by all processes of a job. The guard keeps the job's limits in one, and
- * the simulator the memory of simulated cards, whose limit is their size. python/gpuconf/sharing/_budget_file.py creates and reads it with the
- * same layout; tests_py/guard/test_budget.py compares the two.
+ * the simulator the memory of simulated cards, whose limit is their size. python/gpuconf/sharing/_budget_file.py creates and reads it, by a
+ * module that pybind/generate_budget.py writes from this header: its constants and structs are the layout.
  *
  *     header                     HEADER_BYTES
  *     struct budget_slot[slots]
@@ -30,6 +30,7 @@
 #define MAX_CARDS 64
 #define MAX_SLOTS 1024
 #define SHARES 1024
+#define MAX_NESTED 8 /* budgets of which one is the parent of the other */
 #define LOCKS (INT64_C(1) << 40) /* byte of slot 0; locks may lie behind the end of a file */
 #define ARBITER_LOCK (LOCKS - 1) /* held while a refusal is being decided */
 #define LAUNCHER_LOCK (LOCKS - 2)
@@ -53,7 +54,7 @@ struct budget_header {
 	char magic[8];
 	uint32_t version, cards, slots;
 	uint32_t high; /* slots from here on were never used */
-	uint64_t bytes; /* of the file */
+	uint64_t size; /* of the file, in bytes */
 	uint64_t created; /* seconds since the epoch */
 	uint32_t launcher; /* its pid */
 	uint32_t shares;   /* shares from here on were never used */
@@ -71,7 +72,7 @@ struct budget_slot {
 /* Written under SHARES_LOCK. It ends with its last holder. */
 struct budget_share {
 	uint64_t id; /* 0: free */
-	uint64_t bytes;
+	uint64_t size; /* bytes */
 	uint32_t card, reserved;
 	uint64_t holders[MAX_SLOTS / 64]; /* a bit for each slot */
 };

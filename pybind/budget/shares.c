@@ -54,7 +54,7 @@ static void recount(const struct budget *budget)
 		if (held == 0)
 			one->id = 0;
 		if (one->id != 0 && one->card < MAX_CARDS)
-			sums[one->card] += one->bytes;
+			sums[one->card] += one->size;
 	}
 	for (uint32_t place = 0; place < budget->file->cards; place++)
 		__atomic_store_n(&budget->file->card[place].shared, sums[place], __ATOMIC_SEQ_CST);
@@ -83,7 +83,7 @@ int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 	struct budget_share *one = new_share(budget);
 
 	if (one != NULL) {
-		*one = (struct budget_share){.bytes = bytes, .card = (uint32_t)place};
+		*one = (struct budget_share){.size = bytes, .card = (uint32_t)place};
 		one->holders[budget->slot / 64] = bit(budget->slot);
 		one->id = id;
 		recount(budget);
@@ -140,7 +140,7 @@ void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes
 	int file = lock_shares(budget);
 	struct budget_share *one = find(budget, id);
 	if (one != NULL) {
-		one->bytes += bytes;
+		one->size += bytes;
 		recount(budget);
 	}
 	unlock_shares(file);
@@ -152,8 +152,8 @@ void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes)
 	int file = lock_shares(budget);
 	struct budget_share *one = find(budget, id);
 
-	if (one != NULL && one->bytes >= bytes) {
-		one->bytes -= bytes;
+	if (one != NULL && one->size >= bytes) {
+		one->size -= bytes;
 		recount(budget);
 	}
 	unlock_shares(file);

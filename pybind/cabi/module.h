@@ -8,27 +8,10 @@
 #include "abi.h"
 #include "../_gpuconf/python.h"
 
-/* Returns 1, with an error set that _core/native.py reads, if Go must not be entered. Called before every call into Go. */
-static int refused(void)
-{
-	char text[512];
-
-	switch (gcgo_refusal(text, sizeof text)) {
-	case GCGO_NONE:
-		return 0;
-	case GCGO_FORKED:
-		PyErr_Format(PyExc_RuntimeError, "\x1e" "FORKED" "\x1e%s", text);
-		return 1;
-	case GCGO_FEW_THREADS:
-		PyErr_Format(PyExc_RuntimeError, "\x1e" "UNAVAILABLE" "\x1e%s", text);
-	}
-	return 1;
-}
-
-/* The same before a function that may allocate, whose stack is noted while the GIL is held. */
+/* What gcpy_refused does, before a function that may allocate, whose stack is noted while the GIL is held. */
 static int refused_or_noted(void)
 {
-	if (refused())
+	if (gcpy_refused())
 		return 1;
 	if (__atomic_load_n(&gcgo_stacks, __ATOMIC_RELAXED))
 		gcgo_note_stack(0);

@@ -79,7 +79,6 @@ __attribute__((format(printf, 1, 2))) void note(const char *format, ...);
 	} while (0)
 
 /* nested.c: a job's budget, and those of the jobs that it is nested in. Cards are indices of cards.c. */
-enum { MAX_NESTED = 8 };
 int open_budgets(const char *path);
 int place_in_level(int level, const uint8_t uuid[16]); /* -1: the job has no such card */
 int budget_levels(void);

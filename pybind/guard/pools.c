@@ -449,12 +449,13 @@ static void undo(const struct request *request)
 	CUstream stream = request->stream;
 
 	free_again(request);
-	if (!waited_for(request->own_stream && stream == NULL ? OWN_STREAM : stream))
-		pools_changed();
-	else if (request->own_stream)
-		INSIDE(real.cuStreamSynchronize_ptsz(stream));
-	else
-		INSIDE(real.cuStreamSynchronize(stream));
+	if (waited_for(request->own_stream && stream == NULL ? OWN_STREAM : stream)) {
+		if (request->own_stream)
+			INSIDE(real.cuStreamSynchronize_ptsz(stream));
+		else
+			INSIDE(real.cuStreamSynchronize(stream));
+	}
+	pools_changed(); /* the others gave back what they had free, too */
 	pthread_mutex_lock(&lock);
 	trim_pool(pool, pool->charged > request->taken ? pool->charged - request->taken : 0);
 	settle_pool(pool, 1, 0);

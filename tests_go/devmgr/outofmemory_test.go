@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/faults"
 	"gpuconf/tests_go/simulated"
@@ -39,8 +40,7 @@ func TestOutOfMemory(t *testing.T) {
 				"out of memory, the limit is reached.\n" +
 				"  limit 10.00MiB (10485760 bytes), in use 7.00MiB (7340032 bytes) in 2 blocks, reserved 10.00MiB " +
 				"(10485760 bytes), largest free block 3.00MiB (3145728 bytes)\n  in use by c, untagged: 7.00MiB " +
-				"(7340032 bytes) in 2 blocks\n  on Tesla T4. Free memory, pass wait= to gpuconf.memory.allocate to " +
-				"wait until another thread frees memory, or raise its limit.",
+				"(7340032 bytes) in 2 blocks\n  on Tesla T4. Free memory, or raise its limit.",
 		},
 		{
 			name: "too large", spec: "T4", limits: []float64{10},
@@ -224,6 +224,22 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 			d.SetFaults()
 		})
 	}
+}
+
+// Only gpuconf's own buffers can wait, so that nobody else is told to.
+func TestOutOfMemoryAdvisesTheRequester(t *testing.T) {
+	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
+	held := allocate(t, m, 0, 7*mib)
+	for library, want := range map[holder.Library]string{
+		holder.Gpuconf: "Free memory, pass wait= to gpuconf.memory.allocate to wait until another thread frees memory, " +
+			"or raise its limit.",
+		holder.Torch: "Free memory, or raise its limit.",
+	} {
+		_, err := m.AllocateFor(0, 4*mib, holder.Of(library, 0))
+		requireCode(t, status.ResourceExhausted, err)
+		require.True(t, strings.HasSuffix(err.Error(), "on Tesla T4. "+want), "%v", err)
+	}
+	require.NoError(t, m.Free(held.Addr))
 }
 
 // A request that failed for lack of memory succeeds once there is enough.

@@ -68,7 +68,7 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 	require.Eventually(t, func() bool {
 		claims, _, err := l.Rows()
 		require.NoError(t, err)
-		return len(claims) == 2 && claims[0].Granted && claims[0].Process.PID == first.Process.Pid
+		return len(claims) == 2 && claims[0].State == ledger.Granted && claims[0].Process.PID == first.Process.Pid
 	}, 10*time.Second, 10*time.Millisecond)
 	require.False(t, granted(t, third), "20 of 40 GiB are left")
 	sound(t, l)

@@ -135,7 +135,7 @@ func TestTheFormat(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
 	require.Equal(t, "python", claims[0].Text.Command)
-	require.Equal(t, []ledger.Card{leasedCard("A", 30*gib, 30*gib)}, claims[0].Cards)
+	require.Equal(t, []ledger.CardLease{{UUID: "A", Bytes: 30 * gib, Charge: 30 * gib}}, claims[0].Cards)
 	sound(t, l)
 	require.True(t, granted(t, claim(t, l, request(1, card("A", 10*gib)))))
 }
@@ -245,7 +245,7 @@ func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	require.False(t, granted(t, claim(t, l, request(1, card("A", gib)))))
 	claims, _, err := l.Rows()
 	require.NoError(t, err)
-	require.Equal(t, []bool{true, false}, []bool{claims[0].Granted, claims[1].Granted})
+	require.Equal(t, []ledger.State{ledger.Granted, ledger.Waiting}, []ledger.State{claims[0].State, claims[1].State})
 	sound(t, l)
 }
 

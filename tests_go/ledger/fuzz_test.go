@@ -106,7 +106,7 @@ func FuzzRecord(f *testing.F) {
 		taken := uint64(0)
 		for _, row := range claims {
 			for _, held := range row.Cards {
-				if held.UUID == "A" && held.Leased && row.ID != c.ID() {
+				if held.UUID == "A" && row.State == ledger.Granted && row.ID != c.ID() {
 					require.GreaterOrEqual(t, held.Charge, held.Bytes)
 					taken += held.Charge
 				}

@@ -325,7 +325,7 @@ func TestAWaiterThatHasNotLookedForSecondsIsPassedAtOnce(t *testing.T) {
 		claims, _, err := l.Rows()
 		require.NoError(t, err)
 		require.True(t, claims[0].Stopped, name)
-		require.False(t, claims[0].Granted, name)
+		require.Equal(t, ledger.Waiting, claims[0].State, name)
 		sound(t, l)
 	}
 }

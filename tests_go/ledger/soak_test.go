@@ -68,7 +68,7 @@ func openWitness(folder string) (w witness, err error) {
 }
 
 // take locks the bytes of a claim. At the end of a process, the kernel may drop the claim a moment before the witness.
-func (w witness) take(cards []ledger.Card) error {
+func (w witness) take(cards []ledger.CardLease) error {
 	for _, c := range cards {
 		file := w.files[c.UUID[0]-'A']
 		need := int(c.Bytes / gib)
@@ -339,7 +339,8 @@ func (s *soak) passed(l *ledger.Ledger) (found []string) {
 	suspects := map[ledger.ID]string{}
 	for _, young := range claims {
 		for _, old := range claims {
-			if young.Granted && !old.Granted && old.Ticket < young.Ticket && young.Text.Job == old.Text.Job {
+			overtaken := young.State == ledger.Granted && old.State == ledger.Waiting && old.Ticket < young.Ticket
+			if overtaken && young.Text.Job == old.Text.Job {
 				suspects[old.ID] = fmt.Sprintf("claim %s (ticket %d) was granted before %s (ticket %d)", young.ID,
 					young.Ticket, old.ID, old.Ticket)
 			}
@@ -353,7 +354,7 @@ func (s *soak) passed(l *ledger.Ledger) (found []string) {
 		return []string{err.Error()}
 	}
 	for _, c := range again {
-		if text := suspects[c.ID]; text != "" && !c.Granted {
+		if text := suspects[c.ID]; text != "" && c.State == ledger.Waiting {
 			found = append(found, text)
 		}
 	}

@@ -92,7 +92,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"too much memory", "T4:17TiB", "more than 16TiB"},
 		{"a model nearby", "2xH101", "did you mean H100-80GB?; an example is 2xH100-80GB"},
 		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, " +
-			"no-peers, mps, no-limit, driver=VERSION; did you mean wsl?"},
+			"no-peers, mps, no-limit, contexts, driver=VERSION; did you mean wsl?"},
 		{"a driver that is none", "T4:driver=new", "driver \"new\" is not a version of CUDA, such as driver=11.8"},
 		{"a driver that never was", "T4:driver=11.9", "a driver for CUDA \"11.9\" is not simulated; known are 11.0 " +
 			"to 11.8"},

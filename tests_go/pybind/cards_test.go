@@ -3,7 +3,6 @@
 package pybind_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +10,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/pybind"
 	"gpuconf/pybind/process"
+	"gpuconf/pybind/wire"
 )
 
 // A survey lists every card: CUDA_VISIBLE_DEVICES is for the process's own use.
@@ -29,11 +29,11 @@ func TestSurveyOfASimulatedMachine(t *testing.T) {
 func TestSurveyWithoutADriver(t *testing.T) {
 	text, err := pybind.Cards(`{}`)
 	require.NoError(t, err)
-	var found map[string]any
-	require.NoError(t, json.Unmarshal([]byte(text), &found))
-	if found["why_none"] == nil {
+	var found wire.Survey
+	require.NoError(t, wire.Decode(text, &found))
+	if found.WhyNone == nil {
 		t.Skip("this machine has an NVIDIA driver")
 	}
-	require.Contains(t, found["why_none"], "NVML")
-	require.Equal(t, []any{}, found["cards"])
+	require.Contains(t, *found.WhyNone, "NVML")
+	require.Empty(t, found.Cards)
 }

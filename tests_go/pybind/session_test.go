@@ -5,7 +5,6 @@ package pybind_test
 import (
 	"encoding/json"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -13,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/pybind"
+	"gpuconf/pybind/wire"
 )
 
 func TestSessionThroughTheBorder(t *testing.T) {
@@ -21,12 +21,15 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"simulated": "H100-80GB,T4", "physical": [["/physical_device:CPU:0", "CPU"],
 		["/physical_device:GPU:0", "GPU"], ["/physical_device:GPU:1", "GPU"]]}`, devices)
-	for position, want := range []string{`{}`,
-		`{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "total_bytes": 85899345920, "uuid": "GPU-2da03b5e-97a7-d03f-0f1c-5b101e4cc1bf"}`,
-		`{"device_name": "Tesla T4", "major": 7, "minor": 5, "total_bytes": 17179869184, "uuid": "GPU-03b6d973-39bb-712e-011e-82fb0865b4d6"}`, `{}`} {
-		details, err := pybind.DeviceDetails(int64(position))
+	h100, t4 := "GPU-2da03b5e-97a7-d03f-0f1c-5b101e4cc1bf", "GPU-03b6d973-39bb-712e-011e-82fb0865b4d6"
+	for position, want := range []*wire.DeviceDetails{nil,
+		{Name: "NVIDIA H100 80GB HBM3", Major: 9, TotalBytes: 80 << 30, UUID: h100},
+		{Name: "Tesla T4", Major: 7, Minor: 5, TotalBytes: 16 << 30, UUID: t4}, nil} {
+		text, err := pybind.DeviceDetails(int64(position))
 		require.NoError(t, err)
-		require.JSONEq(t, want, details)
+		var details *wire.DeviceDetails
+		require.NoError(t, wire.Decode(text, &details))
+		require.Equal(t, want, details)
 	}
 	split(t, 1, 100, 200)
 	configured, err := pybind.LogicalConfigured(2, "")
@@ -68,10 +71,10 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	text, err := pybind.MemoryStats("GPU:1")
 	require.NoError(t, err)
-	require.JSONEq(t, `{"num_allocs": 0, "live_blocks": 0, "bytes_in_use": 0, "requested_bytes_in_use": 0, "peak_bytes_in_use": 0,
-		"largest_alloc_size": 0, "bytes_limit": 209715200, "bytes_reserved": 209715200, "peak_bytes_reserved": 209715200,
-		"largest_free_block_bytes": 209715200, "stitches": 0, "stitched_bytes": 0, "captured_bytes": 0,
-		"oversubscribed_bytes": 0, "budget_limit_bytes": 0, "budget_pool_bytes": 0, "budget_outside_bytes": 0, "budget_free_bytes": 0}`, text)
+	var stats wire.MemoryStats
+	require.NoError(t, wire.Decode(text, &stats))
+	require.Equal(t, wire.MemoryStats{BytesLimit: 200 << 20, BytesReserved: 200 << 20, PeakBytesReserved: 200 << 20,
+		LargestFreeBlockBytes: 200 << 20}, stats)
 }
 
 func TestGrowthAcrossTheBorder(t *testing.T) {
@@ -165,24 +168,13 @@ func TestMemoryMapAcrossTheBorder(t *testing.T) {
 	b := allocate(t, 0, 1000)
 	text, err := pybind.MemoryMap("GPU:0")
 	require.NoError(t, err)
-	var picture struct {
-		Device  string
-		Limit   int64
-		Regions [][]any
-	}
-	decoder := json.NewDecoder(strings.NewReader(text))
-	decoder.UseNumber()
-	require.NoError(t, decoder.Decode(&picture))
-	require.Equal(t, "GPU:0", picture.Device)
-	require.Equal(t, mib, picture.Limit)
-	require.Len(t, picture.Regions, 1)
-	chunks := picture.Regions[0][2].([]any)
-	require.Len(t, chunks, 2)
-	address, err := chunks[0].([]any)[0].(json.Number).Int64()
-	require.NoError(t, err)
-	require.Equal(t, b.address, address, "to the last digit, though above 2^53")
-	require.Equal(t, []any{json.Number("1024"), json.Number("1000"), true, "gpuconf", ""}, chunks[0].([]any)[1:])
-	require.Equal(t, []any{json.Number("1047552"), json.Number("0"), false, "", ""}, chunks[1].([]any)[1:])
+	var picture wire.MemoryMap
+	require.NoError(t, wire.Decode(text, &picture))
+	require.Equal(t, wire.MemoryMap{Device: "GPU:0", BytesLimit: uint64(mib), Regions: []wire.Region{{
+		Address: uint64(b.address), Bytes: uint64(mib), Chunks: []wire.Chunk{
+			{Address: uint64(b.address), Bytes: 1024, Requested: 1000, InUse: true, Library: "gpuconf"},
+			{Address: uint64(b.address) + 1024, Bytes: 1047552},
+		}}}}, picture, "to the last digit, though above 2^53")
 	b.free(t)
 }
 

@@ -2,7 +2,7 @@
 """NVIDIA's nvidia-smi of four drivers, of Debian's packages, unpacked into a folder.
 
 Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document.
-They are not supported: N/A, and no list of processes.
+They are not supported, and N/A, but for the lists of processes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,17 @@ def test_nvidia_smi_shows_the_simulated_cards(name: str, programs: dict[str, Pat
     first, second = smi(asked, "--format=csv,noheader")
     assert first == f"0, {CARD}, 40960 MiB, 1024 MiB, {version}, [N/A]"
     assert second == f"1, {CARD}, 40960 MiB, 0 MiB, {version}, [N/A]"
+    (process,) = smi("--query-compute-apps=pid,name,used_memory", "--format=csv,noheader")
+    assert re.fullmatch(rf"\d+, {re.escape(os.path.realpath(sys.executable))}, 1024 MiB", process), process
+    assert re.findall(r"\| +(\d) +N/A +N/A +\d+ +C +\S*python\S* +(\d+)MiB \|", table) == [("0", "1024")]
     assert len(smi("-q")) > 100
+
+
+@pytest.mark.parametrize("name", ["nvidia-smi 535", "nvidia-smi 550"])
+def test_it_lists_a_client_of_the_multi_process_service(name: str, programs: dict[str, Path]) -> None:
+    spec = f"A100-40GB:contexts:mps:driver={PACKAGES[name][1]}"
+    done = simulation.run(sys.executable, "-c", IN_USE, programs[name], spec=spec)
+    assert re.search(r"M\+C +\S*python\S* +1472MiB", done.stdout), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("cuda", ["11.8", "13.0"])

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-_left_behind: list[subprocess.Popen[bytes]] = []
+left_behind: list[subprocess.Popen[bytes]] = []
 SHOWN = 20_000  # bytes of one log
 OF_THE_CARD = re.compile("NVRM|Xid|nvidia|segfault|general protection|out of memory|oom-kill|blocked for more", re.IGNORECASE)
 
@@ -59,7 +59,7 @@ def said(command: list[str], seconds: float = 45.0) -> str:
             process.wait(seconds)
         except subprocess.TimeoutExpired as late:
             process.kill()
-            _left_behind.append(process)
+            left_behind.append(process)
             return str(late)
         file.seek(0)
         return file.read().decode(errors="replace")

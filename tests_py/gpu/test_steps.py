@@ -60,6 +60,10 @@ def test_a_command_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.Monke
     begin = time.monotonic()
     assert "timed out after 0.5 seconds" in evidence.said(["sleep", "20"], 0.5)
     assert time.monotonic() - begin < 15
+    monkeypatch.undo()
+    process = evidence.left_behind.pop()
+    process.kill()
+    process.wait()  # else Python says at its end that it still runs
 
 
 def test_what_the_kernel_says_of_the_card_is_kept() -> None:

@@ -146,6 +146,31 @@ for address in first, second:
         assert (one.used(), one.budget.log()) == (0, [])
 
 
+def test_what_other_pools_give_back_while_a_request_is_undone_is_not_charged(driver: Path) -> None:
+    """Undoing waits for the stream, at which the driver releases what every pool has free: the others stayed charged with it."""
+    with job(driver, 112 * MIB, FAKECUDA_SEGMENT=str(32 * MIB)) as one:
+        told = one.python(
+            POOLS
+            + """
+begin()
+other, pool = make_pool(), make_pool()
+def keep(bytes):
+    assert cuda.cuMemPoolSetAttribute(other, 4, byref(c_uint64(bytes))) == 0
+keep(64 * MIB)
+_, address = from_pool(other, 40 * MIB)
+assert cuda.cuMemFreeAsync(address, None) == 0 == cuda.cuStreamSynchronize(None)
+keep(0)
+made = [from_pool(pool, 2 * MIB)[1] for _ in range(16)]
+for address in made[:-1:2]:
+    assert cuda.cuMemFreeAsync(address, None) == 0
+print(of_pool(other, RESERVED), of_pool(pool, RESERVED), info()[0] // MIB)
+print(from_pool(pool, 6 * MIB)[0], of_pool(other, RESERVED), of_pool(pool, RESERVED), info()[0] // MIB)
+"""
+        )
+        assert told.splitlines() == ["64 32 16", "2 0 32 80"]
+        assert one.budget.log() == []
+
+
 def test_a_request_that_fits_into_what_a_pool_has_free_needs_no_room(driver: Path) -> None:
     """And one of which only a part fits needs room for the rest, not for its whole."""
     with job(driver, 100 * MIB) as one:

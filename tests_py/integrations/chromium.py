@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,15 @@ def browser(profile: Path) -> Iterator[webdriver.Chrome]:
         yield driver
     finally:
         driver.quit()
+
+
+def picture_file(name: str) -> Path | None:
+    """Return the file for a picture to look at, in the folder that PICTURES names; None if it names none."""
+    if "PICTURES" not in os.environ:
+        return None
+    folder = Path(os.environ["PICTURES"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.png"
 
 
 def resize(driver: webdriver.Chrome, width: int, height: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +93,6 @@ def test_the_page_shows_memory_live(browser: Any, program: subprocess.Popen[str]
     limits, used = browser.execute_script(bars)
     assert sorted(limits["y"]) == ["gpu0-0 GPU:0", "gpu0-1 GPU:0"]
     assert list(used["what"]) == ["gpuconf, weights"]
-    folder = os.environ.get("PICTURES")
-    if folder:
-        browser.save_screenshot(str(Path(folder) / "dask-dashboard.png"))
+    if file := chromium.picture_file("dask-dashboard"):
+        browser.save_screenshot(str(file))
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE" and "favicon" not in entry["message"]] == []

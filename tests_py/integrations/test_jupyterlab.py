@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,9 +83,9 @@ def outputs(browser: Browser) -> dict[str, str]:
 
 
 def picture(browser: Browser, request: pytest.FixtureRequest) -> None:
-    """Save a picture into the folder PICTURES, to look at."""
-    if "PICTURES" in os.environ:
-        browser.picture(Path(os.environ["PICTURES"], f"{request.node.name}.png"))
+    """Save a picture to look at."""
+    if file := chromium.picture_file(request.node.name):
+        browser.picture(file)
 
 
 @pytest.mark.parametrize("width", [1400, 600])

@@ -96,8 +96,8 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Browser]:
 
 def test_shown(page: Browser, request: pytest.FixtureRequest) -> None:
     """It refuses HTML in a subclass of str, and shows tuples in a list as lists of numbers, if they do not say otherwise."""
-    if "PICTURES" in os.environ:
-        page.picture(Path(os.environ["PICTURES"], f"marimo-{request.node.name}.png"))
+    if file := chromium.picture_file(f"marimo-{request.node.name}"):
+        page.picture(file)
     text = {name: " ".join(shown.split()) for name, shown in zip(CELLS, page.script(OUTPUTS), strict=True)}
     assert [name for name, shown in text.items() if "went wrong" in shown] == []
     for name in ("visible", "one"):

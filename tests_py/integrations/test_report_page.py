@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from pathlib import Path
@@ -118,12 +117,11 @@ def test_it_fits_the_width(browser: Any, page: Path, width: int) -> None:
 
 
 def picture(browser: Any, name: str) -> None:
-    """Save what the browser shows, where PICTURES names a folder, to look at."""
-    folder = os.environ.get("PICTURES")
-    if folder:
+    """Save what the browser shows, to look at."""
+    if file := chromium.picture_file(name):
         height = browser.execute_script("return document.documentElement.scrollHeight")
         chromium.resize(browser, browser.execute_script("return innerWidth"), height)
-        browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+        browser.save_screenshot(str(file))
 
 
 def test_it_is_dark_where_pages_are(browser: Any, page: Path) -> None:

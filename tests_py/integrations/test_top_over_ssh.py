@@ -81,7 +81,7 @@ def test_top(ssh: list[str], tmp_path: Path) -> None:
         try:
             assert "░" in until("training: python", "reserved   3.00GiB in use   3.00GiB", "gpuconf 3.00GiB")
             run("resize-window", "-x", "80", "-y", "24")
-            screen = until("training: python", "q quit")
+            screen = until("training: pyt", "q quit")
             assert "user" not in screen
             assert max(map(len, screen.splitlines())) <= 80
             run("send-keys", "h")

@@ -31,25 +31,14 @@ static CUresult prefetch(CUdeviceptr addr, size_t bytes, struct location locatio
 }
 
 static CUresult advise(CUdeviceptr addr, size_t bytes, int advice, struct location location) {
-	struct context *context;
 	if (advice < SET_READ_MOSTLY || advice > LAST_ADVICE)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = check(addr, bytes, advice <= UNSET_READ_MOSTLY ? of_device(-1) : location);
-	UNLOCK;
-	return result;
+	IN_CONTEXT(result = check(addr, bytes, advice <= UNSET_READ_MOSTLY ? of_device(-1) : location));
 }
 
 EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemPrefetchAsync);
+	CALLED_IN(stream, cuMemPrefetchAsync);
 	return prefetch(addr, bytes, of_device(device), stream);
-}
-
-EXPORT CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr addr, size_t bytes, CUdevice device, CUstream stream) {
-	return cuMemPrefetchAsync(addr, bytes, device, own_stream(stream));
 }
 
 EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {

@@ -73,7 +73,6 @@ static int is_possible(const shape3d *shape) {
 static uint64_t positive(uint64_t value) { return value == 0 ? 1 : value; }
 
 static CUresult create(struct array **out, const shape3d *shape, unsigned levels, int mipmapped) {
-	struct context *context;
 	uint64_t bytes = 0;
 	int layered = shape->flags & LAYERED;
 	if (out == NULL)
@@ -85,20 +84,18 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 	if (shape->flags & (SPARSE | DEFERRED))
 		bytes = 0;
 	bytes = m->to_the_byte ? bytes : pages(bytes);
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && !is_possible(shape))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && !use_card(&m->gpu[context->gpu], bytes))
-		result = OUT_OF_MEMORY;
-	if (result == SUCCESS) {
-		struct array *new = calloc(1, sizeof *new);
-		*new = (struct array){context->gpu, mipmapped, bytes, *shape, context, m->arrays};
-		m->arrays = new;
-		*out = new;
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (!is_possible(shape))
+			result = INVALID_VALUE;
+		if (result == SUCCESS && !use_card(&m->gpu[context->gpu], bytes))
+			result = OUT_OF_MEMORY;
+		if (result == SUCCESS) {
+			struct array *new = calloc(1, sizeof *new);
+			*new = (struct array){context->gpu, mipmapped, bytes, *shape, context, m->arrays};
+			m->arrays = new;
+			*out = new;
+		}
+	});
 }
 
 static void drop(struct array **at) {

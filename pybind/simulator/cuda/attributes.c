@@ -9,13 +9,11 @@
 CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority);
 CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device);
 
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
-
 EXPORT CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device) {
 	CALLED(cuDeviceComputeCapability);
 	if (major == NULL || minor == NULL)
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	*major = m->gpu[device].major;
 	*minor = m->gpu[device].minor;
@@ -59,21 +57,18 @@ EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice *out, const char *id) {
 /* Only Windows has them. */
 EXPORT CUresult cuDeviceGetLuid(char *luid, unsigned *mask, CUdevice device) {
 	CALLED(cuDeviceGetLuid);
-	return luid == NULL || mask == NULL ? INVALID_VALUE : unknown(device) ? INVALID_DEVICE : NOT_SUPPORTED;
+	return luid == NULL || mask == NULL ? INVALID_VALUE : unknown_device(device) ? INVALID_DEVICE : NOT_SUPPORTED;
 }
 
 EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreate);
-	return out == NULL ? INVALID_VALUE : cuStreamCreateWithPriority(out, flags, 0);
+	return cuStreamCreateWithPriority(out, flags, 0);
 }
 
 EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetFlags);
-	if (flags == NULL)
-		return INVALID_VALUE;
+	CALLED_IN(handle, cuStreamGetFlags);
 	IN_STREAM(handle, {
 		result = legacy_implies(stream);
 		if (stream->capture != NULL) {
@@ -84,16 +79,12 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	});
 }
 
-EXPORT CUresult cuStreamGetFlags_ptsz(CUstream handle, unsigned *flags) { return cuStreamGetFlags(own_stream(handle), flags); }
-
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
 	CALLED(cuStreamGetDevice);
 	if (device == NULL)
 		return INVALID_VALUE;
 	IN_STREAM(handle, *device = stream->context->gpu);
 }
-
-EXPORT CUresult cuStreamGetDevice_ptsz(CUstream handle, CUdevice *device) { return cuStreamGetDevice(own_stream(handle), device); }
 
 /* A context's number is its place in the order in which they were made. */
 EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
@@ -106,7 +97,7 @@ EXPORT CUresult cuCtxGetId(struct context *asked, unsigned long long *id) {
 	while (one != NULL && one != context)
 		one = one->next;
 	if (one != NULL && one->alive)
-		result = id == NULL ? INVALID_VALUE : SUCCESS;
+		result = SUCCESS;
 	if (result == SUCCESS)
 		for (*id = 0; one != NULL; one = one->next)
 			++*id;

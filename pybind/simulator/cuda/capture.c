@@ -221,8 +221,7 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	REFUSE(ANY_TIME, mode < GLOBAL || mode > RELAXED, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamBeginCapture);
+	CALLED_IN(handle, cuStreamBeginCapture);
 	IN_STREAM(handle, {
 		if (stream == context->legacy)
 			result = legacy_implies(stream) == SUCCESS ? STREAM_CAPTURE_UNSUPPORTED : STREAM_CAPTURE_IMPLICIT;
@@ -250,8 +249,7 @@ static int joined(const struct capture *capture) {
 
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	REFUSE(ANY_TIME, driver_version() < 12040 && graph == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamEndCapture);
+	CALLED_IN(handle, cuStreamEndCapture);
 	if (graph != NULL)
 		*graph = NULL;
 	IN_STREAM(handle, {
@@ -291,8 +289,7 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 
 EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetCaptureInfo);
+	CALLED_IN(handle, cuStreamGetCaptureInfo);
 	return info(handle, status, id, NULL);
 }
 
@@ -313,16 +310,14 @@ static CUresult info_with_dependencies(CUstream handle, int *status, uint64_t *i
 
 EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11030, cuStreamGetCaptureInfo_v2);
+	CALLED_IN_SINCE(11030, handle, cuStreamGetCaptureInfo_v2);
 	return info_with_dependencies(handle, status, id, graph, dependencies, count);
 }
 
 EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
                                           size_t *count) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(12030, cuStreamGetCaptureInfo_v3);
+	CALLED_IN_SINCE(12030, handle, cuStreamGetCaptureInfo_v3);
 	if (edges != NULL)
 		*edges = NULL;
 	return info_with_dependencies(handle, status, id, graph, dependencies, count);
@@ -336,31 +331,18 @@ static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigne
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11030, cuStreamUpdateCaptureDependencies);
+	CALLED_IN_SINCE(11030, handle, cuStreamUpdateCaptureDependencies);
 	return depend(handle, nodes, count, flags);
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void *nodes, const void *edges, size_t count, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(12030, cuStreamUpdateCaptureDependencies);
+	CALLED_IN_SINCE(12030, handle, cuStreamUpdateCaptureDependencies);
 	return edges != NULL ? NOT_SUPPORTED : depend(handle, nodes, count, flags);
-}
-
-EXPORT CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
-	return cuStreamGetCaptureInfo_v2(own_stream(handle), status, id, graph, dependencies, count);
-}
-
-EXPORT CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
-                                                size_t *count) {
-	return cuStreamGetCaptureInfo_v3(own_stream(handle), status, id, graph, dependencies, edges, count);
 }
 
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
-	if (references == 0 || flags != 1)
-		return INVALID_VALUE;
 	struct object *object = calloc(1, sizeof *object);
 	*object = (struct object){destroy, data, references, NULL};
 	*out = object;
@@ -430,15 +412,12 @@ EXPORT CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, uns
 
 EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamIsCapturing);
+	CALLED_IN(handle, cuStreamIsCapturing);
 	IN_STREAM(handle, {
 		result = legacy_implies(stream);
 		*status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE;
 	});
 }
-
-EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) { return cuStreamIsCapturing(own_stream(handle), status); }
 
 EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 	CALLED(cuGraphCreate);
@@ -453,22 +432,18 @@ EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
 enum { FREE_ON_LAUNCH = 1, UPLOAD = 2, NODE_PRIORITY = 8 };
 
 static CUresult instantiate(CUgraphExec *out, CUgraph graph, uint64_t flags) {
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
+	IN_CONTEXT({
 		result = out == NULL ? INVALID_VALUE : find_graph(graph, 0);
-	if (result == SUCCESS && graph->body->unusable)
-		result = INVALID_VALUE;
-	for (const struct graph *one = m->graphs; result == SUCCESS && one != NULL; one = one->next)
-		if (one->executable && !one->destroyed && one->body == graph->body && allocates(one->body))
-			result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
-	if (result == SUCCESS) {
-		*out = make_graph(graph->body, 1);
-		(*out)->frees_on_launch = (flags & FREE_ON_LAUNCH) != 0;
-	}
-	UNLOCK;
-	return result;
+		if (result == SUCCESS && graph->body->unusable)
+			result = INVALID_VALUE;
+		for (const struct graph *one = m->graphs; result == SUCCESS && one != NULL; one = one->next)
+			if (one->executable && !one->destroyed && one->body == graph->body && allocates(one->body))
+				result = NOT_SUPPORTED; /* a graph that allocates has one executable at a time */
+		if (result == SUCCESS) {
+			*out = make_graph(graph->body, 1);
+			(*out)->frees_on_launch = (flags & FREE_ON_LAUNCH) != 0;
+		}
+	});
 }
 
 EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
@@ -502,21 +477,14 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, st
 	return result;
 }
 
-EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
-	return cuGraphInstantiateWithParams(out, graph, params);
-}
-
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuGraphUpload);
+	CALLED_IN(handle, cuGraphUpload);
 	IN_STREAM(handle, {
 		result = find_graph(exec, 1);
 		if (result == SUCCESS)
 			result = reserve_graph_memory(exec->body);
 	});
 }
-
-EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphUpload(exec, own_stream(handle)); }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
@@ -544,8 +512,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 }
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuGraphLaunch);
+	CALLED_IN(handle, cuGraphLaunch);
 	IN_STREAM(handle, {
 		result = find_graph(exec, 1);
 		if (result == SUCCESS)
@@ -564,28 +531,23 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	});
 }
 
-EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphLaunch(exec, own_stream(handle)); }
-
 /* The number of nodes of a graph. */
 EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
 
 EXPORT CUresult cuCtxSynchronize(void) {
 	CALLED(cuCtxSynchronize);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-		if (one->context == context && one->capture != NULL)
-			result = spoil(one->capture, STREAM_CAPTURE_UNSUPPORTED);
-	for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
-		if (one->context == context)
-			wait_done(one, one->last);
-	if (result == SUCCESS) {
-		result = context->sticky;
-		pools_synchronized();
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
+			if (one->context == context && one->capture != NULL)
+				result = spoil(one->capture, STREAM_CAPTURE_UNSUPPORTED);
+		for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
+			if (one->context == context)
+				wait_done(one, one->last);
+		if (result == SUCCESS) {
+			result = context->sticky;
+			pools_synchronized();
+		}
+	});
 }
 
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {

@@ -46,30 +46,43 @@ CUresult current_context(struct context **out) {
 
 static int is_schedule(unsigned flags) { return (flags & 7) <= 2 || (flags & 7) == 4; }
 
-static void begin_context(struct context *context) {
+/* It takes memory of its card where the profile says so. */
+static CUresult begin_context(struct context *context) {
+	struct gpu *gpu = &m->gpu[context->gpu];
+	if (!use_card(gpu, gpu->context_bytes))
+		return OUT_OF_MEMORY;
 	context->alive = 1;
 	context->sticky = SUCCESS;
 	context->cache_config = 0;
 	set_default_limits(context);
 	context->legacy = make_stream(context, 0, 0);
-	count_context(&m->gpu[context->gpu], 1);
+	count_context(gpu, 1);
+	return SUCCESS;
 }
 
-static struct context *make_context(int gpu) {
+static CUresult make_context(struct context **out, int gpu) {
 	struct context *context = calloc(1, sizeof *context);
 	__atomic_store_n(&m->only_listed, 0, __ATOMIC_SEQ_CST);
 	context->machine = m;
 	context->gpu = gpu;
+	CUresult result = begin_context(context);
+	if (result != SUCCESS) {
+		free(context);
+		return result;
+	}
 	context->next = m->contexts;
 	m->contexts = context;
-	begin_context(context);
-	return context;
+	*out = context;
+	return SUCCESS;
 }
 
 /* Frees what a context holds. The structure itself stays, so that use of a stale one is detected. */
 void end_context(struct context *context) {
-	if (context->alive)
-		count_context(&m->gpu[context->gpu], -1);
+	struct gpu *gpu = &m->gpu[context->gpu];
+	if (context->alive) {
+		count_context(gpu, -1);
+		leave_card(gpu, gpu->context_bytes);
+	}
 	context->alive = 0;
 	end_peers(context);
 	end_streams(context);
@@ -96,28 +109,28 @@ EXPORT int fakecuda_alive(CUcontext context) {
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
-	gpu->retains++;
+	CUresult result = SUCCESS;
 	if (gpu->primary == NULL)
-		gpu->primary = make_context(device);
+		result = make_context(&gpu->primary, device);
 	else if (!gpu->primary->alive)
-		begin_context(gpu->primary);
-	gpu->primary->primary = 1;
-	gpu->primary->flags = gpu->primary_flags | MAP_HOST;
-	*out = gpu->primary;
+		result = begin_context(gpu->primary);
+	if (result == SUCCESS) {
+		gpu->retains++;
+		gpu->primary->primary = 1;
+		gpu->primary->flags = gpu->primary_flags | MAP_HOST;
+		*out = gpu->primary;
+	}
 	UNLOCK;
-	return SUCCESS;
+	return result;
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
 	REFUSE(ANY_TIME, flags == NULL || active == NULL, INVALID_VALUE);
 	CALLED(cuDevicePrimaryCtxGetState);
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	*flags = m->gpu[device].primary_flags;
@@ -126,8 +139,19 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int
 	return SUCCESS;
 }
 
+/* A function whose second form does the same. */
+#define TWO_FORMS(name, parameters, call) \
+	EXPORT CUresult name##_v2 parameters { \
+		CALLED(name); \
+		return call; \
+	} \
+	EXPORT CUresult name parameters { \
+		CALLED(name##_v1); \
+		return call; \
+	}
+
 static CUresult set_flags(CUdevice device, unsigned flags) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if ((flags & ~PRIMARY_FLAGS) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
@@ -140,19 +164,11 @@ static CUresult set_flags(CUdevice device, unsigned flags) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-	CALLED(cuDevicePrimaryCtxSetFlags);
-	return set_flags(device, flags);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
-	CALLED(cuDevicePrimaryCtxSetFlags_v1);
-	return set_flags(device, flags);
-}
+TWO_FORMS(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_flags(device, flags))
 
 /* It stays retained, but nothing can be done in it until it is retained once more. */
 static CUresult reset(CUdevice device) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	struct gpu *gpu = &m->gpu[device];
@@ -162,18 +178,10 @@ static CUresult reset(CUdevice device) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxReset);
-	return reset(device);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxReset_v1);
-	return reset(device);
-}
+TWO_FORMS(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
 
 static CUresult release(CUdevice device) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	CUresult result = INVALID_CONTEXT;
 	LOCK;
@@ -189,15 +197,7 @@ static CUresult release(CUdevice device) {
 	return result;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxRelease);
-	return release(device);
-}
-
-EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxRelease_v1);
-	return release(device);
-}
+TWO_FORMS(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
 
 /* A green context holds the primary one; here its parts of the GPU are all of it. */
 struct green {
@@ -235,28 +235,22 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	if (out == NULL || (flags & ~(PRIMARY_FLAGS | MAP_HOST)) != 0 || !is_schedule(flags))
 		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	refresh();
 	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
 	LOCK;
-	*out = make_context(device);
-	(*out)->flags = flags;
-	stack->at[stack->depth++] = *out;
+	CUresult result = make_context(out, device);
+	if (result == SUCCESS) {
+		(*out)->flags = flags;
+		stack->at[stack->depth++] = *out;
+	}
 	UNLOCK;
-	return SUCCESS;
+	return result;
 }
 
-EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate);
-	return create(out, flags, device);
-}
-
-EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate_v1);
-	return create(out, flags, device);
-}
+TWO_FORMS(cuCtxCreate, (CUcontext *out, unsigned flags, CUdevice device), create(out, flags, device))
 
 EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
 	CALLED_SINCE(11040, cuCtxCreate_v3);

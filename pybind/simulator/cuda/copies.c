@@ -93,15 +93,19 @@ static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 	return (struct box){.to = {.addr = to}, .from = {.addr = from}, .width = bytes, .height = 1, .depth = 1};
 }
 
-EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpy);
-	return queue(NULL, line(to, from, bytes), ANYWHERE, ANYWHERE, 1);
-}
-
-EXPORT CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
-	CALLED(cuMemcpy);
-	return queue(own_stream(NULL), line(to, from, bytes), ANYWHERE, ANYWHERE, 1);
-}
+/* A function without a stream, in two forms: in the legacy stream, and in the thread's. */
+#define IN_DEFAULT_STREAM(function, name, parameters, call) \
+	EXPORT CUresult function parameters { \
+		CUstream stream = NULL; \
+		CALLED(name); \
+		return call; \
+	} \
+	EXPORT CUresult function##_ptds parameters { \
+		CUstream stream = own_stream(NULL); \
+		CALLED(name); \
+		return call; \
+	}
+IN_DEFAULT_STREAM(cuMemcpy, cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes), queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 1))
 
 EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
 	CALLED(cuMemcpyHtoD);
@@ -123,8 +127,6 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 	return queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 0);
 }
 
-EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) { return cuMemcpyAsync(to, from, bytes, own_stream(stream)); }
-
 /* A copy between two contexts: each side is accessed by the GPU of its own, whether peer access is enabled or not. */
 static CUresult between(CUdeviceptr to, const struct context *to_context, CUdeviceptr from, const struct context *from_context, size_t bytes,
                         CUstream stream, int wait) {
@@ -139,23 +141,12 @@ static CUresult between(CUdeviceptr to, const struct context *to_context, CUdevi
 	return known ? queue(stream, box, DEVICE, DEVICE, wait) : INVALID_CONTEXT;
 }
 
-EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes) {
-	CALLED(cuMemcpyPeer);
-	return between(to, to_context, from, from_context, bytes, NULL, 1);
-}
-
-EXPORT CUresult cuMemcpyPeer_ptds(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes) {
-	CALLED(cuMemcpyPeer);
-	return between(to, to_context, from, from_context, bytes, own_stream(NULL), 1);
-}
+IN_DEFAULT_STREAM(cuMemcpyPeer, cuMemcpyPeer, (CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes),
+                  between(to, to_context, from, from_context, bytes, stream, 1))
 
 EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyPeerAsync);
 	return between(to, to_context, from, from_context, bytes, stream, 0);
-}
-
-EXPORT CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
-	return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, own_stream(stream));
 }
 
 enum memory_type { OF_HOST = 1, OF_DEVICE, OF_ARRAY, UNIFIED };
@@ -238,22 +229,12 @@ static CUresult copy_between(CUstream stream, const struct copy3d *copy, int wai
 	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
 }
 
-EXPORT CUresult cuMemcpy3DPeer(const struct copy3d *copy) {
-	CALLED(cuMemcpy3DPeer);
-	return copy_between(NULL, copy, 1);
-}
-
-EXPORT CUresult cuMemcpy3DPeer_ptds(const struct copy3d *copy) {
-	CALLED(cuMemcpy3DPeer);
-	return copy_between(own_stream(NULL), copy, 1);
-}
+IN_DEFAULT_STREAM(cuMemcpy3DPeer, cuMemcpy3DPeer, (const struct copy3d *copy), copy_between(stream, copy, 1))
 
 EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) {
 	CALLED(cuMemcpy3DPeerAsync);
 	return copy_between(stream, copy, 0);
 }
-
-EXPORT CUresult cuMemcpy3DPeerAsync_ptsz(const struct copy3d *copy, CUstream stream) { return cuMemcpy3DPeerAsync(copy, own_stream(stream)); }
 
 static struct end3d widened(const struct end2d *end) {
 	return (struct end3d){.x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
@@ -265,16 +246,7 @@ static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int w
 	return copy_box(stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
 }
 
-/* A copy in three forms: the legacy stream's, the thread's, both of which wait. */
-#define WAITING(name, type, function) \
-	EXPORT CUresult name##_v2(const type *copy) { \
-		CALLED(name); \
-		return copy == NULL ? INVALID_VALUE : function(NULL, copy, 1); \
-	} \
-	EXPORT CUresult name##_v2_ptds(const type *copy) { \
-		CALLED(name); \
-		return copy == NULL ? INVALID_VALUE : function(own_stream(NULL), copy, 1); \
-	}
+#define WAITING(name, type, function) IN_DEFAULT_STREAM(name##_v2, name, (const type *copy), copy == NULL ? INVALID_VALUE : function(stream, copy, 1))
 #define STREAMED(name, type, function) \
 	EXPORT CUresult name##_v2(const type *copy, CUstream stream) { \
 		CALLED(name); \
@@ -296,38 +268,23 @@ static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t val
 
 #define FILLS(bits, type) \
 	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
-		REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE); \
-		CALLED(cuMemsetD2D##bits##Async); \
+		CALLED_IN(stream, cuMemsetD2D##bits##Async); \
 		return fill(stream, to, pitch, value, bits / 8, width, height); \
 	} \
 	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
 		return cuMemsetD2D##bits##Async(to, pitch, value, width, height, own_stream(stream)); \
 	} \
-	EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) { \
-		CALLED(cuMemsetD2D##bits); \
-		return fill(NULL, to, pitch, value, bits / 8, width, height); \
-	} \
-	EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) { \
-		CALLED(cuMemsetD2D##bits); \
-		return fill(own_stream(NULL), to, pitch, value, bits / 8, width, height); \
-	}
+	IN_DEFAULT_STREAM(cuMemsetD2D##bits##_v2, cuMemsetD2D##bits, (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height), \
+	                  fill(stream, to, pitch, value, bits / 8, width, height))
 #define LINES(bits, type) \
 	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) { \
-		REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE); \
-		CALLED(cuMemsetD##bits##Async); \
+		CALLED_IN(stream, cuMemsetD##bits##Async); \
 		return fill(stream, to, 0, value, bits / 8, count, 1); \
 	} \
 	EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, size_t count, CUstream stream) { \
 		return cuMemsetD##bits##Async(to, value, count, own_stream(stream)); \
 	} \
-	EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) { \
-		CALLED(cuMemsetD##bits); \
-		return fill(NULL, to, 0, value, bits / 8, count, 1); \
-	} \
-	EXPORT CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, size_t count) { \
-		CALLED(cuMemsetD##bits); \
-		return fill(own_stream(NULL), to, 0, value, bits / 8, count, 1); \
-	}
+	IN_DEFAULT_STREAM(cuMemsetD##bits##_v2, cuMemsetD##bits, (CUdeviceptr to, type value, size_t count), fill(stream, to, 0, value, bits / 8, count, 1))
 EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
 	CALLED(cuMemsetD8);
 	return fill(own_stream(NULL), to, 0, value, 1, count, 1);

@@ -151,6 +151,8 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 		uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2 / GRANULE * GRANULE;
 		gpu->spill = host < gpu->total ? host : gpu->total;
 	}
+	if (profile & GPUCONF_WITH_CONTEXTS)
+		gpu->context_bytes = gpuconf_context(gpu->total, gpu->major) / GRANULE * GRANULE;
 	if (profile & GPUCONF_NO_LIMIT)
 		gpu->spill = NO_LIMIT;
 }
@@ -241,6 +243,7 @@ CUresult start(void) {
 		const char *mig = secure_getenv("FAKECUDA_MIG");
 		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
 		m->segment = number_from("FAKECUDA_SEGMENT", 0);
 		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
 		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
@@ -300,14 +303,9 @@ EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	return SUCCESS;
 }
 
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
-
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
-	if (name == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(name, device);
 	if (bytes == 0)
 		return SUCCESS; /* there is no room for a NUL */
 	if (m->cards != NULL)
@@ -319,30 +317,21 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid);
-	if (uuid == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(uuid, device);
 	uuid_bytes(m->gpu[device].physical, 0, uuid);
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
-	if (uuid == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(uuid, device);
 	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
-	if (id == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(id, device);
 	if (bytes < 13)
 		return INVALID_VALUE;
 	if (m->cards != NULL)
@@ -354,20 +343,14 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem);
-	if (bytes == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(bytes, device);
 	*bytes = m->gpu[device].total;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem_v1);
-	if (bytes == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(bytes, device);
 	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
 	return SUCCESS;
 }
@@ -391,13 +374,15 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	return found;
 }
 
-/* gpuconf_simulator_held says how much of a card this process has: 0, or -1 for a device that it does not have. */
+/* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	enter_machine();
 	LOCK;
 	int found = device >= 0 && device < m->gpus ? 0 : -1;
 	if (found == 0)
 		*held = m->gpu[device].used - m->gpu[device].others;
+	for (const struct context *one = m->contexts; found == 0 && one != NULL; one = one->next)
+		*held -= one->alive && one->gpu == device ? m->gpu[device].context_bytes : 0;
 	UNLOCK;
 	return found;
 }

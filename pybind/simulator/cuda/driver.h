@@ -145,6 +145,7 @@ struct gpu {
 	unsigned profile; /* of enum gpuconf_profile */
 	int multiprocessors, l2_bytes, integrated, host_page_tables;
 	int bus;
+	uint64_t context_bytes; /* what each context takes: 0, or as the profile says */
 	uint64_t spill; /* how much more than total can be allocated: WSL, and cards without a limit */
 	int memory_file;
 	uint64_t file_end;
@@ -198,6 +199,7 @@ struct machine {
 	int mig, vmm; /* vmm: some GPU has it */
 	int lenient;
 	int to_the_byte; /* what memory is charged; simulator.h */
+	int overfull; /* it says that more is free than the card has */
 	uint64_t segment; /* of pools; 0: the usual size */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
@@ -253,6 +255,15 @@ static inline uint64_t left(const struct gpu *gpu) { return gpu->total + gpu->sp
 /* machine.c. The machine of the calling thread, which CALLED sets: the one that it is bound to, else the process's. */
 struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
+static inline int unknown_device(CUdevice device) { return device < 0 || device >= m->gpus; }
+/* Refuses a call without a place for its answer, or about a device that is not there. */
+#define NEEDS(out, device) \
+	do { \
+		if ((out) == NULL) \
+			return INVALID_VALUE; \
+		if (unknown_device(device)) \
+			return INVALID_DEVICE; \
+	} while (0)
 void enter_machine(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
@@ -284,6 +295,13 @@ enum when time_of_call(void);
 		if ((condition) && (time_of_call() & (when))) \
 			return (refusal); \
 	} while (0)
+/* CALLED for a function with a stream: without a device, no handle of one is right. */
+#define CALLED_IN(stream, name) \
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
+	CALLED(name)
+#define CALLED_IN_SINCE(version, stream, name) \
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)(stream) > 2, INVALID_HANDLE); \
+	CALLED_SINCE(version, name)
 void drop_faults(void);
 void lock_counters(void);
 void unlock_counters(void);
@@ -294,6 +312,16 @@ void unlock_counters(void);
 
 /* context.c */
 CUresult current_context(struct context **out);
+/* IN_CONTEXT ends a function: it takes the lock, and runs statements with the current context if there is one. */
+#define IN_CONTEXT(...) \
+	struct context *context; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
 void end_context(struct context *context);
 int depth_of_thread(void);
 

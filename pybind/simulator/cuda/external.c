@@ -83,13 +83,7 @@ EXPORT CUresult cuImportExternalMemory(struct external **out, const struct handl
 		return INVALID_VALUE;
 	if (wanted->type != OPAQUE_DESCRIPTOR)
 		return refuse(memory_names, COUNT(memory_names), wanted->type);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = import(out, wanted);
-	UNLOCK;
-	return result;
+	IN_CONTEXT(result = import(out, wanted));
 }
 
 static struct external **find(const struct external *external) {
@@ -103,29 +97,26 @@ EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, struct externa
 	CALLED(cuExternalMemoryGetMappedBuffer);
 	if (out == NULL || wanted == NULL || wanted->flags != 0 || wanted->bytes == 0)
 		return INVALID_VALUE;
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	const struct external *external = *find(handle);
-	if (result == SUCCESS && external == NULL)
-		result = INVALID_HANDLE;
-	if (result == SUCCESS && (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		uint64_t offset;
-		int gpu, file = file_of_part(external->part, &offset, &gpu);
-		struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
-		if (new == NULL) {
-			release_part(external->part);
-			result = OUT_OF_MEMORY;
-		} else {
-			new->part = external->part;
-			new->context = context;
-			*out = new->range.addr;
+	IN_CONTEXT({
+		const struct external *external = *find(handle);
+		if (external == NULL)
+			result = INVALID_HANDLE;
+		else if (wanted->offset > external->bytes || wanted->bytes > external->bytes - wanted->offset)
+			result = INVALID_VALUE;
+		if (result == SUCCESS) {
+			uint64_t offset;
+			int gpu, file = file_of_part(external->part, &offset, &gpu);
+			struct outside *new = add_mapped(file, offset + wanted->offset, wanted->bytes, gpu, EXTERNAL_MEMORY);
+			if (new == NULL) {
+				release_part(external->part);
+				result = OUT_OF_MEMORY;
+			} else {
+				new->part = external->part;
+				new->context = context;
+				*out = new->range.addr;
+			}
 		}
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 static void drop(struct external **at) {

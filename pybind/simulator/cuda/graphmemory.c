@@ -309,7 +309,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, voi
 	CALLED_SINCE(11040, cuDeviceGetGraphMemAttribute);
 	if (value == NULL || attribute < USED_NOW || attribute > RESERVED_MOST)
 		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	int most = attribute == USED_MOST || attribute == RESERVED_MOST;
@@ -323,7 +323,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, con
 	CALLED_SINCE(11040, cuDeviceSetGraphMemAttribute);
 	if (value == NULL || (attribute != USED_MOST && attribute != RESERVED_MOST) || *(const uint64_t *)value != 0)
 		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	m->graph_reserve[device].most = m->graph_reserve[device].reserved;
@@ -333,7 +333,7 @@ EXPORT CUresult cuDeviceSetGraphMemAttribute(CUdevice device, int attribute, con
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGraphMemTrim);
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	LOCK;
 	uint64_t wanted = segments(m->graph_reserve[device].used);

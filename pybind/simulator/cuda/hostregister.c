@@ -31,59 +31,50 @@ void end_registered(struct context *context) {
 
 EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
 	CALLED(cuMemHostRegister);
-	struct context *context;
 	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
-	LOCK;
-	CUresult result = current_context(&context);
-	struct place place;
-	int others = find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
-	if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 || range.addr + bytes < range.addr || others))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && overlaps(range, m->registered))
-		result = HOST_MEMORY_ALREADY_REGISTERED;
-	if (result == SUCCESS) {
-		struct allocation *new = calloc(1, sizeof *new);
-		*new = (struct allocation){.range = range, .context = context, .next = m->registered, .flags = flags};
-		m->registered = new;
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		struct place place;
+		int others = find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
+		if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 || range.addr + bytes < range.addr || others))
+			result = INVALID_VALUE;
+		if (result == SUCCESS && overlaps(range, m->registered))
+			result = HOST_MEMORY_ALREADY_REGISTERED;
+		if (result == SUCCESS) {
+			struct allocation *new = calloc(1, sizeof *new);
+			*new = (struct allocation){.range = range, .context = context, .next = m->registered, .flags = flags};
+			m->registered = new;
+		}
+	});
 }
 
 EXPORT CUresult cuMemHostUnregister(void *memory) {
 	CALLED(cuMemHostUnregister);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && memory == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		wait_idle(context); /* no copy uses it any more */
-		struct allocation **at = &m->registered;
-		while (*at != NULL && (*at)->range.addr != (uint64_t)(uintptr_t)memory)
-			at = &(*at)->next;
-		if (*at != NULL)
-			drop(at);
-		else
-			result = within_host((uint64_t)(uintptr_t)memory, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (memory == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS) {
+			wait_idle(context); /* no copy uses it any more */
+			struct allocation **at = &m->registered;
+			while (*at != NULL && (*at)->range.addr != (uint64_t)(uintptr_t)memory)
+				at = &(*at)->next;
+			if (*at != NULL)
+				drop(at);
+			else
+				result = within_host((uint64_t)(uintptr_t)memory, 1) ? INVALID_VALUE : HOST_MEMORY_NOT_REGISTERED;
+		}
+	});
 }
 
 /* There is one address space. */
 EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, unsigned flags) {
 	CALLED(cuMemHostGetDevicePointer);
-	struct context *context;
 	uint64_t addr = (uint64_t)(uintptr_t)memory;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (out == NULL || flags != 0 || !within_host(addr, 1)))
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*out = addr;
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (out == NULL || flags != 0 || !within_host(addr, 1))
+			result = INVALID_VALUE;
+		if (result == SUCCESS)
+			*out = addr;
+	});
 }
 
 static const struct allocation *containing(uint64_t addr, const struct allocation *list) {
@@ -95,18 +86,15 @@ static const struct allocation *containing(uint64_t addr, const struct allocatio
 EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED(cuMemHostGetFlags);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
-	if (one == NULL)
-		one = containing((uint64_t)(uintptr_t)memory, m->registered);
-	if (result == SUCCESS && (flags == NULL || one == NULL))
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		const struct allocation *one = containing((uint64_t)(uintptr_t)memory, m->hosts);
+		if (one == NULL)
+			one = containing((uint64_t)(uintptr_t)memory, m->registered);
+		if (one == NULL)
+			result = INVALID_VALUE;
+		else
+			*flags = (one->flags & ~(unsigned)READ_ONLY) | MAPPED; /* there is one address space */
+	});
 }
 
 EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes) {

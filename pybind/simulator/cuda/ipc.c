@@ -80,20 +80,17 @@ static CUresult make_export(struct allocation *one) {
 EXPORT CUresult cuIpcGetMemHandle(struct ipc_handle *out, CUdeviceptr addr) {
 	REFUSE(ANY_TIME, out == NULL || addr == 0, INVALID_VALUE);
 	CALLED(cuIpcGetMemHandle);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	struct allocation *one = m->allocations;
-	while (one != NULL && (one->gone || !inside(addr, 1, one->range)))
-		one = one->next;
-	if (result == SUCCESS && one == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
-		result = INVALID_VALUE;
-	if (result == SUCCESS && one->export == NULL)
-		result = make_export(one);
-	if (result == SUCCESS)
-		*out = one->export->handle;
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		struct allocation *one = m->allocations;
+		while (one != NULL && (one->gone || !inside(addr, 1, one->range)))
+			one = one->next;
+		if (result == SUCCESS && one == NULL) /* memory of pools, mappings and imports, too (chelsea0x3b/cudarc#521) */
+			result = INVALID_VALUE;
+		if (result == SUCCESS && one->export == NULL)
+			result = make_export(one);
+		if (result == SUCCESS)
+			*out = one->export->handle;
+	});
 }
 
 /* The exporter has freed it. Returns whether an importer may still have it: then its addresses and pages stay. */
@@ -216,20 +213,17 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 }
 
 static CUresult open_handle(CUdeviceptr *out, const struct ipc_handle *handle, unsigned flags) {
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	struct import *one = m->imports;
-	while (one != NULL && (one->context != context || memcmp(&one->handle, handle, sizeof *handle) != 0))
-		one = one->next;
-	if (result == SUCCESS && one != NULL) {
-		one->count++;
-		*out = one->range.addr;
-	} else if (result == SUCCESS) {
-		result = import(out, handle, context, flags);
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		struct import *one = m->imports;
+		while (one != NULL && (one->context != context || memcmp(&one->handle, handle, sizeof *handle) != 0))
+			one = one->next;
+		if (result == SUCCESS && one != NULL) {
+			one->count++;
+			*out = one->range.addr;
+		} else if (result == SUCCESS) {
+			result = import(out, handle, context, flags);
+		}
+	});
 }
 
 EXPORT CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, struct ipc_handle handle, unsigned flags) {
@@ -246,21 +240,18 @@ EXPORT CUresult cuIpcOpenMemHandle(CUdeviceptr *out, struct ipc_handle handle, u
 
 EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr addr) {
 	CALLED(cuIpcCloseMemHandle);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	struct import **at = &m->imports;
-	while (*at != NULL && ((*at)->range.addr != addr || (*at)->context != context))
-		at = &(*at)->next;
-	if (result == SUCCESS && *at == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS && --(*at)->count == 0) {
-		if (m->lenient)
-			wait_idle(context);
-		drop(at);
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		struct import **at = &m->imports;
+		while (*at != NULL && ((*at)->range.addr != addr || (*at)->context != context))
+			at = &(*at)->next;
+		if (result == SUCCESS && *at == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS && --(*at)->count == 0) {
+			if (m->lenient)
+				wait_idle(context);
+			drop(at);
+		}
+	});
 }
 
 int within_imports(uint64_t addr, uint64_t bytes) {

@@ -106,17 +106,14 @@ int shared_done(struct shared_event *shared, uint64_t number) {
 EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 	REFUSE(ANY_TIME, out == NULL || event == NULL, INVALID_VALUE);
 	CALLED(cuIpcGetEventHandle);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (event_gone(event) || event->foreign || !event->interprocess))
-		result = INVALID_HANDLE;
-	if (result == SUCCESS && event->shared == NULL)
-		result = not_done("cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
-	if (result == SUCCESS)
-		*out = event->shared->handle;
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (event_gone(event) || event->foreign || !event->interprocess)
+			result = INVALID_HANDLE;
+		if (result == SUCCESS && event->shared == NULL)
+			result = not_done("cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		if (result == SUCCESS)
+			*out = event->shared->handle;
+	});
 }
 
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
@@ -138,11 +135,5 @@ static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct
 EXPORT CUresult cuIpcOpenEventHandle(CUevent *out, struct ipc_handle handle) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	CALLED(cuIpcOpenEventHandle);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER;
-	UNLOCK;
-	return result;
+	IN_CONTEXT(result = is_handle(&handle, event_kind) ? open_event(out, &handle, context) : MAP_FAILED_IN_DRIVER);
 }

@@ -70,22 +70,12 @@ EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsig
 	return launch(function, &(struct shape){{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
 }
 
-EXPORT CUresult cuLaunchKernel_ptsz(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                                    unsigned block_z, unsigned shared, CUstream stream, void **arguments, void **extra) {
-	return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, own_stream(stream), arguments, extra);
-}
-
 EXPORT CUresult cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                                           unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
 	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchCooperativeKernel);
 	(void)arguments;
 	return launch(function, &(struct shape){{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
-}
-
-EXPORT CUresult cuLaunchCooperativeKernel_ptsz(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                               unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
-	return cuLaunchCooperativeKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, own_stream(stream), arguments);
 }
 
 struct configuration {
@@ -145,8 +135,7 @@ static CUresult queue_call(CUstream handle, struct host_call call, int recorded)
 
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
 	REFUSE(NO_DEVICE_FOUND, function == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuLaunchHostFunc);
+	CALLED_IN(stream, cuLaunchHostFunc);
 	return function == NULL ? INVALID_VALUE : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
 }
 

@@ -70,17 +70,6 @@ static CUresult set(struct context *context, int limit, size_t value) {
 	return SUCCESS;
 }
 
-/* IN_CONTEXT runs statements with the current context, under the lock. */
-#define IN_CONTEXT(...) \
-	struct context *context; \
-	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
-
 EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
 	CALLED(cuCtxSetLimit);
 	IN_CONTEXT({
@@ -147,10 +136,7 @@ EXPORT CUresult cuCtxResetPersistingL2Cache(void) {
 EXPORT CUresult cuDeviceGetExecAffinitySupport(int *supported, int type, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetExecAffinitySupport);
 	(void)type;
-	if (supported == NULL)
-		return INVALID_VALUE;
-	if (device < 0 || device >= m->gpus)
-		return INVALID_DEVICE;
+	NEEDS(supported, device);
 	*supported = 0;
 	return SUCCESS;
 }

@@ -45,16 +45,13 @@ static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || bytes == 0 || (flags != 1 && flags != 2), INVALID_VALUE);
 	CALLED(cuMemAllocManaged);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && !m->gpu[context->gpu].managed_memory)
-		result = NOT_SUPPORTED;
-	/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
-	if (result == SUCCESS && (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = allocate(context, out, bytes);
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (!m->gpu[context->gpu].managed_memory)
+			result = NOT_SUPPORTED;
+		/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
+		if (result == SUCCESS && (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
+			result = INVALID_VALUE;
+		if (result == SUCCESS)
+			result = allocate(context, out, bytes);
+	});
 }

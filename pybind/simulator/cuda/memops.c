@@ -51,8 +51,7 @@ static CUresult word(CUstream handle, struct work work, unsigned flags) {
 
 #define WORD(function, what, type) \
 	EXPORT CUresult function##_v2(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
-		REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE); \
-		CALLED_SINCE(11070, function); \
+		CALLED_IN_SINCE(11070, handle, function); \
 		return word(handle, (struct work){.kind = what, .dst = addr, .bytes = sizeof value, .value = value}, flags); \
 	} \
 	EXPORT CUresult function##_v2_ptsz(CUstream handle, CUdeviceptr addr, type value, unsigned flags) { \
@@ -78,8 +77,7 @@ static struct work work_of(const struct operation *one) {
 
 /* All of them, or none. */
 EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const struct operation *list, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(11070, cuStreamBatchMemOp);
+	CALLED_IN_SINCE(11070, handle, cuStreamBatchMemOp);
 	_Static_assert(sizeof *list == 48, "as in CUDA's union");
 	if (count > MOST_OPERATIONS || (count > 0 && list == NULL) || flags != 0)
 		return INVALID_VALUE;
@@ -96,8 +94,4 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 			if (list[i].kind != REMOTE_WRITES && list[i].kind != BARRIER)
 				enqueue(stream, work_of(&list[i]));
 	});
-}
-
-EXPORT CUresult cuStreamBatchMemOp_v2_ptsz(CUstream handle, unsigned count, const struct operation *list, unsigned flags) {
-	return cuStreamBatchMemOp_v2(own_stream(handle), count, list, flags);
 }

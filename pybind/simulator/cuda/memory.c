@@ -125,35 +125,32 @@ static int commit(struct gpu *gpu, uint64_t end) {
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	CALLED(cuMemAlloc);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (bytes == 0 || out == NULL))
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
-		struct gpu *gpu = &m->gpu[context->gpu];
-		uint64_t addr;
-		drop_gone();
-		int possible = bytes <= gpu->total + gpu->spill;
-		struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
-		uint64_t charged = at != NULL ? 0 : pages(bytes);
-		if (at == NULL)
-			at = hole(context->gpu, possible ? pages(bytes) : 0, &addr);
-		if (!possible || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, charged)) {
-			result = OUT_OF_MEMORY;
-		} else if (!commit(gpu, addr + charge(bytes))) {
-			leave_card(gpu, charged);
-			result = OUT_OF_MEMORY;
-		} else {
-			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged};
-			*at = new;
-			*out = addr;
-			watch_host_memory();
+	IN_CONTEXT({
+		if (bytes == 0 || out == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS) {
+			struct gpu *gpu = &m->gpu[context->gpu];
+			uint64_t addr;
+			drop_gone();
+			int possible = bytes <= gpu->total + gpu->spill;
+			struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
+			uint64_t charged = at != NULL ? 0 : pages(bytes);
+			if (at == NULL)
+				at = hole(context->gpu, possible ? pages(bytes) : 0, &addr);
+			if (!possible || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, charged)) {
+				result = OUT_OF_MEMORY;
+			} else if (!commit(gpu, addr + charge(bytes))) {
+				leave_card(gpu, charged);
+				result = OUT_OF_MEMORY;
+			} else {
+				struct allocation *new = calloc(1, sizeof *new);
+				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged};
+				*at = new;
+				*out = addr;
+				watch_host_memory();
+			}
 		}
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 static void drop(struct allocation **at) {
@@ -318,26 +315,23 @@ EXPORT CUresult cuMemFreeHost(void *memory) {
 
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	CALLED(cuMemHostAlloc);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (out == NULL || flags > 7)
-		result = result == SUCCESS ? INVALID_VALUE : result;
-	else if (result == SUCCESS && bytes == 0)
-		*out = NULL;
-	else if (result == SUCCESS) {
-		uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
-		*out = (void *)(uintptr_t)addr;
-		if (addr == 0) {
-			result = OUT_OF_MEMORY;
-		} else {
-			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
-			m->hosts = new;
+	IN_CONTEXT({
+		if (out == NULL || flags > 7)
+			result = result == SUCCESS ? INVALID_VALUE : result;
+		else if (result == SUCCESS && bytes == 0)
+			*out = NULL;
+		else if (result == SUCCESS) {
+			uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
+			*out = (void *)(uintptr_t)addr;
+			if (addr == 0) {
+				result = OUT_OF_MEMORY;
+			} else {
+				struct allocation *new = calloc(1, sizeof *new);
+				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
+				m->hosts = new;
+			}
 		}
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
@@ -351,7 +345,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 		*total = m->gpu[context->gpu].total;
 	if (result == SUCCESS && available != NULL) {
 		*available = free_bytes(&m->gpu[context->gpu]);
-		if (secure_getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
+		if (m->overfull) /* as WSL2 says of memory beyond the card's: the difference wraps around */
 			*available = 0 - (size_t)(16 << 20);
 	}
 	UNLOCK;
@@ -372,32 +366,28 @@ EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 
 /* A copy or fill in the legacy stream. Unless wait is set, it may still run when the call returns. */
 static CUresult legacy(struct work work, int from_host, int wait) {
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
+	IN_CONTEXT({
 		result = legacy_admitted(context);
-	if (result == SUCCESS && work.bytes > 0) {
-		if ((work.kind == COPY && work.src == 0) || work.dst == 0)
-			result = INVALID_VALUE;
-		if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
-			result = INVALID_VALUE;
-		if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))
-			result = INVALID_VALUE;
-	}
-	if (result == SUCCESS && work.bytes > 0) {
-		if (from_host) { /* pageable memory is staged */
-			work.staged = malloc(work.bytes);
-			memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+		if (result == SUCCESS && work.bytes > 0) {
+			if ((work.kind == COPY && work.src == 0) || work.dst == 0)
+				result = INVALID_VALUE;
+			if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
+				result = INVALID_VALUE;
+			if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))
+				result = INVALID_VALUE;
 		}
-		uint64_t seq = enqueue(context->legacy, work);
-		if (wait) {
-			wait_done(context->legacy, seq);
-			result = context->sticky;
+		if (result == SUCCESS && work.bytes > 0) {
+			if (from_host) { /* pageable memory is staged */
+				work.staged = malloc(work.bytes);
+				memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+			}
+			uint64_t seq = enqueue(context->legacy, work);
+			if (wait) {
+				wait_done(context->legacy, seq);
+				result = context->sticky;
+			}
 		}
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {

@@ -214,28 +214,25 @@ EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) 
 	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, library == NULL, INVALID_HANDLE);
 	CALLED(cuLibraryGetModule);
-	struct context *context;
 	if (out == NULL)
 		return INVALID_VALUE;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && !usable(library, 1))
-		result = INVALID_HANDLE;
-	if (result == SUCCESS) {
-		struct module *new = m->modules;
-		while (new != NULL && (new->of != library || new->context != context || new->unloaded))
-			new = new->next;
-		if (new == NULL) {
-			new = calloc(1, sizeof *new);
-			*new = (struct module){.context = context, .any_name = library->any_name, .of = library, .next = m->modules};
-			for (const struct function *one = library->functions; one != NULL; one = one->next)
-				add_function(new, one->name, strlen(one->name));
-			m->modules = new;
+	IN_CONTEXT({
+		if (!usable(library, 1))
+			result = INVALID_HANDLE;
+		if (result == SUCCESS) {
+			struct module *new = m->modules;
+			while (new != NULL && (new->of != library || new->context != context || new->unloaded))
+				new = new->next;
+			if (new == NULL) {
+				new = calloc(1, sizeof *new);
+				*new = (struct module){.context = context, .any_name = library->any_name, .of = library, .next = m->modules};
+				for (const struct function *one = library->functions; one != NULL; one = one->next)
+					add_function(new, one->name, strlen(one->name));
+				m->modules = new;
+			}
+			*out = new;
 		}
-		*out = new;
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 /* A kernel's handle is its function's in every context. */
@@ -243,17 +240,14 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 	REFUSE(NOT_STARTED, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, kernel == NULL || driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetFunction);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (out == NULL || kernel == NULL))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && find_function(kernel) == NULL)
-		result = INVALID_HANDLE;
-	if (result == SUCCESS)
-		*out = kernel;
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (out == NULL || kernel == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS && find_function(kernel) == NULL)
+			result = INVALID_HANDLE;
+		if (result == SUCCESS)
+			*out = kernel;
+	});
 }
 
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
@@ -340,13 +334,13 @@ EXPORT CUresult cuFuncSetAttribute(struct function *function, int attribute, int
 EXPORT CUresult cuKernelGetAttribute(int *value, int attribute, struct function *kernel, CUdevice device) {
 	REFUSE(NOT_STARTED, driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelGetAttribute);
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : get_attribute(value, attribute, kernel);
+	return unknown_device(device) ? INVALID_DEVICE : get_attribute(value, attribute, kernel);
 }
 
 EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *kernel, CUdevice device) {
 	REFUSE(NOT_STARTED, driver_version() >= 12050, INVALID_HANDLE);
 	CALLED(cuKernelSetAttribute);
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : set_attribute(attribute, value, kernel);
+	return unknown_device(device) ? INVALID_DEVICE : set_attribute(attribute, value, kernel);
 }
 
 EXPORT CUresult cuFuncSetCacheConfig(struct function *function, int config) {

@@ -63,7 +63,7 @@ EXPORT CUresult cuMulticastCreate(CUhandle *out, const multicast_prop *prop) {
 }
 
 static CUresult join(struct multicast *one, CUdevice device) {
-	if (device < 0 || device >= m->gpus)
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	uint64_t bit = UINT64_C(1) << device;
 	if (one == NULL || (one->team & bit) || __builtin_popcountll(one->team) == one->devices)
@@ -139,12 +139,12 @@ EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr a
 
 EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle memory, size_t offset, size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(13010, cuMulticastBindMem_v2);
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : bind_memory(multicast, device, at, memory, offset, bytes, flags);
+	return unknown_device(device) ? INVALID_DEVICE : bind_memory(multicast, device, at, memory, offset, bytes, flags);
 }
 
 EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(13010, cuMulticastBindAddr_v2);
-	return device < 0 || device >= m->gpus ? INVALID_DEVICE : bind_address(multicast, device, at, addr, bytes, flags);
+	return unknown_device(device) ? INVALID_DEVICE : bind_address(multicast, device, at, addr, bytes, flags);
 }
 
 static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
@@ -167,7 +167,7 @@ EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, s
 	CALLED_SINCE(12010, cuMulticastUnbind);
 	LOCK;
 	struct multicast *one = find(number);
-	CUresult result = device < 0 || device >= m->gpus ? INVALID_DEVICE : one == NULL || !unbind(one, device, at, bytes) ? INVALID_VALUE : SUCCESS;
+	CUresult result = unknown_device(device) ? INVALID_DEVICE : one == NULL || !unbind(one, device, at, bytes) ? INVALID_VALUE : SUCCESS;
 	UNLOCK;
 	return result;
 }

@@ -26,18 +26,15 @@ static int blocks(const struct function *function, int threads, uint64_t shared)
 }
 
 static CUresult most_blocks(int *out, struct function *handle, int threads, size_t shared, unsigned flags) {
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	const struct function *function = find_function(handle);
-	if (result == SUCCESS && (out == NULL || threads <= 0 || flags > 1))
-		result = INVALID_VALUE;
-	if (result == SUCCESS && function == NULL)
-		result = INVALID_HANDLE;
-	if (result == SUCCESS)
-		*out = blocks(function, threads, shared);
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		const struct function *function = find_function(handle);
+		if (result == SUCCESS && (out == NULL || threads <= 0 || flags > 1))
+			result = INVALID_VALUE;
+		if (result == SUCCESS && function == NULL)
+			result = INVALID_HANDLE;
+		if (result == SUCCESS)
+			*out = blocks(function, threads, shared);
+	});
 }
 
 EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, struct function *function, int threads, size_t shared) {

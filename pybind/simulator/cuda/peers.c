@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
-
 static int alone(const struct gpu *gpu) {
 	static const char without[] = "NVIDIA GeForce RTX";
 	return gpu->integrated || m->mig || (gpu->profile & (GPUCONF_NO_PEERS | GPUCONF_MIG_CONTAINER)) != 0 ||
@@ -34,7 +32,7 @@ EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) 
 	CALLED(cuDeviceCanAccessPeer);
 	if (can == NULL)
 		return INVALID_VALUE;
-	if (unknown(device) || unknown(peer))
+	if (unknown_device(device) || unknown_device(peer))
 		return INVALID_DEVICE;
 	*can = can_access(device, peer);
 	return SUCCESS;
@@ -46,7 +44,7 @@ EXPORT CUresult cuDeviceGetP2PAttribute(int *value, int attribute, CUdevice devi
 	enum { RANK = 1, ACCESS, ATOMICS, ARRAYS, NVLINK_BITS = 4096 };
 	if (value == NULL)
 		return INVALID_VALUE;
-	if (unknown(device) || unknown(peer) || device == peer)
+	if (unknown_device(device) || unknown_device(peer) || device == peer)
 		return INVALID_DEVICE;
 	if (attribute < RANK || attribute > ARRAYS)
 		return INVALID_VALUE;

@@ -66,69 +66,45 @@ static uint64_t buffer(struct notes *notes) {
 	return notes->buffer;
 }
 
-static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
-	int host = place->gpu < 0;
+/* What the place does not have. Tokens are for other devices' drivers, and no driver makes them any more. */
+static int lacks(const struct place *place, int attribute) {
 	switch (attribute) {
-	case CONTEXT:
-		*value = (uint64_t)(uintptr_t)place->context; /* memory of pools and mappings has none */
-		return SUCCESS;
-	case MEMORY_TYPE:
-		*value = host ? 1 : 2;
-		return SUCCESS;
+	case P2P_TOKENS:
+		return 1;
 	case DEVICE_POINTER:
-		*value = addr;
-		return place->access != 0 ? SUCCESS : INVALID_VALUE;
+		return place->access == 0;
 	case HOST_POINTER:
-		*value = addr;
-		return host || place->managed ? SUCCESS : INVALID_VALUE;
-	case SYNC_MEMOPS:
-		*value = place->managed || place->notes->sync_memops;
-		return SUCCESS;
-	case BUFFER_ID:
-	case MEMORY_BLOCK_ID:
-		*value = buffer(place->notes);
-		return SUCCESS;
-	case IS_MANAGED:
-		*value = (uint64_t)place->managed;
-		return SUCCESS;
-	case DEVICE_ORDINAL:
-		*value = (uint64_t)ordinal(place);
-		return SUCCESS;
-	case LEGACY_IPC:
-		*value = (uint64_t)place->linear;
-		return SUCCESS;
-	case RANGE_START:
-		*value = place->range.addr;
-		return SUCCESS;
-	case RANGE_SIZE:
-		*value = place->range.bytes;
-		return SUCCESS;
-	case MAPPING_BASE:
-		*value = place->mapping.bytes > 0 ? place->mapping.addr : place->range.addr;
-		return SUCCESS;
-	case MAPPING_SIZE:
-		*value = place->mapping.bytes > 0 ? place->mapping.bytes : place->range.bytes;
-		return SUCCESS;
-	case MAPPED:
-		*value = 1;
-		return SUCCESS;
-	case HANDLE_TYPES:
-		*value = (uint64_t)place->handle_types;
-		return SUCCESS;
-	case RDMA_CAPABLE:
-		*value = (uint64_t)place->rdma;
-		return SUCCESS;
+		return place->gpu >= 0 && !place->managed;
 	case HARDWARE_DECOMPRESSES:
-		*value = (uint64_t)place->linear;
-		return driver_version() >= 12080 ? SUCCESS : INVALID_VALUE;
-	case ACCESS_FLAGS:
-		*value = (uint64_t)place->access;
-		return SUCCESS;
-	case MEMPOOL:
-		*value = (uint64_t)(uintptr_t)place->pool;
-		return SUCCESS;
+		return driver_version() < 12080;
 	}
-	return INVALID_VALUE; /* tokens for other devices' drivers among them, which drivers no longer make */
+	return 0;
+}
+
+static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
+	struct range mapping = place->mapping.bytes > 0 ? place->mapping : place->range;
+	const uint64_t values[LAST_ATTRIBUTE + 1] = {
+		[CONTEXT] = (uint64_t)(uintptr_t)place->context, /* memory of pools and mappings has none */
+		[MEMORY_TYPE] = place->gpu < 0 ? 1 : 2,
+		[DEVICE_POINTER] = addr,
+		[HOST_POINTER] = addr,
+		[SYNC_MEMOPS] = place->managed || (place->notes != NULL && place->notes->sync_memops),
+		[IS_MANAGED] = (uint64_t)place->managed,
+		[DEVICE_ORDINAL] = (uint64_t)ordinal(place),
+		[LEGACY_IPC] = (uint64_t)place->linear,
+		[RANGE_START] = place->range.addr,
+		[RANGE_SIZE] = place->range.bytes,
+		[MAPPED] = 1,
+		[HANDLE_TYPES] = (uint64_t)place->handle_types,
+		[RDMA_CAPABLE] = (uint64_t)place->rdma,
+		[ACCESS_FLAGS] = (uint64_t)place->access,
+		[MEMPOOL] = (uint64_t)(uintptr_t)place->pool,
+		[MAPPING_SIZE] = mapping.bytes,
+		[MAPPING_BASE] = mapping.addr,
+		[HARDWARE_DECOMPRESSES] = (uint64_t)place->linear,
+	};
+	*value = attribute == BUFFER_ID || attribute == MEMORY_BLOCK_ID ? buffer(place->notes) : values[attribute];
+	return lacks(place, attribute) ? INVALID_VALUE : SUCCESS;
 }
 
 EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr) {

@@ -125,42 +125,30 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 
 EXPORT CUresult cuMemAlloc(unsigned *out, unsigned bytes) {
 	CALLED(cuMemAlloc_v1);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && out == NULL)
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		result = low(context, out, bytes);
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (out == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS)
+			result = low(context, out, bytes);
+	});
 }
 
 EXPORT CUresult cuMemAllocPitch(unsigned *out, unsigned *pitch, unsigned width, unsigned height, unsigned element) {
 	CALLED(cuMemAllocPitch_v1);
-	struct context *context;
 	(void)element;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (out == NULL || pitch == NULL))
-		result = INVALID_VALUE;
-	if (result == SUCCESS)
-		*pitch = (width + 511) / 512 * 512;
-	if (result == SUCCESS)
-		result = low(context, out, *pitch * height);
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (out == NULL || pitch == NULL)
+			result = INVALID_VALUE;
+		if (result == SUCCESS)
+			*pitch = (width + 511) / 512 * 512;
+		if (result == SUCCESS)
+			result = low(context, out, *pitch * height);
+	});
 }
 
 EXPORT CUresult cuMemFree(unsigned addr) {
 	CALLED(cuMemFree_v1);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS)
-		result = free_outside(addr);
-	UNLOCK;
-	return result;
+	IN_CONTEXT(result = free_outside(addr));
 }
 
 typedef struct {
@@ -174,8 +162,6 @@ typedef struct {
 	size_t most;
 	unsigned char reserved[56];
 } pool_props;
-
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
 struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < m->gpus; i++)
@@ -198,7 +184,7 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
 	if (out == NULL || props == NULL || props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) || props->location.type > LOCATION_LAST)
 		return INVALID_VALUE;
-	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
+	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown_device(props->location.id)))
 		return INVALID_VALUE;
 	if ((props->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
 		return INVALID_VALUE;
@@ -254,10 +240,7 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetDefaultMemPool);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	*out = standard_pool(device);
 	return SUCCESS;
 }
@@ -267,7 +250,7 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
 	if (out == NULL || where == NULL)
 		return INVALID_VALUE;
-	if (where->type == LOCATION_DEVICE && unknown(where->id))
+	if (where->type == LOCATION_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
 	*out = type == 2 ? &m->standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &m->standard_host;
 	return SUCCESS;
@@ -275,10 +258,7 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	CALLED_SINCE(11020, cuDeviceGetMemPool);
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	LOCK;
 	*out = m->current[device] != NULL ? m->current[device] : standard_pool(device);
 	UNLOCK;
@@ -289,7 +269,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE : SUCCESS;
+	CUresult result = unknown_device(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS)
 		m->current[device] = pool;
 	UNLOCK;
@@ -418,37 +398,16 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemAllocAsync);
+	CALLED_IN_SINCE(11020, stream, cuMemAllocAsync);
 	return allocate_async(out, bytes, 0, NULL, stream);
 }
 
-EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemAllocAsync);
-	return allocate_async(out, bytes, 0, NULL, own_stream(stream));
-}
-
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
+	CALLED_IN_SINCE(11020, stream, cuMemAllocFromPoolAsync);
 	return allocate_async(out, bytes, 1, pool, stream);
 }
 
-EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
-	return allocate_async(out, bytes, 1, pool, own_stream(stream));
-}
-
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemFreeAsync);
+	CALLED_IN_SINCE(11020, stream, cuMemFreeAsync);
 	return free_async(addr, stream);
-}
-
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr addr, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11020, cuMemFreeAsync);
-	return free_async(addr, own_stream(stream));
 }

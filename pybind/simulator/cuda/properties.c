@@ -12,8 +12,6 @@
 #include <limits.h>
 #include <string.h>
 
-static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
-
 /* A value of Kepler's, and of all later GPUs. */
 #define LATER(kepler, later) (limits->major < 6 ? (kepler) : (later))
 
@@ -201,7 +199,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	REFUSE(ANY_TIME, value == NULL, INVALID_VALUE);
 	CALLED(cuDeviceGetAttribute);
 	int answer;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	if (!attribute_of(&m->gpu[device], attribute, &answer))
 		return INVALID_VALUE;
@@ -217,10 +215,7 @@ EXPORT CUresult cuDeviceGetProperties(struct properties *out, CUdevice device) {
 	CALLED(cuDeviceGetProperties);
 	static const int attributes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 	_Static_assert(sizeof attributes == sizeof *out, "one attribute for each field");
-	if (out == NULL)
-		return INVALID_VALUE;
-	if (unknown(device))
-		return INVALID_DEVICE;
+	NEEDS(out, device);
 	int *field = (int *)out;
 	for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
 		attribute_of(&m->gpu[device], attributes[i], &field[i]);
@@ -233,7 +228,7 @@ EXPORT CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *width, int format, un
 	int bytes = format == 1 || format == 8 ? 1 : format == 2 || format == 9 || format == 16 ? 2 : format == 3 || format == 10 || format == 32 ? 4 : 0;
 	if (width == NULL || bytes == 0 || (channels != 1 && channels != 2 && channels != 4))
 		return INVALID_VALUE;
-	if (unknown(device))
+	if (unknown_device(device))
 		return INVALID_DEVICE;
 	size_t all = ((size_t)1 << 32) / ((size_t)bytes * channels);
 	*width = all < (size_t)1 << 30 ? all : (size_t)1 << 30;

@@ -431,23 +431,15 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreateWithPriority);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && flags > 1)
-		result = INVALID_VALUE;
-	if (result == SUCCESS) {
+	IN_CONTEXT({
 		int greatest = m->gpu[context->gpu].greatest_priority;
 		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
-	}
-	UNLOCK;
-	return result;
+	});
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	REFUSE(NOT_STARTED, handle == NULL, INVALID_HANDLE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamDestroy);
+	CALLED_IN(handle, cuStreamDestroy);
 	IN_STREAM(handle, {
 		if ((uintptr_t)handle <= 2)
 			result = INVALID_HANDLE;
@@ -465,8 +457,7 @@ static CUresult described(const struct stream *stream) {
 
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetPriority);
+	CALLED_IN(handle, cuStreamGetPriority);
 	IN_STREAM(handle, {
 		result = described(stream);
 		*priority = stream->priority;
@@ -476,13 +467,21 @@ EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetCtx);
+	CALLED_IN(handle, cuStreamGetCtx);
 	IN_STREAM(handle, {
 		result = described(stream);
 		*out = stream->context;
 	});
 }
+
+/* What is wrong with a stream or an event is said before CALLED. */
+#define SAY_FIRST(refusal) \
+	do { \
+		enter_machine(); \
+		CUresult refused_ = (refusal); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
 
 /* A question about a captured stream spoils its own capture, before it would spoil those of other streams. */
 static CUresult stream_refused(CUstream handle) {
@@ -499,10 +498,7 @@ static CUresult stream_refused(CUstream handle) {
 
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	enter_machine();
-	CUresult refused = stream_refused(handle);
-	if (refused != SUCCESS)
-		return refused;
+	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -518,8 +514,6 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 /* The forms with a per-thread default stream. */
 CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstream)(uintptr_t)2; }
 
-EXPORT CUresult cuStreamSynchronize_ptsz(CUstream handle) { return cuStreamSynchronize(own_stream(handle)); }
-
 static int idle(struct stream *stream) {
 	while (do_left_work())
 		;
@@ -532,10 +526,7 @@ static int idle(struct stream *stream) {
 
 EXPORT CUresult cuStreamQuery(CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	enter_machine();
-	CUresult refused = stream_refused(handle);
-	if (refused != SUCCESS)
-		return refused;
+	SAY_FIRST(stream_refused(handle));
 	CALLED(cuStreamQuery);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -564,8 +555,7 @@ static CUresult external(struct stream *stream, int waits) {
 }
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuEventRecordWithFlags);
+	CALLED_IN(handle, cuEventRecordWithFlags);
 	if (flags > EXTERNAL)
 		return INVALID_VALUE;
 	if (flags == 0)
@@ -573,11 +563,8 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
 	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
 }
 
-EXPORT CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream handle, unsigned flags) { return cuEventRecordWithFlags(event, own_stream(handle), flags); }
-
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamWaitEvent);
+	CALLED_IN(handle, cuStreamWaitEvent);
 	IN_STREAM(handle, {
 		if (event_gone(event))
 			result = INVALID_HANDLE;
@@ -607,22 +594,19 @@ struct event *add_event(struct context *context, int untimed) {
 
 EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	CALLED(cuEventCreate);
-	struct context *context;
-	LOCK;
-	CUresult result = current_context(&context);
-	if (result == SUCCESS && (out == NULL || flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS))
-		result = INVALID_VALUE;
-	int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
-	struct shared_event *shared = shares ? make_shared_event() : NULL;
-	if (shares && shared == NULL)
-		result = OUT_OF_MEMORY;
-	if (result == SUCCESS) {
-		*out = add_event(context, (flags & UNTIMED) != 0);
-		(*out)->interprocess = (flags & INTERPROCESS) != 0;
-		(*out)->shared = shared;
-	}
-	UNLOCK;
-	return result;
+	IN_CONTEXT({
+		if (out == NULL || flags > 7 || (flags & (UNTIMED | INTERPROCESS)) == INTERPROCESS)
+			result = INVALID_VALUE;
+		int shares = result == SUCCESS && (flags & INTERPROCESS) != 0 && m->shared != NULL;
+		struct shared_event *shared = shares ? make_shared_event() : NULL;
+		if (shares && shared == NULL)
+			result = OUT_OF_MEMORY;
+		if (result == SUCCESS) {
+			*out = add_event(context, (flags & UNTIMED) != 0);
+			(*out)->interprocess = (flags & INTERPROCESS) != 0;
+			(*out)->shared = shared;
+		}
+	});
 }
 
 /* IN_EVENT runs a body with a valid event and its context, under the lock. No context need be current. */
@@ -668,8 +652,7 @@ static void wait_shared(struct event *event) {
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuEventRecord);
+	CALLED_IN(handle, cuEventRecord);
 	IN_STREAM(handle, {
 		if ((result = admits(stream)) != SUCCESS)
 			;
@@ -694,10 +677,7 @@ static CUresult event_refused(CUevent event) {
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
-	enter_machine();
-	CUresult refused = event_refused(event);
-	if (refused != SUCCESS)
-		return refused;
+	SAY_FIRST(event_refused(event));
 	CALLED(cuEventSynchronize);
 	IN_EVENT(event, {
 		result = event_observed(event);
@@ -714,10 +694,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 
 EXPORT CUresult cuEventQuery(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
-	enter_machine();
-	CUresult refused = event_refused(event);
-	if (refused != SUCCESS)
-		return refused;
+	SAY_FIRST(event_refused(event));
 	CALLED(cuEventQuery);
 	IN_EVENT(event, {
 		while (do_left_work())
@@ -760,8 +737,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *ms, CUevent from, CUevent to) {
 
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED_SINCE(12000, cuStreamGetId);
+	CALLED_IN_SINCE(12000, handle, cuStreamGetId);
 	IN_STREAM(handle, {
 		result = stream->capture != NULL ? observes(stream) : SUCCESS;
 		*id = result == SUCCESS ? stream->id : 0;
@@ -830,8 +806,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t by
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemsetD8Async);
+	CALLED_IN(stream, cuMemsetD8Async);
 	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
 }
 

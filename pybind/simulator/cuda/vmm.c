@@ -516,8 +516,7 @@ typedef struct {
 
 EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream stream) {
 	REFUSE(ANY_TIME, list == NULL || count == 0, INVALID_VALUE);
-	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED_SINCE(11010, cuMemMapArrayAsync);
+	CALLED_IN_SINCE(11010, stream, cuMemMapArrayAsync);
 	CUresult result = SUCCESS;
 	(void)stream;
 	LOCK;

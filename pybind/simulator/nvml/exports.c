@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of functions without names that NVIDIA's nvidia-smi requests. NVIDIA does not document them, and none does anything here:
- * each returns NVML_ERROR_NOT_SUPPORTED, and nvidia-smi then prints N/A. Drivers 550 and 555 answer an unknown identifier so, and begin the
- * table with its size in bytes; nvidia-smi of 470 to 555 requests this one.
+ * The table of functions without names that NVIDIA's nvidia-smi requests. NVIDIA does not document them, and none but three does anything
+ * here: each returns NVML_ERROR_NOT_SUPPORTED, and nvidia-smi then prints N/A. Drivers 550 and 555 answer an unknown identifier so, and begin
+ * the table with its size in bytes; nvidia-smi of 470 to 555 requests this one.
+ *
+ * The three list processes for nvidia-smi of 535 to 555, with their names. That of 470 calls NVML's own functions.
  */
 #include "nvml.h"
 
@@ -10,7 +12,7 @@
 
 #include <string.h>
 
-enum { FUNCTIONS = 511 }; /* driver 550 has 250, and 555 has 254 */
+enum { COMPUTE = 212, MPS, GRAPHICS, FUNCTIONS = 511 }; /* driver 550 has 250, and 555 has 254 */
 
 static int without_a_name(void)
 {
@@ -18,11 +20,50 @@ static int without_a_name(void)
 	return unsupported("a function of nvmlInternalGetExportTable", &told);
 }
 
+/* A row of the lists: NVML's nvmlProcessDetail_v1_t, and the name. */
+struct named {
+	struct info info;
+	unsigned long long protected_bytes;
+	char name[4096];
+};
+_Static_assert(sizeof(struct named) == 4128, "as nvidia-smi reads it");
+
+typedef int list(struct device *device, unsigned *room, struct info *infos);
+list nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlDeviceGetGraphicsRunningProcesses_v3;
+int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned size);
+
+static int named(list *of, struct device *device, unsigned *room, struct named *rows)
+{
+	struct info infos[MAX_SLOTS];
+
+	if (room != NULL && *room > MAX_SLOTS)
+		*room = MAX_SLOTS;
+	int result = of(device, room, infos);
+	for (unsigned i = 0; result == SUCCESS && i < *room; i++) {
+		rows[i] = (struct named){.info = infos[i]};
+		nvmlSystemGetProcessName(infos[i].pid, rows[i].name, sizeof rows[i].name); /* "" if it has ended */
+	}
+	return result;
+}
+
+static int mps(struct device *device, unsigned *room, struct named *rows) { return named(nvmlDeviceGetMPSComputeRunningProcesses_v3, device, room, rows); }
+
+static int graphics(struct device *device, unsigned *room, struct named *rows) { return named(nvmlDeviceGetGraphicsRunningProcesses_v3, device, room, rows); }
+
+/* nvidia-smi shows those of the multi-process service only if they are in both lists, as M+C. */
+static int compute(struct device *device, unsigned *room, struct named *rows)
+{
+	return is_device(device) && device->mps ? mps(device, room, rows) : named(nvmlDeviceGetComputeRunningProcesses_v3, device, room, rows);
+}
+
 static const unsigned char identifier[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e, 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+#define AS_FUNCTION(name) (void (*)(void))(name)
 static const struct {
 	size_t size;
-	int (*function[FUNCTIONS])(void);
-} table = {sizeof table, {[0 ... FUNCTIONS - 1] = without_a_name}};
+	void (*function[FUNCTIONS])(void);
+} table = {sizeof table, {
+	[0 ... COMPUTE - 1] = AS_FUNCTION(without_a_name), [COMPUTE] = AS_FUNCTION(compute), [MPS] = AS_FUNCTION(mps),
+	[GRAPHICS] = AS_FUNCTION(graphics), [GRAPHICS + 1 ... FUNCTIONS - 1] = AS_FUNCTION(without_a_name)}};
 
 __attribute__((visibility("default"))) int nvmlInternalGetExportTable(const void **out, const unsigned char *requested)
 {

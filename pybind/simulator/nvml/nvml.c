@@ -188,19 +188,23 @@ static int by_index(unsigned index, struct device **found)
 	return INVALID_ARGUMENT;
 }
 
-int nvmlDeviceGetCount(unsigned *cards)
-{
-	BEGIN_SYSTEM(NULL, cards);
-	return count(cards);
-}
-
-int nvmlDeviceGetHandleByIndex(unsigned index, struct device **found)
-{
-	struct device *device = NULL;
-	by_index(index, &device);
-	BEGIN_SYSTEM(device, found);
-	return by_index(index, found);
-}
+/* Each is exported under two names, as NVML's versions are. */
+#define COUNT(function) \
+	int function(unsigned *cards) \
+	{ \
+		BEGIN_SYSTEM(NULL, cards); \
+		return count(cards); \
+	}
+#define BY_INDEX(function) \
+	int function(unsigned index, struct device **found) \
+	{ \
+		struct device *device = NULL; \
+		by_index(index, &device); \
+		BEGIN_SYSTEM(device, found); \
+		return by_index(index, found); \
+	}
+COUNT(nvmlDeviceGetCount)
+BY_INDEX(nvmlDeviceGetHandleByIndex)
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found)
 {
@@ -285,12 +289,6 @@ struct info_v1 {
 	unsigned long long bytes;
 };
 
-struct info {
-	unsigned pid;
-	unsigned long long bytes;
-	unsigned gi, ci;
-};
-
 static int runs_on(const struct process *process, const struct device *device)
 {
 	int on_card = process->card == device - machine.device;
@@ -326,7 +324,6 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 	return fits ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
-/* PyTorch calls it for the text of an out-of-memory error. */
 /* Defines a function that lists the processes of a kind. The versions differ in what they store. */
 #define PROCESSES(function, kind, type) \
 	int function(struct device *device, unsigned *room, type *infos) \
@@ -403,20 +400,8 @@ int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct memory *memory)
 	return SUCCESS;
 }
 
-int nvmlDeviceGetCount_v2(unsigned *cards)
-{
-	BEGIN_SYSTEM(NULL, cards);
-	return count(cards);
-}
-
-int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **found)
-{
-	struct device *device = NULL;
-	by_index(index, &device);
-	BEGIN_SYSTEM(device, found);
-	return by_index(index, found);
-}
-
+COUNT(nvmlDeviceGetCount_v2)
+BY_INDEX(nvmlDeviceGetHandleByIndex_v2)
 int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out)
 {
 	BEGIN(device, out);
@@ -469,23 +454,17 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct device *card, unsigned place, str
 	return NOT_FOUND;
 }
 
-int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id)
-{
-	BEGIN(device, id);
-	if (device->parent < 0)
-		return machine.simulated ? INVALID_ARGUMENT : NOT_SUPPORTED;
-	*id = (unsigned)device->gi;
-	return SUCCESS;
-}
-
-int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id)
-{
-	BEGIN(device, id);
-	if (device->parent < 0)
-		return machine.simulated ? INVALID_ARGUMENT : NOT_SUPPORTED;
-	*id = (unsigned)device->ci;
-	return SUCCESS;
-}
+#define OF_INSTANCE(function, field) \
+	int function(struct device *device, unsigned *id) \
+	{ \
+		BEGIN(device, id); \
+		if (device->parent < 0) \
+			return machine.simulated ? INVALID_ARGUMENT : NOT_SUPPORTED; \
+		*id = (unsigned)device->field; \
+		return SUCCESS; \
+	}
+OF_INSTANCE(nvmlDeviceGetGpuInstanceId, gi)
+OF_INSTANCE(nvmlDeviceGetComputeInstanceId, ci)
 
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
 

@@ -80,6 +80,13 @@ void describe(const char *path);
 /* cards.c: the cards and the driver of a specification. Returns 0 and a sentence if it is wrong. */
 int simulate(const char *spec, char *complaint, unsigned room);
 
+/* A process of a list, since the lists' version 2. */
+struct info {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gi, ci;
+};
+
 /* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
 uint64_t used_here(const char *uuid);
 int processes_here(const char *uuid, struct budget_process *out, int room);

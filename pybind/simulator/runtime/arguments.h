@@ -7,6 +7,7 @@
 #define ARGUMENTS_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 #define ARGUMENT __attribute__((unused)) uintptr_t
 #define ARGUMENTS \
@@ -28,5 +29,19 @@ int succeed(const struct follower *handle, uintptr_t info, int64_t count);
 
 /* Allocates a handle or a descriptor of zeros. Returns whether there was memory. */
 int make(void **out, size_t bytes);
+
+/* The functions that make and free such a one, and the library's status without memory. */
+#define OBJECT(create, destroy, bytes, failure) \
+	EXPORT int create(void **out) { return make(out, bytes) ? SUCCESS : (failure); } \
+	EXPORT int destroy(void *object) { \
+		free(object); \
+		return SUCCESS; \
+	}
+
+#define SETS_STREAM(name) \
+	EXPORT int name(struct follower *handle, void *stream) { \
+		handle->stream = stream; \
+		return SUCCESS; \
+	}
 
 #endif

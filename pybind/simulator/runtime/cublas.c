@@ -4,7 +4,6 @@
 
 #include "arguments.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALLOC_FAILED = 3, BLAS_INVALID_VALUE = 7, NOT_SUPPORTED_HERE = 15, INTERNAL_ERROR = 14 };
@@ -28,22 +27,13 @@ EXPORT const char *cublasGetStatusString(int status) {
 	return status == SUCCESS ? "success" : status == NOT_SUPPORTED_HERE ? "the requested functionality is not supported" : "an internal operation failed";
 }
 
-#define OBJECT(create, destroy) \
-	EXPORT int create(void **out) { return make(out, 64) ? SUCCESS : ALLOC_FAILED; } \
-	EXPORT int destroy(void *object) { \
-		free(object); \
-		return SUCCESS; \
-	}
-OBJECT(cublasCreate_v2, cublasDestroy_v2)
-OBJECT(cublasLtCreate, cublasLtDestroy)
-OBJECT(cublasLtMatmulDescCreate, cublasLtMatmulDescDestroy)
-OBJECT(cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceDestroy)
-OBJECT(cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy)
+OBJECT(cublasCreate_v2, cublasDestroy_v2, 64, ALLOC_FAILED)
+OBJECT(cublasLtCreate, cublasLtDestroy, 64, ALLOC_FAILED)
+OBJECT(cublasLtMatmulDescCreate, cublasLtMatmulDescDestroy, 64, ALLOC_FAILED)
+OBJECT(cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceDestroy, 64, ALLOC_FAILED)
+OBJECT(cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy, 64, ALLOC_FAILED)
 
-EXPORT int cublasSetStream_v2(struct follower *handle, void *stream) {
-	handle->stream = stream;
-	return SUCCESS;
-}
+SETS_STREAM(cublasSetStream_v2)
 
 EXPORT int cublasSetPointerMode_v2(struct follower *handle, int mode) {
 	handle->mode = mode;

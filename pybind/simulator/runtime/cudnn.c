@@ -13,20 +13,14 @@ int cudnn_create(void **out, size_t bytes) {
 	return *out != NULL ? SUCCESS : CUDNN_NO_HOST_MEMORY;
 }
 
-#define OBJECT(name, bytes) \
-	EXPORT int cudnnCreate##name(void **out) { return cudnn_create(out, bytes); } \
-	EXPORT int cudnnDestroy##name(void *object) { \
-		free(object); \
-		return SUCCESS; \
-	}
-OBJECT(, sizeof(void *))
-OBJECT(TensorDescriptor, sizeof(struct cudnn_tensor))
-OBJECT(FilterDescriptor, sizeof(struct cudnn_tensor))
-OBJECT(DropoutDescriptor, sizeof(int))
-OBJECT(CTCLossDescriptor, sizeof(int))
-OBJECT(ActivationDescriptor, sizeof(int))
-OBJECT(SpatialTransformerDescriptor, sizeof(int))
-OBJECT(PoolingDescriptor, sizeof(int))
+CUDNN_OBJECT(, sizeof(void *))
+CUDNN_OBJECT(TensorDescriptor, sizeof(struct cudnn_tensor))
+CUDNN_OBJECT(FilterDescriptor, sizeof(struct cudnn_tensor))
+CUDNN_OBJECT(DropoutDescriptor, sizeof(int))
+CUDNN_OBJECT(CTCLossDescriptor, sizeof(int))
+CUDNN_OBJECT(ActivationDescriptor, sizeof(int))
+CUDNN_OBJECT(SpatialTransformerDescriptor, sizeof(int))
+CUDNN_OBJECT(PoolingDescriptor, sizeof(int))
 
 EXPORT size_t cudnnGetVersion(void) { return (size_t)versions.cudnn; }
 

@@ -16,12 +16,7 @@ struct performance {
 	int determinism, math, reserved[3];
 };
 
-EXPORT int cudnnCreateConvolutionDescriptor(void **out) { return cudnn_create(out, sizeof(int)); }
-
-EXPORT int cudnnDestroyConvolutionDescriptor(void *object) {
-	free(object);
-	return SUCCESS;
-}
+CUDNN_OBJECT(ConvolutionDescriptor, sizeof(int))
 
 #define SETS(name) \
 	EXPORT int name(void *descriptor) { return descriptor == NULL ? CUDNN_NULL_POINTER : SUCCESS; }

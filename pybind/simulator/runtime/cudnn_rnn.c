@@ -21,19 +21,8 @@ struct sequences {
 	int64_t steps; /* of all sequences */
 };
 
-EXPORT int cudnnCreateRNNDescriptor(void **out) { return cudnn_create(out, sizeof(struct rnn)); }
-
-EXPORT int cudnnCreateRNNDataDescriptor(void **out) { return cudnn_create(out, sizeof(struct sequences)); }
-
-EXPORT int cudnnDestroyRNNDescriptor(void *object) {
-	free(object);
-	return SUCCESS;
-}
-
-EXPORT int cudnnDestroyRNNDataDescriptor(void *object) {
-	free(object);
-	return SUCCESS;
-}
+CUDNN_OBJECT(RNNDescriptor, sizeof(struct rnn))
+CUDNN_OBJECT(RNNDataDescriptor, sizeof(struct sequences))
 
 EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, int bias, int direction, int input_mode, int type, int precision, int math,
                                     int input, int hidden, int projection, int layers, const int *dropout, unsigned flags) {

@@ -12,23 +12,6 @@ EXPORT int cuptiGetResultString(int result, const char **text) {
 	return SUCCESS;
 }
 
-#define SUCCEEDS(name) \
-	EXPORT int name(void) { return SUCCESS; }
-SUCCEEDS(cuptiActivityEnable)
-SUCCEEDS(cuptiActivityDisable)
-SUCCEEDS(cuptiActivityEnableCudaEventDeviceTimestamps)
-SUCCEEDS(cuptiActivityEnableDriverApi)
-SUCCEEDS(cuptiActivityEnableRuntimeApi)
-SUCCEEDS(cuptiActivityFlushAll)
-SUCCEEDS(cuptiActivityRegisterCallbacks)
-SUCCEEDS(cuptiActivityRegisterTimestampCallback)
-SUCCEEDS(cuptiActivitySetAttribute)
-SUCCEEDS(cuptiActivityPushExternalCorrelationId)
-SUCCEEDS(cuptiEnableCallback)
-SUCCEEDS(cuptiEnableDomain)
-SUCCEEDS(cuptiFinalize)
-SUCCEEDS(cuptiUnsubscribe)
-
 EXPORT int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *last) {
 	(void)kind;
 	if (last != NULL)

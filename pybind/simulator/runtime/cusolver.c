@@ -8,32 +8,14 @@
 #include "arguments.h"
 #include "cusolver_sizes.h"
 
-#include <stdlib.h>
-
 enum { ALLOC_FAILED = 2, NOT_SUPPORTED_HERE = 9 };
 
-#define OBJECT(create, destroy) \
-	EXPORT int create(void **out) { return make(out, sizeof(struct follower)) ? SUCCESS : ALLOC_FAILED; } \
-	EXPORT int destroy(void *object) { \
-		free(object); \
-		return SUCCESS; \
-	}
-OBJECT(cusolverDnCreate, cusolverDnDestroy)
-OBJECT(cusolverDnCreateParams, cusolverDnDestroyParams)
-OBJECT(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
-OBJECT(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
+OBJECT(cusolverDnCreate, cusolverDnDestroy, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusolverDnCreateParams, cusolverDnDestroyParams, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo, sizeof(struct follower), ALLOC_FAILED)
 
-EXPORT int cusolverDnSetStream(struct follower *handle, void *stream) {
-	handle->stream = stream;
-	return SUCCESS;
-}
-
-#define SETS(name) \
-	EXPORT int name(void) { return SUCCESS; }
-SETS(cusolverDnXsyevjSetSortEig)
-SETS(cusolverDnXgesvdjSetTolerance)
-SETS(cusolverDnXgesvdjSetMaxSweeps)
-SETS(cusolverDnXgesvdjSetSortEig)
+SETS_STREAM(cusolverDnSetStream)
 
 static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t count) {
 	if (computes(name) != SUCCESS)

@@ -4,8 +4,6 @@
 
 #include "arguments.h"
 
-#include <stdlib.h>
-
 enum { ALLOC_FAILED = 2 };
 
 EXPORT const char *cusparseGetErrorString(int status) {
@@ -22,21 +20,15 @@ struct matrix {
 	int64_t rows, columns, elements;
 };
 
-#define OBJECT(create, destroy) \
-	EXPORT int create(void **out) { return make(out, sizeof(struct follower)) ? SUCCESS : ALLOC_FAILED; } \
-	EXPORT int destroy(void *object) { \
-		free(object); \
-		return SUCCESS; \
-	}
-OBJECT(cusparseCreate, cusparseDestroy)
-OBJECT(cusparseCreateMatDescr, cusparseDestroyMatDescr)
-OBJECT(cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info)
-OBJECT(cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info)
-OBJECT(cusparseCreateDnVec, cusparseDestroyDnVec)
-OBJECT(cusparseCreateDnMat, cusparseDestroyDnMat)
-OBJECT(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
-OBJECT(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr)
-OBJECT(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr)
+OBJECT(cusparseCreate, cusparseDestroy, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseCreateMatDescr, cusparseDestroyMatDescr, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseCreateDnVec, cusparseDestroyDnVec, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseCreateDnMat, cusparseDestroyDnMat, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseSpSV_createDescr, cusparseSpSV_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseSpSM_createDescr, cusparseSpSM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
+OBJECT(cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr, sizeof(struct follower), ALLOC_FAILED)
 
 EXPORT int cusparseCreateCsr(void **out, int64_t rows, int64_t columns, int64_t elements) {
 	if (!make(out, sizeof(struct matrix)))
@@ -59,25 +51,7 @@ EXPORT int cusparseSpMatGetSize(const struct matrix *matrix, int64_t *rows, int6
 	return SUCCESS;
 }
 
-EXPORT int cusparseSetStream(struct follower *handle, void *stream) {
-	handle->stream = stream;
-	return SUCCESS;
-}
-
-#define SETS(name) \
-	EXPORT int name(void) { return SUCCESS; }
-SETS(cusparseSetPointerMode)
-SETS(cusparseSetMatType)
-SETS(cusparseSetMatFillMode)
-SETS(cusparseSetMatDiagType)
-SETS(cusparseSetMatIndexBase)
-SETS(cusparseCsrSetStridedBatch)
-SETS(cusparseCsrSetPointers)
-SETS(cusparseSpMatSetAttribute)
-SETS(cusparseDnMatSetStridedBatch)
-SETS(cusparseSDDMM_preprocess)
-SETS(cusparseSpSV_analysis)
-SETS(cusparseSpSM_analysis)
+SETS_STREAM(cusparseSetStream)
 
 /* The place of a size in bytes. */
 #define SIZED(name, type, size) \

@@ -13,18 +13,6 @@ EXPORT const char *cusparseLtGetErrorString(int status) { return status == SUCCE
 
 EXPORT const char *cusparseLtGetErrorName(int status) { return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED"; }
 
-#define SUCCEEDS(name) \
-	EXPORT int name(void) { return SUCCESS; }
-SUCCEEDS(cusparseLtInit)
-SUCCEEDS(cusparseLtMatDescriptorDestroy)
-SUCCEEDS(cusparseLtMatmulDescriptorInit)
-SUCCEEDS(cusparseLtMatmulDescSetAttribute)
-SUCCEEDS(cusparseLtMatmulAlgSelectionInit)
-SUCCEEDS(cusparseLtMatmulAlgSetAttribute)
-SUCCEEDS(cusparseLtMatmulPlanInit)
-SUCCEEDS(cusparseLtMatmulPlanDestroy)
-SUCCEEDS(cusparseLtMatmulSearch)
-
 /* By cudaDataType. */
 static int bytes_of(int type) { return type == 3 || type == 8 || type == 28 || type == 29 ? 1 : type == 2 || type == 14 ? 2 : 4; }
 

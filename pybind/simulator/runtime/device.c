@@ -125,15 +125,7 @@ EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
 	return keep(result);
 }
 
-EXPORT int cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-	int result = begin();
-	return keep(result != SUCCESS ? result : cuCtxGetStreamPriorityRange(least, greatest));
-}
-
-EXPORT int cudaDeviceSynchronize(void) {
-	int result = begin();
-	return keep(result != SUCCESS ? result : cuCtxSynchronize());
-}
+EXPORT int cudaDeviceSynchronize(void) { IN_CONTEXT(cuCtxSynchronize()); }
 
 /* The name says that the card is simulated, for all who print it; some programs compare names. */
 static void name_of(char *name, int room, int device) {
@@ -186,7 +178,3 @@ EXPORT int cudaGetDriverEntryPointByVersion(const char *symbol, void **function,
 EXPORT int cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags, int *status) {
 	return cudaGetDriverEntryPointByVersion(symbol, function, (unsigned)versions.cuda, flags, status);
 }
-
-EXPORT int cudaProfilerStart(void) { return SUCCESS; }
-
-EXPORT int cudaProfilerStop(void) { return SUCCESS; }

@@ -13,16 +13,10 @@ EXPORT void **__cudaRegisterFatBinary(void *binary) {
 	return &module;
 }
 
-EXPORT void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
-
-EXPORT void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
-
 EXPORT char __cudaInitModule(void **handle) {
 	(void)handle;
 	return 1;
 }
-
-EXPORT void __cudaRegisterVar(void) {}
 
 /* What stands between <<< and >>>, until the launch. Launches do not nest deeper than the arguments of one do. */
 static __thread struct configuration {
@@ -128,13 +122,6 @@ EXPORT int cudaFuncGetAttributes(struct attributes *out, const void *function) {
 	out->registers = 32;
 	out->ptx = out->binary = runs_kernels_for(10 * attribute_here(75) + attribute_here(76));
 	out->dynamic_shared = attribute_here(8);
-	return SUCCESS;
-}
-
-EXPORT int cudaFuncSetAttribute(const void *function, int attribute, int value) {
-	(void)function;
-	(void)attribute;
-	(void)value;
 	return SUCCESS;
 }
 

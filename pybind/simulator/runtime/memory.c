@@ -4,12 +4,6 @@
 
 #include <string.h>
 
-#define IN_CONTEXT(call) \
-	int result = begin(); \
-	return keep(result != SUCCESS ? result : (call))
-
-EXPORT int cudaMemGetInfo(size_t *free, size_t *total) { IN_CONTEXT(cuMemGetInfo_v2(free, total)); }
-
 EXPORT int cudaMalloc(void **out, size_t bytes) {
 	if (out == NULL)
 		return keep(INVALID_VALUE);
@@ -22,27 +16,7 @@ EXPORT int cudaMalloc(void **out, size_t bytes) {
 
 EXPORT int cudaFree(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMemFree_v2(address)); }
 
-EXPORT int cudaHostAlloc(void **out, size_t bytes, unsigned flags) { IN_CONTEXT(cuMemHostAlloc(out, bytes, flags)); }
-
 EXPORT int cudaFreeHost(void *address) { IN_CONTEXT(address == NULL ? SUCCESS : cuMemFreeHost(address)); }
-
-EXPORT int cudaHostRegister(void *address, size_t bytes, unsigned flags) { IN_CONTEXT(cuMemHostRegister_v2(address, bytes, flags)); }
-
-EXPORT int cudaHostUnregister(void *address) { IN_CONTEXT(cuMemHostUnregister(address)); }
-
-EXPORT int cudaMallocAsync(void **out, size_t bytes, void *stream) { IN_CONTEXT(cuMemAllocAsync(out, bytes, stream)); }
-
-EXPORT int cudaFreeAsync(void *address, void *stream) { IN_CONTEXT(cuMemFreeAsync(address, stream)); }
-
-EXPORT int cudaDeviceGetDefaultMemPool(void **pool, int device) { IN_CONTEXT(cuDeviceGetDefaultMemPool(pool, device)); }
-
-EXPORT int cudaMemPoolTrimTo(void *pool, size_t bytes) { IN_CONTEXT(cuMemPoolTrimTo(pool, bytes)); }
-
-EXPORT int cudaMemPoolGetAttribute(void *pool, int attribute, void *value) { IN_CONTEXT(cuMemPoolGetAttribute(pool, attribute, value)); }
-
-EXPORT int cudaMemPoolSetAttribute(void *pool, int attribute, void *value) { IN_CONTEXT(cuMemPoolSetAttribute(pool, attribute, value)); }
-
-EXPORT int cudaMemPoolSetAccess(void *pool, const void *access, size_t count) { IN_CONTEXT(cuMemPoolSetAccess(pool, access, count)); }
 
 EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
 	(void)kind; /* the driver knows where each address is */

@@ -7,7 +7,6 @@ from .. import errors
 from . import runtime, texts
 from .device_spec import DeviceSpec
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
-from .native import core
 
 _PHYSICAL = "/physical_device:GPU:"  # as in the limits of gpuconf.configure's result
 
@@ -45,13 +44,12 @@ def _only_logical_gpu(device: PhysicalDevice | VisibleDevice) -> str:
 
 def _name_of(device: PhysicalDevice | VisibleDevice) -> str | None:
     """Return the name in the list of physical devices, or None if it is not a GPU there: a CPU, or a device of another machine."""
-    import json
-
     name = device.name if isinstance(device, PhysicalDevice) else device.physical_device
     position, _ = runtime.position((name, "GPU"))
     if position < 0 or (isinstance(device, PhysicalDevice) and device.device_type != "GPU"):
         return None
-    if isinstance(device, VisibleDevice) and json.loads(core.pybind_DeviceDetails(position))["uuid"] != device.uuid:
+    details = runtime.details(position)
+    if isinstance(device, VisibleDevice) and details is not None and details.uuid != device.uuid:
         return None  # a GPU of an earlier simulation, at the same position
     return name
 

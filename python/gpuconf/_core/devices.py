@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from .._typing import NamedTuple
 from . import html
-from .table import Table
+from .wire import visible as wire
 
 
 class _PhysicalDevice(NamedTuple):
@@ -74,22 +74,7 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
     __slots__ = ()
 
 
-class _VisibleDevice(NamedTuple):
-    cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
-    physical_device: str | None  # its name in list_physical_devices(); None if its compute capability is too low to be listed
-    name: str
-    uuid: str  # "GPU-...", or "MIG-..." for a MIG instance; valid in CUDA_VISIBLE_DEVICES
-    pci_bus_id: str
-    nvml_index: int | None  # its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs
-    compute_capability: tuple[int, int]
-    total_memory: int  # bytes
-    # "dedicated" for the GPU's own memory, "unified" for the host's, which the GPU shares (GB10, Jetson), "coherent" for the GPU's
-    # own memory that the CPU can also access (GH200)
-    memory_kind: str = "dedicated"
-    memory_source: str = "CUDA"  # where total_memory comes from: "CUDA" or "simulation"
-
-
-class VisibleDevice(Table, html.InLists, _VisibleDevice):
+class VisibleDevice(html.InLists, wire.VisibleDevice):
     """One GPU, with all its names."""
 
     __module__ = "gpuconf"

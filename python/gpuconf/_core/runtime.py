@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import TypeVar
 
+    from .wire import details as wire
+
     T = TypeVar("T")
 
 _lock = module_lock(globals(), "_lock")
@@ -207,6 +209,23 @@ def position(device: object) -> tuple[int, str]:
         return current.positions[device], ""
     except (KeyError, TypeError):
         return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")  # valid text for the core
+
+
+def details(position: int) -> wire.DeviceDetails | None:
+    """Return what is known of a physical device, by its index in the list of them; None for the CPU."""
+    import json
+
+    from .wire.details import DeviceDetails
+
+    found = json.loads(core.pybind_DeviceDetails(position))
+    return found and DeviceDetails(*found)
+
+
+def details_of(gpu: PhysicalDevice) -> wire.DeviceDetails:
+    """Return what is known of a physical GPU that was listed."""
+    found = details(position(gpu)[0])
+    assert found is not None, gpu
+    return found
 
 
 def simulated() -> str:

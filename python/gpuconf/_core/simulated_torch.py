@@ -9,7 +9,6 @@ choice "cpu" for all operations, with "none" for small tensors only.
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from .. import errors
@@ -17,12 +16,9 @@ from .._typing import Any
 from . import import_hook, runtime, simulated_others
 from .simulated_values import check, requested
 
-_CUDA = re.compile(
-    r"lib(cudart|cublas|cublasLt|cudnn|cufft|cufile|cupti|curand|cusolver|cusparse|cusparseLt|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
-)
-IMPORTED = re.compile(
-    r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
-)
+# Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
+_CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
+IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
@@ -87,6 +83,7 @@ def held(ordinal: int) -> int:
 def _too_late(caller: str) -> str:
     """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's file."""
     import linecache
+    import re
 
     where = "torch is imported already"
     file, _, rest = caller.rpartition(" (")[0].rpartition(":")
@@ -113,7 +110,8 @@ def refuse_another_machine(spec: str) -> None:
 
 def libraries_of(folder: str) -> list[str]:
     """Return the paths of PyTorch's libraries."""
-    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if re.fullmatch(r"lib(torch|c10|caffe2).*\.so", name)]
+    names = (name for name in sorted(os.listdir(folder)) if name.startswith(("libtorch", "libc10", "libcaffe2")))
+    return [os.path.join(folder, name) for name in names if name.endswith(".so")]
 
 
 def _before() -> None:
@@ -155,6 +153,7 @@ def _after() -> None:
 
 def _load(folder: str) -> None:
     import ctypes
+    import re
 
     global _runtime, _driver
     here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
@@ -162,8 +161,8 @@ def _load(folder: str) -> None:
     imported: set[str] = set()
     for path in libraries_of(folder):
         libraries, symbols = _needs(path)
-        needed.update(filter(_CUDA.match, libraries))
-        imported.update(filter(IMPORTED.fullmatch, symbols))
+        needed.update(filter(re.compile(_CUDA).match, libraries))
+        imported.update(filter(re.compile(IMPORTED).fullmatch, symbols))
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
         _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
@@ -223,6 +222,8 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
     CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
     """
+    import re
+
     with open(os.path.join(os.path.dirname(folder), "version.py"), encoding="utf-8") as file:
         found = re.search(r"^cuda[^=]*= '(\d+)\.(\d+)", file.read(), re.M)
     cuda = int(found[1]) * 1000 + int(found[2]) * 10 if found else 12080
@@ -238,6 +239,8 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
 
 
 def _installed(name: str) -> str:
+    import re
+
     found = re.search(r"^Version: *(.*)", _metadata(name), re.M)
     return found[1] if found else ""
 

@@ -225,11 +225,7 @@ def _who(origin: settings.Origin) -> str:
 
 
 def _total(gpu: PhysicalDevice) -> int:
-    import json
-
-    from .._core.native import core
-
-    return int(json.loads(core.pybind_DeviceDetails(runtime.position(gpu)[0]))["total_bytes"])
+    return runtime.details_of(gpu).total_bytes
 
 
 def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:

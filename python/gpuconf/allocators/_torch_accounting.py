@@ -14,19 +14,11 @@ import torch
 
 from .. import errors
 from .._core import notices, runtime
-from .._core.native import core
 from .._typing import Any
 from . import _share
 
 _accumulated: dict[int, dict[str, int]] = {}  # totals at the last reset_accumulated_memory_stats(), by logical GPU
 runtime.on_forget(_accumulated.clear)
-
-
-def _totals(number: int) -> dict[str, int]:
-    import json
-
-    totals: dict[str, int] = json.loads(core.pybind_MemoryTotals(number))
-    return totals
 
 
 def memory_stats(device: int) -> dict[str, Any]:
@@ -35,33 +27,33 @@ def memory_stats(device: int) -> dict[str, Any]:
     ``active`` equals ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size above which blocks
     are oversize.
     """
-    from ..memory._stats import stats
+    from ..memory._stats import stats, totals
 
     number = _share.routed(device, "torch.cuda.memory_stats")
-    now, totals = stats(_share.name_of(number)), _totals(number)
+    now, ever = stats(_share.name_of(number)), totals(number)
     since = _accumulated.get(number, {"allocs": 0, "allocated_bytes": 0, "frees": 0, "freed_bytes": 0, "ooms": 0})
     counts = {
         "current": now.live_blocks,
-        "allocated": totals["allocs"] - since["allocs"],
-        "freed": max(0, totals["allocs"] - now.live_blocks - since["frees"]),
+        "allocated": ever.allocs - since["allocs"],
+        "freed": max(0, ever.allocs - now.live_blocks - since["frees"]),
     }
     sizes = {
         "current": now.bytes_in_use,
         "peak": max(now.peak_bytes_in_use, now.bytes_in_use),
-        "allocated": totals["allocated_bytes"] - since["allocated_bytes"],
-        "freed": max(0, totals["allocated_bytes"] - now.bytes_in_use - since["freed_bytes"]),
+        "allocated": ever.allocated_bytes - since["allocated_bytes"],
+        "freed": max(0, ever.allocated_bytes - now.bytes_in_use - since["freed_bytes"]),
     }
-    reserved = {"current": now.bytes_reserved, "peak": max(totals["recent_peak_bytes_reserved"], now.bytes_reserved)}
+    reserved = {"current": now.bytes_reserved, "peak": max(ever.recent_peak_bytes_reserved, now.bytes_reserved)}
     none = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
     return {
         "allocation": {"all": counts},
         "active": {"all": dict(counts)},
-        "segment": {"all": {"current": totals["regions"]}},
+        "segment": {"all": {"current": ever.regions}},
         "allocated_bytes": {"all": sizes},
         "active_bytes": {"all": dict(sizes)},
         "requested_bytes": {"all": {"current": now.requested_bytes_in_use}},
         "reserved_bytes": {"all": reserved},
-        "num_ooms": totals["ooms"] - since["ooms"],
+        "num_ooms": ever.ooms - since["ooms"],
         "oversize_allocations": none,
         "oversize_segments": dict(none),
         "max_split_size": -1,
@@ -105,14 +97,14 @@ def reset_peak(device: int) -> None:
 
 def reset_accumulated(device: int) -> None:
     """``torch._C._cuda_resetAccumulatedMemoryStats``."""
-    from ..memory._stats import stats
+    from ..memory._stats import stats, totals
 
     number = _share.routed(device, "torch.cuda.reset_accumulated_memory_stats")
-    now, totals = stats(_share.name_of(number)), _totals(number)
+    now, ever = stats(_share.name_of(number)), totals(number)
     _accumulated[number] = {
-        **totals,
-        "frees": totals["allocs"] - now.live_blocks,
-        "freed_bytes": totals["allocated_bytes"] - now.bytes_in_use,
+        **ever.to_dict(),
+        "frees": ever.allocs - now.live_blocks,
+        "freed_bytes": ever.allocated_bytes - now.bytes_in_use,
     }
 
 
@@ -132,11 +124,9 @@ def enable_caching(value: bool) -> None:
 
 def total_bytes(ordinal: int) -> int:
     """Return the memory of a GPU, by CUDA ordinal."""
-    import json
-
-    for position, device in enumerate(runtime.physical_devices()):
+    for device in runtime.physical_devices():
         if device.name == f"/physical_device:GPU:{ordinal}":
-            return int(json.loads(core.pybind_DeviceDetails(position))["total_bytes"])
+            return runtime.details_of(device).total_bytes
     raise errors.InvalidArgumentError(f"CUDA device {ordinal} is not among gpuconf's physical devices")
 
 

@@ -17,8 +17,9 @@ from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.table import Table
+from .._core.wire.cards import Card
 from .._typing import NamedTuple
-from ..machine.cards import Card, Survey
+from ..machine.cards import Survey
 from ..machine.visible import visible_devices
 from ..sharing._contexts import VARIABLE, context_bytes
 from ..sharing._driver_limits import in_force, may_be_set

@@ -8,8 +8,9 @@ import os
 from collections.abc import Mapping
 
 from .. import errors
+from .._core.wire.cards import CardMemory
 from .._typing import Any
-from ..machine.cards import CardMemory, survey
+from ..machine.cards import survey
 from ..sharing._ledger import open_ledger
 from ..sharing._proc import user_name
 from ..sharing._request import memories

@@ -100,6 +100,11 @@ def _plan(options: argparse.Namespace) -> int:
             "TRACE is missing: an RMM log, a PyTorch memory snapshot or a folder of them. A program needs --: "
             "gpuconf plan --gpu L4 -- python train.py"
         )
+    if options.trace.endswith(".py"):
+        raise UsageError(
+            f"{options.trace!r} is a program, not a recording. To run it on simulated GPUs: "
+            f"gpuconf plan --gpu {options.gpu or 'L4'} -- python {options.trace}"
+        )
     if options.fleet is not None:
         return plan_fleet.run(options)
     plan_fleet.refuse(options)

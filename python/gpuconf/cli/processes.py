@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from .._core.wire.cards import Card
 from .._typing import Any
-from ..machine.cards import Card, Survey
+from ..machine.cards import Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 

@@ -103,9 +103,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
         raise ValueError(
             f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device}"
         )
-    import json
-
-    details = json.loads(core.pybind_DeviceDetails(runtime.position(device)[0]))
-    if not details:
+    details = runtime.details(runtime.position(device)[0])
+    if details is None:
         return {}
-    return {"compute_capability": (details["major"], details["minor"]), "device_name": details["device_name"]}
+    return {"compute_capability": (details.major, details.minor), "device_name": details.device_name}

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from .._core import import_hook, notices, runtime
 from .._core.native import core, loaded
+from .._core.wire.visible import VisibleDevice
 from .._typing import Any
 from ._devices import get_visible_devices, list_physical_devices
 from ._growth import growth_as_set
@@ -181,19 +182,18 @@ def _ordinals() -> str:
         return "all"
     import json
 
-    ordinals = {one["physical_device"]: one["cuda_ordinal"] for one in json.loads(core.pybind_Identities())}
+    listed = map(VisibleDevice._read, json.loads(core.pybind_Identities()))
+    ordinals = {one.physical_device: one.cuda_ordinal for one in listed}
     return ",".join(str(ordinals[name]) for name in visible)
 
 
 def _fraction() -> str | None:
     """Return the part of a GPU's memory that JAX may take, so that no visible GPU exceeds its limit. JAX has one for all GPUs."""
-    import json
-
     fractions = []
     for gpu in get_visible_devices("GPU"):
         logical = get_logical_device_configuration(gpu)
         if logical:
-            total = json.loads(core.pybind_DeviceDetails(runtime.position(gpu)[0]))["total_bytes"]
+            total = runtime.details_of(gpu).total_bytes
             mib = sum(int(one.memory_limit) for one in logical) // 2 * 2  # JAX rounds up to 2 MiB
             fractions.append(min((mib << 20) * 10**6 // total, 10**6))
     return f"{min(fractions) / 10**6:.6f}" if fractions else None

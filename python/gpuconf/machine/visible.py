@@ -7,6 +7,7 @@ from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.native import core
 from .._core.notices import publish
+from .._core.wire import visible as wire
 
 
 def cuda_visible_devices() -> str:
@@ -46,4 +47,4 @@ def visible_devices() -> list[VisibleDevice]:
 
     entries = json.loads(text)
     publish()
-    return [VisibleDevice(**{**one, "compute_capability": tuple(one["compute_capability"])}) for one in entries]
+    return [VisibleDevice(*wire.VisibleDevice._read(one)) for one in entries]

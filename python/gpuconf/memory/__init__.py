@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
 from .._core.public import name_after
+from .._core.wire.memorymap import Chunk, Region
+from .._core.wire.usage import UsageRow
 from . import _dask
 from ._buffer import Buffer, allocate, live_buffers
 from ._fit_batch import BatchFit, BatchTry, fit_batch
 from ._holders import Holder
-from ._map import Chunk, MemoryMap, Region, memory_map
+from ._map import MemoryMap, memory_map
 from ._measure import Measurement, MeasureRow, measure
 from ._record import Recording, record
 from ._release import Released, ReleaseStep, release
 from ._stats import MemoryStats, stats
 from ._tag import Tag, tag
 from ._trace import Trace, TraceEvent, load_trace
-from ._usage import MemoryUsage, UsageRow, usage
+from ._usage import MemoryUsage, usage
 
 __all__ = [
     "BatchFit",

@@ -15,14 +15,14 @@ from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
 from .._core.keywords import refuse_unknown
 from .._core.made import Made, make
-from .._core.native import core, loaded
+from .._core.native import loaded
 from .._core.scope import gpu_number
 from .._core.table import Table
 from .._typing import Any, NamedTuple, NoReturn
 from . import _release, _tracebacks
 from ._measure import Measurement, measure
 from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
-from ._stats import stats
+from ._stats import stats, totals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -298,10 +298,8 @@ def _totals(number: int) -> tuple[int, int]:
     if _torch_segments():  # only PyTorch knows what it places into its segments
         theirs = sys.modules["torch"].cuda.memory_stats(runtime.ordinals()[number])
         return theirs.get("allocation.all.allocated", 0), theirs.get("allocated_bytes.all.allocated", 0)
-    import json
-
-    told = json.loads(core.pybind_MemoryTotals(number))
-    return told["allocs"], told["allocated_bytes"]
+    ever = totals(number)
+    return ever.allocs, ever.allocated_bytes
 
 
 _REFUSED = r"OOM when allocating \S+ \((\d+) bytes\) on (\S+?):? "

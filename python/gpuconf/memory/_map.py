@@ -14,45 +14,12 @@ from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
-from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._core.wire import memorymap as wire
+from .._core.wire.memorymap import Region
+from .._typing import Any
 
 
-class _Chunk(NamedTuple):
-    address: int
-    nbytes: int
-    requested: int  # the requested size; 0 for free memory
-    in_use: bool
-    library: str = ""  # as in UsageRow; "" for free memory
-    tag: str = ""  # "" for untagged and for free memory
-
-
-class Chunk(Table, _Chunk):
-    """A chunk of a region: a block in use, or free memory."""
-
-    __slots__ = ()
-
-
-class _Region(NamedTuple):
-    address: int
-    nbytes: int
-    chunks: tuple[Chunk, ...]
-
-
-class Region(Table, _Region):
-    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
-
-    __slots__ = ()
-
-
-class _MemoryMap(NamedTuple):
-    device: str
-    bytes_limit: int
-    regions: tuple[Region, ...]
-    oversubscribed_bytes: int  # as in ``MemoryStats``
-
-
-class MemoryMap(Table, html.InLists, _MemoryMap):
+class MemoryMap(html.InLists, wire.MemoryMap):
     """All regions of a pool, in order of address. ``print`` draws it."""
 
     __slots__ = ()
@@ -205,6 +172,4 @@ def memory_map(device: Device | None = None) -> MemoryMap:
     text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))
     import json
 
-    fields = json.loads(text)
-    regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in fields["regions"])
-    return MemoryMap(fields["device"], fields["limit"], regions, fields["oversubscribed_bytes"])
+    return MemoryMap(*wire.MemoryMap._read(json.loads(text)))

@@ -13,6 +13,7 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
 from .._core.table import Table
+from .._core.wire.usage import PeakStart, Usage
 from .._typing import Any, NamedTuple
 from ._usage import UNTAGGED
 
@@ -87,13 +88,13 @@ class Measurement:
         with runtime.unchanged():  # so that both numbers are of this generation
             number = gpu_number(self._device, "memory.measure")
             try:
-                gpu, peak_id, (self.before, _, _, rows) = loads(core.pybind_StartPeak(number))
+                gpu, peak_id, (self.before, _, _, rows) = PeakStart._read(loads(core.pybind_StartPeak(number)))
             except errors.InvalidArgumentError:
                 if number < 0:
                     check_scope()
                 raise
             self._token = (gpu, peak_id, runtime.current.generation)
-            self._before = {(library, tag): in_use for library, tag, in_use, _, _ in rows}
+            self._before = {(row.library, row.tag): row.bytes_in_use for row in rows}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
@@ -112,9 +113,9 @@ class Measurement:
     def _finish(self, told: str) -> None:
         from json import loads
 
-        self.after, peak, _, rows = loads(told)
+        self.after, peak, _, rows = Usage._read(loads(told))
         before = self._before.get
-        split = (MeasureRow(library, tag, before((library, tag), 0), after, most) for library, tag, after, most, _ in rows)
+        split = (MeasureRow(r.library, r.tag, before((r.library, r.tag), 0), r.bytes_in_use, r.peak_bytes_in_use) for r in rows)
         self.rows = tuple(sorted(split, key=lambda r: (-r.peak, r.library, r.tag)))
         self.peak = peak  # last: it says that the measurement has finished
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .._core import html
 from .._core.columns import columns
@@ -12,23 +12,10 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
-from .._typing import Any, NamedTuple
+from .._core.wire.usage import DeviceUsage, UsageRow
+from .._typing import Any
 
 UNTAGGED = "(untagged)"
-
-
-class _UsageRow(NamedTuple):
-    library: str  # "torch", "cupy", "numba", "gpuconf" for buffers and tensors, "c" for gpuconf_malloc
-    tag: str  # "" for untagged memory
-    bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
-    peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
-    live_blocks: int  # allocations not yet freed
-
-
-class UsageRow(Table, _UsageRow):
-    """The memory of one library under one tag."""
-
-    __slots__ = ()
 
 
 class MemoryUsage(Table):
@@ -107,9 +94,9 @@ def _cells(row: UsageRow) -> tuple[str, ...]:
     return row.library, row.tag or UNTAGGED, human_bytes(row.bytes_in_use), human_bytes(row.peak_bytes_in_use), str(row.live_blocks)
 
 
-def by_size(rows: list[Any]) -> tuple[UsageRow, ...]:
-    """Return the core's rows, the largest first."""
-    return tuple(sorted((UsageRow(*row) for row in rows), key=lambda r: (-r.bytes_in_use, -r.peak_bytes_in_use, r.library, r.tag)))
+def by_size(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
+    """Return the rows with the largest first."""
+    return tuple(sorted(rows, key=lambda r: (-r.bytes_in_use, -r.peak_bytes_in_use, r.library, r.tag)))
 
 
 def usage(device: Device | None = None) -> MemoryUsage:
@@ -127,6 +114,5 @@ def usage(device: Device | None = None) -> MemoryUsage:
     text = core.pybind_MemoryUsage(gpu_text(device, "memory.usage"))
     import json
 
-    told = json.loads(text)
-    in_use, peak, blocks, rows = told["usage"]
-    return MemoryUsage(told["device"], in_use, peak, blocks, by_size(rows))
+    name, (in_use, peak, blocks, rows) = DeviceUsage._read(json.loads(text))
+    return MemoryUsage(name, in_use, peak, blocks, by_size(rows))

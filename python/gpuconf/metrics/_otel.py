@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 from .. import errors
 from .._core import extras
+from .._core.wire.cards import Card
 from .._typing import Any
-from ..machine.cards import Card, survey
+from ..machine.cards import survey
 from ._pools import PoolReading, read_pools
 
 

@@ -8,10 +8,10 @@ import os
 from .. import errors
 from .._core import runtime
 from .._core.devices import VisibleDevice
-from .._core.native import core
 from .._typing import Any, NamedTuple
 from ..machine.visible import visible_devices
 from ..memory import UsageRow, stats, usage
+from ..memory._stats import totals
 
 
 class PoolReading(NamedTuple):
@@ -38,14 +38,12 @@ def read_pools() -> list[PoolReading]:
     """Return the pools of this process. Empty before they exist, and in a forked child, which cannot use them."""
     if not runtime.initialized():
         return []
-    import json
-
     try:
         cards = _cards()
         readings = []
         for number, ordinal in enumerate(runtime.ordinals()):
             device = f"GPU:{number}"
-            totals = json.loads(core.pybind_MemoryTotals(number))
+            ever = totals(number)
             card = cards[ordinal]
             gpu = str(card.cuda_ordinal if card.nvml_index is None else card.nvml_index)
             readings.append(
@@ -57,8 +55,8 @@ def read_pools() -> list[PoolReading]:
                     str(os.getpid()),
                     stats(device),
                     tuple(usage(device)),
-                    totals["allocs"],
-                    totals["ooms"],
+                    ever.allocs,
+                    ever.ooms,
                 )
             )
         return readings

@@ -8,7 +8,18 @@ import json
 from .. import memory
 from .._core import runtime
 from .._core.native import core, loaded
+from .._core.wire.usage import PeakStart, Usage
 from . import _pytorch
+
+
+def _started(number: int) -> int:
+    """Start a measurement on a logical GPU, and return what identifies it."""
+    return PeakStart._read(json.loads(core.pybind_StartPeak(number))).id
+
+
+def _stopped(number: int, peak: int) -> int:
+    """End a measurement, and return its peak."""
+    return Usage._read(json.loads(core.pybind_StopPeak(number, peak))).peak_bytes_in_use
 
 
 class Peaks:
@@ -37,7 +48,7 @@ class Peaks:
         self._stop()
         self._generation = runtime.current.generation
         self._before = _in_use()
-        self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, before in self._before.items()]
+        self._open = [(n, _started(n), before) for n, before in self._before.items()]
         if self._torch is not None:
             self._torch_before = {ordinal: size for ordinal, (size, _) in _pytorch.in_use().items()}
             self._torch.start()
@@ -45,8 +56,8 @@ class Peaks:
     def read(self) -> None:
         """Update ``above`` with what has happened so far."""
         if self._generation == runtime.current.generation and self._open:
-            found = {n: json.loads(core.pybind_StopPeak(n, number))[1] - before for n, number, before in self._open}
-            self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], before) for n, _, before in self._open]
+            found = {n: _stopped(n, peak) - before for n, peak, before in self._open}
+            self._open = [(n, _started(n), before) for n, _, before in self._open]
         else:  # the pools are younger than the test
             found, self._before = _of_pools(), {}
         if self._torch is not None:

@@ -10,6 +10,7 @@ from .. import errors
 from .._core import texts
 from .._core.native import core
 from .._core.table import Table
+from .._core.wire.fleet import FleetBatch
 from .._typing import NamedTuple
 
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -62,7 +63,7 @@ class Card(_Card):
         if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
-        source = "gocore/config/contexts.go, and the kernels that PyTorch loads"
+        source = "gocore/models/models.h, and the kernels that PyTorch loads"
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 
@@ -101,9 +102,8 @@ def parse(text: str) -> list[Card]:
     import json
 
     found = []
-    for batch in json.loads(core.pybind_ParseFleet(texts.check_text("gpu", text))):
-        more = batch["product"], batch["hardware"]
-        found.append(Card(batch["name"], batch["count"], batch["memory"], tuple(batch["compute"]), batch["virtual"], *more))
+    for b in map(FleetBatch._read, json.loads(core.pybind_ParseFleet(texts.check_text("gpu", text)))):
+        found.append(Card(b.gpu, b.count, b.memory, b.compute, b.virtual, b.product, b.hardware.to_dict()))
     if len({card.name for card in found}) < len(found):
         raise errors.InvalidArgumentError(f"a card is named twice in {texts.shown(text)}")
     return found

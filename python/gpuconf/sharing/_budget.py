@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
-from . import _budget_file, _driver, _elf, _private_folder
+from . import _budget_file, _budget_layout, _driver, _elf, _private_folder
 
 CardUse = _budget_file.CardUse
 ProcessUse = _budget_file.ProcessUse
@@ -175,9 +175,9 @@ def _outer(environment: Mapping[str, str]) -> str:
             one.usage()
     except errors.UnavailableError as error:
         raise errors.UnavailableError(f"{error}. {VARIABLE} names it: unset the variable if its job has ended") from None
-    if len(outer) == _budget_file.MOST_NESTED:
+    if len(outer) == _budget_layout.MAX_NESTED:
         raise errors.FailedPreconditionError(
-            f"jobs can be nested at most {_budget_file.MOST_NESTED} deep: start the program outside one of them"
+            f"jobs can be nested at most {_budget_layout.MAX_NESTED} deep: start the program outside one of them"
         )
     return path
 

@@ -12,18 +12,28 @@ from collections.abc import Collection, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
+from ._budget_layout import (
+    BUDGET_INSTANCE,
+    BUDGET_MAGIC,
+    BUDGET_VERSION,
+    BYTES_MASK,
+    CARD,
+    HEADER,
+    HEADER_BYTES,
+    LAUNCHER_LOCK,
+    LOCKS,
+    MAX_CARDS,
+    MAX_NESTED,
+    MAX_SLOTS,
+    SHARE,
+    SHARES,
+    SLOT,
+    BudgetCard,
+    BudgetHeader,
+    BudgetShare,
+    BudgetSlot,
+)
 
-MAGIC, VERSION = b"GCBUDGET", 2
-HEADER = struct.Struct("<8sIIIIQQII64s4096s")
-CARD = struct.Struct("<16sQQQQQQ")
-SLOT = struct.Struct("<II24s")
-SHARE = struct.Struct("<QQII128s")
-HEADER_BYTES, MOST_CARDS, SLOTS, SHARES = 12288, 64, 1024, 1024
-MOST_NESTED = 8  # MAX_NESTED in pybind/guard/guard.h
-BYTES_MASK = (1 << 52) - 1
-INSTANCE = 1
-LOCKS = 1 << 40
-LAUNCHER_LOCK = LOCKS - 2
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
 # The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may be.
 _OFD_GETLK, _OFD_SETLK = 36, 37
@@ -85,28 +95,29 @@ def uuid_bytes(uuid: str) -> bytes:
 
 def _uuid_text(number: bytes, flags: int) -> str:
     text = number.hex()
-    return ("MIG-" if flags & INSTANCE else "GPU-") + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return ("MIG-" if flags & BUDGET_INSTANCE else "GPU-") + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
 def file_bytes(cards: int) -> int:
     """The size of the file for that many cards."""
-    return HEADER_BYTES + SLOTS * SLOT.size + 24 * cards * SLOTS + SHARES * SHARE.size
+    return HEADER_BYTES + MAX_SLOTS * SLOT.size + 24 * cards * MAX_SLOTS + SHARES * SHARE.size
 
 
 def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
     """Write a new file, and return a descriptor that holds the launcher's lock. Raises UnavailableError if there is no room."""
-    header = HEADER.pack(
-        MAGIC, VERSION, len(limits), SLOTS, 0, file_bytes(len(limits)), int(time.time()), os.getpid(), 0,
-        job.encode()[:63], os.fsencode(parent),
+    header = BudgetHeader(
+        magic=BUDGET_MAGIC, version=BUDGET_VERSION, cards=len(limits), slots=MAX_SLOTS, high=0, size=file_bytes(len(limits)),
+        created=int(time.time()), launcher=os.getpid(), shares=0, job=job.encode()[:63], parent=os.fsencode(parent),
     )  # fmt: skip
-    cards = b"".join(
-        CARD.pack(uuid_bytes(uuid), INSTANCE if uuid.startswith("MIG-") else 0, limit, 0, 0, 0, 0) for uuid, limit in limits.items()
+    cards = (
+        BudgetCard(uuid_bytes(uuid), BUDGET_INSTANCE * uuid.startswith("MIG-"), limit, peak=0, refused=0, shared=0, contexts_peak=0)
+        for uuid, limit in limits.items()
     )
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         lock(file, LAUNCHER_LOCK)  # an empty file is never taken for an abandoned one
         os.posix_fallocate(file, 0, file_bytes(len(limits)))  # a hole that cannot be filled later ends the process with SIGBUS
-        os.pwrite(file, header + cards, 0)
+        os.pwrite(file, HEADER.pack(*header) + b"".join(CARD.pack(*card) for card in cards), 0)
     except OSError as error:
         os.close(file)
         raise errors.UnavailableError(
@@ -131,7 +142,7 @@ def _is_locked(file: int, byte: int, count: int = 1) -> bool:
 
 def in_use(file: int) -> bool:
     """Whether a process holds a slot of an open file, or its launcher lives."""
-    return _is_locked(file, LAUNCHER_LOCK, SLOTS + 2)
+    return _is_locked(file, LAUNCHER_LOCK, MAX_SLOTS + 2)
 
 
 class BudgetFile:
@@ -141,21 +152,22 @@ class BudgetFile:
         self.path = path
         try:
             data = self._read()
-            fields = HEADER.unpack_from(data)
+            header = BudgetHeader(*HEADER.unpack_from(data))
         except (OSError, struct.error) as error:
             raise errors.UnavailableError(f"the budget {path} cannot be read: {error}") from None
-        magic, version, cards, slots, _, size, _, self.launcher, _, job, parent = fields
-        if magic != MAGIC or version != VERSION:
+        if header.magic != BUDGET_MAGIC or header.version != BUDGET_VERSION:
             raise errors.UnavailableError(f"{path} is not a budget of this version of gpuconf")
-        if cards > MOST_CARDS or slots != SLOTS or size != len(data) or size != file_bytes(cards):
+        sizes = header.size, len(data), file_bytes(header.cards)
+        if header.cards > MAX_CARDS or header.slots != MAX_SLOTS or len(set(sizes)) > 1:
             raise errors.UnavailableError(f"the budget {path} is damaged: its size is wrong")
-        self.job = job.partition(b"\0")[0].decode("utf-8", "replace")
-        self.parent = os.fsdecode(parent.partition(b"\0")[0])
+        self.launcher = header.launcher
+        self.job = header.job.partition(b"\0")[0].decode("utf-8", "replace")
+        self.parent = os.fsdecode(header.parent.partition(b"\0")[0])
 
     def _read(self) -> bytes:
         file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO would wait for a writer
         try:
-            return os.pread(file, file_bytes(MOST_CARDS) + 1, 0)
+            return os.pread(file, file_bytes(MAX_CARDS) + 1, 0)
         finally:
             os.close(file)
 
@@ -178,29 +190,30 @@ class BudgetFile:
         """The use of each card, by UUID. Raises UnavailableError if the file is gone."""
         try:
             data = self._read()
-            header = HEADER.unpack_from(data)
-            cards, high = header[2], min(header[4], SLOTS)
-            living = self._living_slots(high)
+            header = BudgetHeader(*HEADER.unpack_from(data))
+            living = self._living_slots(min(header.high, MAX_SLOTS))
         except (OSError, struct.error) as error:
             raise errors.UnavailableError(f"the budget {self.path} cannot be read: {error}") from None
-        columns = [HEADER_BYTES + SLOTS * (SLOT.size + 8 * cards * kind) for kind in range(4)]  # used, pools, contexts, the shares
-        shared = _shared(data[columns[3] :], min(header[8], SHARES), living)
+        columns = [
+            HEADER_BYTES + MAX_SLOTS * (SLOT.size + 8 * header.cards * kind) for kind in range(4)
+        ]  # used, pools, contexts, the shares
+        shared = _shared(data[columns[3] :], min(header.shares, SHARES), living)
         found = {}
-        for card in range(cards):
-            uuid, flags, limit, peak, refused, _, contexts_peak = CARD.unpack_from(data, HEADER.size + card * CARD.size)
-            values = [struct.unpack_from(f"<{SLOTS}Q", data, column + card * SLOTS * 8) for column in columns[:3]]
+        for card in range(header.cards):
+            row = BudgetCard(*CARD.unpack_from(data, HEADER.size + card * CARD.size))
+            values = [struct.unpack_from(f"<{MAX_SLOTS}Q", data, column + card * MAX_SLOTS * 8) for column in columns[:3]]
             processes = [_process(data, slot, *(column[slot] for column in values)) for slot in living]
             used = sum(process.used for process in processes) + shared.get(card, 0)
             pools = sum(process.pools for process in processes)
-            found[_uuid_text(uuid, flags)] = CardUse(
-                limit, used, pools, peak, refused, tuple(processes), shared.get(card, 0), contexts_peak
+            found[_uuid_text(row.uuid, row.flags)] = CardUse(
+                row.limit, used, pools, row.peak, row.refused, tuple(processes), shared.get(card, 0), row.contexts_peak
             )
         return found
 
 
 def _process(data: bytes, slot: int, used: int, pools: int, contexts: int) -> ProcessUse:
-    pid, _, name = SLOT.unpack_from(data, HEADER_BYTES + slot * SLOT.size)
-    return ProcessUse(pid, name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools, contexts)
+    row = BudgetSlot(*SLOT.unpack_from(data, HEADER_BYTES + slot * SLOT.size))
+    return ProcessUse(row.pid, row.name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools, contexts)
 
 
 def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int]:
@@ -208,16 +221,16 @@ def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int
     alive = sum(1 << slot for slot in living)
     found: dict[int, int] = {}
     for number in range(count):
-        share, size, card, _, holders = SHARE.unpack_from(shares, number * SHARE.size)
-        if share and int.from_bytes(holders, "little") & alive:
-            found[card] = found.get(card, 0) + size
+        share = BudgetShare(*SHARE.unpack_from(shares, number * SHARE.size))
+        if share.id and int.from_bytes(share.holders, "little") & alive:
+            found[share.card] = found.get(share.card, 0) + share.size
     return found
 
 
 def check_limits(limits: Mapping[str, int]) -> None:
     """Raise InvalidArgumentError for an invalid limit or UUID."""
-    if not 0 < len(limits) <= MOST_CARDS:
-        raise errors.InvalidArgumentError(f"a job has 1 to {MOST_CARDS} cards, but got {len(limits)}")
+    if not 0 < len(limits) <= MAX_CARDS:
+        raise errors.InvalidArgumentError(f"a job has 1 to {MAX_CARDS} cards, but got {len(limits)}")
     for uuid, limit in limits.items():
         if not 0 <= limit <= BYTES_MASK:
             raise errors.InvalidArgumentError(f"the limit of {uuid} must be 0 to {BYTES_MASK} bytes, but got {limit}")
@@ -228,7 +241,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
 def chain(path: str) -> Sequence[BudgetFile]:
     """A budget and those of the jobs that it is nested in. Raises UnavailableError for a damaged one."""
     found: list[BudgetFile] = []
-    while path and len(found) < MOST_NESTED:
+    while path and len(found) < MAX_NESTED:
         found.append(BudgetFile(path))
         path = found[-1].parent
     return found

@@ -15,9 +15,9 @@ from .._core.handle import Handle
 from .._core.humanbytes import human_bytes
 from .._core.ledger_folder import default_folder
 from .._core.native import by_hand, core
-from .._typing import Any
+from .._core.wire import ledger as wire
 from ._proc import user_name
-from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
+from ._rows import Card, CardLease, ClaimRow, ProcessRow
 
 __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
 
@@ -30,6 +30,8 @@ _PATIENCE_S = 60.0
 _MOMENT_S = 0.2
 
 _MOST_HOLDERS = 10  # in an error text
+
+POLICIES = ("spread", "pack")  # in the order of ledger.Policy
 
 # The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It must not
 # unlock them, which would end the parent's locks.
@@ -120,14 +122,13 @@ class Ledger(Handle):
         DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
         satisfy the request.
         """
-        if policy not in ("spread", "pack"):
+        if policy not in POLICIES:
             raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
         now = cards() if callable(cards) else cards
         claim, begun = Claim(self), time.monotonic()
         try:
-            said = {"name": _text(name), "job": _text(job), "command": _text(command or own_command())}
-            request = {"cards": _encoded(now), "count": count, "pack": policy == "pack", "contexts": contexts, **said}
-            claim._request(request, timeout)
+            texts = _text(name), _text(job), _text(command or own_command())
+            claim._request(wire.Request(_requested(now), count, POLICIES.index(policy), *texts, contexts), timeout)
             claim.contexts = contexts
             claim._wait(cards if callable(cards) else None, begun, timeout, now, count)
         except BaseException:
@@ -137,17 +138,16 @@ class Ledger(Handle):
 
     def claims(self) -> list[ClaimRow]:
         """Return all live claims, in the order of their tickets."""
-        return [_claim_row(row) for row in self._rows()["claims"]]
+        return list(self._rows().claims)
 
     def processes(self) -> list[ProcessRow]:
         """Return all live processes that publish figures."""
-        return [_process_row(row) for row in self._rows()["processes"]]
+        return list(self._rows().processes)
 
-    def _rows(self) -> dict[str, Any]:
+    def _rows(self) -> wire.LedgerRows:
         import json
 
-        rows: dict[str, Any] = json.loads(core.pybind_LedgerRows(self.number))
-        return rows
+        return wire.LedgerRows._read(json.loads(core.pybind_LedgerRows(self.number)))
 
     def check(self) -> list[str]:
         """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
@@ -166,7 +166,7 @@ class Ledger(Handle):
         """
         import json
 
-        said = json.dumps({"name": _text(name), "job": _text(job), "command": _text(command or own_command())})
+        said = json.dumps((_text(name), _text(job), _text(command or own_command())))
         _forget_publication()
         descriptor = self._patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout)
         _published[:] = [descriptor]
@@ -228,7 +228,7 @@ class Claim(Handle):
         super().__init__(core.pybind_LedgerRelease)
         self._ledger = ledger
 
-    def _request(self, request: dict[str, Any], timeout: float | None) -> None:
+    def _request(self, request: wire.Request, timeout: float | None) -> None:
         import json
 
         encoded = json.dumps(request)
@@ -239,8 +239,7 @@ class Claim(Handle):
             return self.number
 
         self._ledger._patiently(enter, timeout)
-        grant = json.loads(core.pybind_LedgerGrant(self.number))
-        self.id, self._descriptor = grant["id"], grant["descriptor"]
+        self.id, _, self._descriptor = self._grant()
         _descriptors.add(self._descriptor)
 
     def _wait(
@@ -260,12 +259,16 @@ class Claim(Handle):
                 changed = ""
             if cards is not None and at - refreshed >= _REFRESH_S:
                 refreshed, now = at, cards()
-                changed = json.dumps(_encoded(now))
+                changed = json.dumps(_requested(now))
                 continue
             left = _REFRESH_S if timeout is None else begun + timeout - at
             self._ledger._nap(nap, min(left, refreshed + _REFRESH_S - at) if cards is not None else left)
-        grant = json.loads(core.pybind_LedgerGrant(self.number))
-        self.cards = tuple(CardLease(*card) for card in grant["cards"])
+        self.cards = self._grant().cards
+
+    def _grant(self) -> wire.Grant:
+        import json
+
+        return wire.Grant._read(json.loads(core.pybind_LedgerGrant(self.number)))
 
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""
@@ -326,42 +329,22 @@ class Claim(Handle):
             self.release()
 
 
-def _encoded(cards: Sequence[Card]) -> list[dict[str, Any]]:
-    for card in cards:
-        for what, count in (
-            ("capacity", card.capacity),
-            ("bytes", card.bytes),
-            ("charge", _charge(card)),
-            ("reserve", card.reserve),
-            ("foreign", card.foreign),
-        ):
-            if not 0 <= count < 1 << 56:
-                raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
-    return [
-        {
-            "uuid": _text(one.uuid),
-            "capacity": one.capacity,
-            "bytes": one.bytes,
-            "charge": _charge(one),
-            "reserve": one.reserve,
-            "foreign": one.foreign,
-        }
-        for one in cards
-    ]
+def _requested(cards: Sequence[Card]) -> tuple[wire.Card, ...]:
+    return tuple(map(_request_of, cards))
+
+
+def _request_of(card: Card) -> wire.Card:
+    """Return what the ledger compares: what does not fit into a card leaves nothing to lease."""
+    for what in ("capacity", "bytes", "charge", "reserve", "foreign"):
+        count = _charge(card) if what == "charge" else getattr(card, what)
+        if not 0 <= count < 1 << 56:
+            raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
+    total = max(0, card.capacity - card.reserve)
+    return wire.Card(_text(card.uuid), card.bytes, _charge(card), max(0, total - card.foreign), total)
 
 
 def _charge(card: Card) -> int:
     return card.bytes if card.charge is None else card.charge
-
-
-def _claim_row(row: dict[str, Any]) -> ClaimRow:
-    cards = tuple(CardLease(*card) for card in row.pop("cards"))
-    return ClaimRow(cards=cards, state="granted" if row.pop("granted") else "waiting", **row)
-
-
-def _process_row(row: dict[str, Any]) -> ProcessRow:
-    pools = tuple(PoolFigures(*pool) for pool in row.pop("pools"))
-    return ProcessRow(pools=pools, claim_id=row.pop("claim") or "", **row)
 
 
 def _asked(card: Card) -> str:

@@ -10,14 +10,13 @@ from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
+from .._core.wire.cards import CardMemory
 from .._typing import Any, NamedTuple
-from ..machine.cards import CardMemory, Survey, survey
+from ..machine.cards import Survey, survey
 from ._contexts import MOST, context_bytes, largest_lease, reserve_of
 from ._descendants import below
-from ._ledger import Claim, Ledger, open_ledger
+from ._ledger import POLICIES, Claim, Ledger, open_ledger
 from ._rows import Card
-
-POLICIES = ("spread", "pack")
 
 
 class Request(NamedTuple):

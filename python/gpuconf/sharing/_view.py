@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from .. import errors
 from .._core.table import Table
+from .._core.wire.cards import Card, CardMemory, CardProcess
 from .._typing import Any, NamedTuple
-from ..machine.cards import Card, CardMemory, CardProcess, Survey, survey
+from ..machine.cards import Survey, survey
 from . import _proc
 
 

@@ -7,6 +7,7 @@ from ... import errors
 from ..._core import texts
 from ..._core.native import core
 from ..._core.table import Table
+from ..._core.wire.fleet import FleetBatch
 from ..._typing import NamedTuple
 
 
@@ -28,13 +29,11 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
     """Return the cards of a fleet in the order of the text. Raises ValueError for an invalid one."""
     import json
 
-    batches = json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))
+    batches = list(map(FleetBatch._read, json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))))
     for batch in batches:
         for policy in (name.replace("auto", "virtual") for name in policies):
-            if policy in ("virtual", "pytorch-expandable") and not batch["virtual"]:
+            if policy in ("virtual", "pytorch-expandable") and not batch.virtual:
                 raise errors.InvalidArgumentError(
-                    f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"
+                    f"{batch.gpu} has no virtual memory management, which policy {policy} requires; pass another policy"
                 )
-    return tuple(
-        FleetGpus(batch["name"], batch["count"], batch["memory"], batch["leasable"], batch["context"]) for batch in batches
-    )
+    return tuple(FleetGpus(b.gpu, b.count, b.memory, b.leasable, b.context) for b in batches)

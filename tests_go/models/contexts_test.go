@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package config_test
+package models_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/gocore/config"
+	"gpuconf/gocore/models"
 )
 
-// The allowance covers each figure in the comment of ContextBytes, on the card that it is from.
+// The allowance covers each figure of the table in models.h, on the card that it is from.
 func TestAContextHasTheRoomThatPublicFiguresShow(t *testing.T) {
-	const mib = 1 << 20
+	const mib, gib = 1 << 20, 1 << 30
 	for _, row := range []struct {
 		card     string
 		memory   uint64
@@ -26,13 +26,14 @@ func TestAContextHasTheRoomThatPublicFiguresShow(t *testing.T) {
 		{"RTX 4060 Ti", 8 * gib, 8, 107},
 		{"RTX PRO 6000", 96 * gib, 12, 555},
 	} {
-		reserved := config.ContextBytes(row.memory, row.major)
+		reserved := models.ContextBytes(row.memory, row.major)
 		require.GreaterOrEqual(t, reserved, row.measured*mib, row.card)
 		require.LessOrEqual(t, reserved, row.memory/8, row.card)
 	}
 }
 
 func TestAContextTakesAtMostAnEighthOfASmallCard(t *testing.T) {
-	require.EqualValues(t, gib/8, config.ContextBytes(gib, 9))
-	require.Zero(t, config.ContextBytes(0, 9))
+	const gib = 1 << 30
+	require.EqualValues(t, gib/8, models.ContextBytes(gib, 9))
+	require.Zero(t, models.ContextBytes(0, 9))
 }
