@@ -20,6 +20,7 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf.allocators.",
         "gpuconf.dask._plot",
         "gpuconf.rehearsal.recording",
+        "gpuconf.rehearsal.xla.changes",
         "gpuconf.rehearsal.xla.compiling",
         "gpuconf.rehearsal.xla.devices",
         "gpuconf.rehearsal.xla.recording",

@@ -290,3 +290,83 @@ def test_checkpoints_and_recordings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "steps.csv", "--policy", "regions", "--json"]
     again = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout)
     assert again["usages"][0]["peak_bytes_in_use"] == 16 * MIB + 256  # and a 1
+
+
+def helps(found: dict[str, Any]) -> dict[str, int]:
+    return {one["setting"]: one["saves"] for one in found["helps"] if one["how"] == "tried by a run"}
+
+
+def test_changes_that_help_a_program_that_does_not_fit_are_tried(tmp_path: Path) -> None:
+    """Each in a run of its own: momentum is taken over, and each layer forgets all but what the next one needs."""
+    program = """
+    import jax, jax.numpy as jnp
+
+    def loss(layers, x, deep):
+        assert deep is True  # a flag stays one
+        def layer(x, w):
+            return x + jnp.sin(jnp.tanh(jnp.sin(x @ w) @ w) @ w), None
+        return jnp.mean(jax.lax.scan(layer, x, layers)[0] ** 2)
+
+    @jax.jit
+    def step(layers, momentum, x):
+        gradients = jax.grad(loss)(layers, x, deep=True)
+        momentum = 0.9 * momentum + gradients
+        return layers - 0.1 * momentum, momentum
+
+    layers = jnp.ones((8, 2048, 2048))
+    momentum = jnp.zeros_like(layers)
+    for _ in range(1000):
+        layers, momentum = step(layers, momentum, jnp.ones((1024, 2048)))
+    """
+    found = answer(tmp_path, program, "--gpu", "T4:512MiB")
+    saved = helps(found)
+    assert list(saved) == [
+        "jax.checkpoint of the bodies of jax.lax.scan",
+        "donate_argnames=['layers', 'momentum'] in jax.jit of step (train.py:19)",
+    ]
+    before = found["processes"][0]["allocated"]
+    assert 0 < min(saved.values()) < max(saved.values()) < before
+    assert answer(tmp_path, program, "--gpu", "H100-80GB")["helps"] == []
+
+
+def test_a_change_with_which_the_program_fails_is_no_help(tmp_path: Path) -> None:
+    """The step's first argument is used again, so it cannot be donated. The loss can forget all but its products."""
+    program = """
+    import jax, jax.numpy as jnp
+
+    def loss(layers, x, deep):
+        for w in layers if deep else layers[:1]:
+            shares = jax.nn.softmax(x @ jnp.swapaxes(x @ w, 1, 2))
+            x = x + jax.nn.gelu(shares @ x @ w)
+        return jnp.mean(x**2)
+
+    @jax.jit
+    def step(layers, x):
+        gradients = jax.grad(loss)(layers, x, deep=True)
+        return [w - 0.1 * gradient for w, gradient in zip(layers, gradients)]
+
+    layers = [jnp.ones((256, 256)) for _ in range(4)]
+    for _ in range(1000):
+        before = layers
+        layers = step(layers, jnp.ones((16, 2048, 256)))
+        step(before, jnp.ones((16, 2048, 256)))
+    """
+    done = gpuconf(tmp_path, program, "--json", "--gpu", "T4:1GiB")
+    saved = helps(json.loads(done.stdout))
+    assert list(saved) == [
+        "jax.checkpoint of the loss, with policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable",
+    ]
+    assert saved.popitem()[1] > GIB
+    assert "has been deleted" not in done.stderr
+
+
+def test_an_array_that_a_call_took_over_is_gone(tmp_path: Path) -> None:
+    program = """
+    import functools, jax, jax.numpy as jnp
+    step = functools.partial(jax.jit, donate_argnums=0)(lambda x: x @ x)
+    large = jnp.ones((4096, 4096))
+    step(large)
+    step(large)
+    """
+    found = answer(tmp_path, program, "--gpu", "A100-40GB")
+    assert "the program failed: RuntimeError: Array has been deleted with shape=float32[4096,4096]." in found["why_no_verdict"]

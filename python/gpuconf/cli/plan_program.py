@@ -218,6 +218,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             values=options.values or "none",
             record=options.record,
             html=options.html,
+            changes=options.largest is None,  # a search is for the program as it is
             progress=progress.show,
         )
         try:

@@ -21,8 +21,8 @@ class Rehearsal(metaclass=Made):
 
     Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is made of, for
     the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of PyTorch's allocator;
-    ``helps``, the settings that were tried, and what they save; ``functions``, what the compiled functions of a JAX program need;
-    ``why_no_verdict``, "" if there is one. Sizes are in bytes.
+    ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions of a JAX
+    program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
     """
 

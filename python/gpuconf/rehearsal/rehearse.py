@@ -40,6 +40,7 @@ class Asked:
     values: str = "none"
     record: str | None = None
     html: str | None = None
+    changes: bool = True  # whether a program that does not fit is run with changes that may help
     progress: Callable[[str], None] = field(default=lambda _: None)
 
 
@@ -73,6 +74,8 @@ def rehearse(asked: Asked) -> Rehearsal:
             if program.ended == "interrupted" or not run.processes:
                 break
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
+        if asked.changes and _is_short(answer["cards"]):
+            answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], folder)])
         if asked.record is not None:
             _keep_recording(runs[0], asked.record)
         if asked.html is not None and runs[0].processes:
@@ -83,13 +86,14 @@ def rehearse(asked: Asked) -> Rehearsal:
         _clean(folder, keep)
 
 
-def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool) -> start.Program:
+def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change: str = "") -> start.Program:
     spec = card.simulated(asked.gpus)
     settings = {
         "steps": asked.steps,
         "seconds": asked.seconds,
         "cpu_values": asked.cpu_values or asked.values == "cpu",
         "stacks": stacks,
+        "change": change,
         "computes": asked.values == "cpu",
         "jax": settings_for(card, asked.gpus),
     }
@@ -108,7 +112,7 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool) -> star
                 **({} if shared is None else shared.environment),
             }
             program = start.Program(folder, asked.words, environment, settings)
-            program.run(() if shared is None else (shared.keep_descriptor(),))
+            program.run(() if shared is None else (shared.keep_descriptor(),), silent=bool(change))
         finally:
             if shared is not None:
                 shared.close()
@@ -169,7 +173,7 @@ def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
 
 def _helps(processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]], framework: Framework) -> list[dict[str, Any]]:
     """Return the allocator's settings that a replay tried and that save memory, the best first; none if all cards hold it."""
-    if not processes or all(one["verdict"] == "fits" for one in cards):
+    if not processes or not _is_short(cards):
         return []
     most = max(processes, key=lambda one: one["least"]["default"])
     found = []
@@ -177,7 +181,42 @@ def _helps(processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]],
         if least < most["least"]["default"]:
             saves = most["least"]["default"] - least
             found.append({"setting": setting, "saves": saves, "least": least, "how": "tried by a replay"})
-    return sorted(found, key=lambda one: -one["saves"])
+    return _by_savings(found)
+
+
+def _by_savings(helps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(helps, key=lambda one: -one["saves"])
+
+
+def _is_short(cards: Sequence[dict[str, Any]]) -> bool:
+    """Whether some card may not hold the program."""
+    return any(one["verdict"] != "fits" for one in cards)
+
+
+def _changed(asked: Asked, first: Run, folder: str) -> list[dict[str, Any]]:
+    """Run the program with each change that may help, and return what saved memory. One with which it fails is left out."""
+    before = _least(first)
+    found = []
+    for number, (change, text) in enumerate(first.framework.changes(first).items()):
+        asked.progress(f"trying {text}")
+        own = os.path.join(folder, f"change{number}")
+        os.mkdir(own, 0o700)
+        program = _run_program(asked, first.cards[0], own, stacks=False, change=change)
+        run = _run_of(program, list(program.processes.values()), first.cards, first=False)
+        quiet.remove_empty(path for one in program.processes.values() for path in one.made)
+        shutil.rmtree(own, ignore_errors=True)
+        if program.ended == "interrupted":
+            break
+        failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
+        if not failed and (least := _least(run)) < before:
+            found.append({"setting": text, "saves": before - least, "least": least, "how": "tried by a run"})
+    return found
+
+
+def _least(run: Run) -> int:
+    """Return the least memory with which the default allocator serves the process that needs most."""
+    least: int = max(one["least"]["default"] for one in run.processes)
+    return least
 
 
 def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -100,14 +100,18 @@ class Program:
         self._seconds: float = settings["seconds"]
         self.seconds: float = 0.0
 
-    def run(self, descriptors: Sequence[int] = ()) -> None:
-        """Run the program until it has run for long enough. Raises OSError if it cannot be started."""
+    def run(self, descriptors: Sequence[int] = (), *, silent: bool = False) -> None:
+        """Run the program until it has run for long enough; silent, without its output.
+
+        Raises OSError if it cannot be started.
+        """
         begin = time.monotonic()
         handlers = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGHUP) if _in_main_thread()}
         program = subprocess.Popen(
             self._words,
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) and not silent else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if silent else None,
             env=self._environment,
             start_new_session=True,
             pass_fds=descriptors,

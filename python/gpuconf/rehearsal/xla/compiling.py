@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy
@@ -17,7 +17,7 @@ from jax.experimental import topologies
 
 from ..._core.stacks import Frame, call_site
 from ..._typing import Any
-from .work import Work, primitives, updates, work_of
+from .work import Work, has_gradient, places_of, primitives, updates, work_of
 
 _LIBRARY = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
 _OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -43,6 +43,8 @@ class Function:
         self.on_host = False
         self.has_callbacks = False
         self.updated: list[int] = []  # which results take the place of arguments
+        self.replaced: dict[int, str] = {}  # those arguments that are not donated, and their names
+        self.has_gradient = self.has_scans = self.has_checkpoints = False
         self.arguments = self.outputs = self.aliased = self.temporary = self.peak = 0
         self.aliases: dict[int, int] = {}  # the argument of a result that takes its memory
         self.donated: frozenset[int] = frozenset()  # arguments that are gone after a call
@@ -65,8 +67,9 @@ class Function:
 class Compiler:
     """Stands between JAX and XLA. ``refuse`` is called with the reason why a function cannot be compiled, and does not return."""
 
-    def __init__(self, description: str, host: int, *, computes: bool, refuse: Callable[[str], None]) -> None:
+    def __init__(self, description: str, host: int, *, computes: bool, donates: bool, refuse: Callable[[str], None]) -> None:
         self._description, self._host, self._computes, self._refuse = description, host, computes, refuse
+        self._donates = donates  # what a step replaces
         self._topologies: dict[int, Any] = {}
         self._for_card: dict[int, tuple[Any, Function]] = {}  # modules by their id, which they keep
         self._for_host: dict[int, tuple[Any, Function]] = {}
@@ -116,9 +119,10 @@ class Compiler:
         function.is_own = not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY) or "shard_map" in names
         function.kernel = ", ".join(sorted({_KERNELS[name] for name in names & _KERNELS.keys()}))
         if function.is_own:
-            avals = (closed_jaxpr.in_avals, closed_jaxpr.out_avals)
-            given, returned = (list(filter(_has_shape, some)) for some in avals)
-            function.updated = updates(closed_jaxpr.jaxpr, given, returned, donates=any(args[4]))
+            self._look_at(function, closed_jaxpr, args[4])
+            if self._donates and function.replaced:
+                donated = tuple(one or number in function.replaced for number, one in enumerate(args[4]))
+                args = (*args[:4], donated, *args[5:])
         function.is_computed = self._computes or function.work.is_small
         on_cpu = self._lowered_for_cpu(function, closed_jaxpr, api_name, fun_name, *args, **named)
         if on_cpu is not None and self._is_on_host(on_cpu):
@@ -135,6 +139,18 @@ class Compiler:
             self._for_host[id(on_cpu.stablehlo())] = (on_cpu.stablehlo(), function)
         self.functions.append(function)
         return on_cpu if on_cpu is not None else function.computation
+
+    def _look_at(self, function: Function, closed_jaxpr: Any, donated: Sequence[bool]) -> None:
+        """Note what is known of a function of the program's before it is compiled."""
+        jaxpr, names = closed_jaxpr.jaxpr, primitives(closed_jaxpr.jaxpr)
+        given, returned = (list(filter(_has_shape, some)) for some in (closed_jaxpr.in_avals, closed_jaxpr.out_avals))
+        function.updated = updates(jaxpr, given, returned, donates=any(donated))
+        function.has_gradient = has_gradient(jaxpr)
+        function.has_scans, function.has_checkpoints = "scan" in names, "checkpoint" in names
+        if len(given) == len(closed_jaxpr.in_avals) == len(donated):
+            labels = jaxpr.debug_info.arg_names or [""] * len(given)
+            places = places_of([returned[number] for number in function.updated], given)
+            function.replaced = {place: labels[place] or "" for place in places if not donated[place]}
 
     def _lowered_for_cpu(self, function: Function, *args: Any, **named: Any) -> Any:
         """Return a function as the CPU computes it; None if it shall not, or has no such kernel."""

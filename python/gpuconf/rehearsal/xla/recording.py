@@ -15,7 +15,7 @@ from ..._core.fork import module_lock
 from ..._typing import Any
 from ..line import VARIABLE, line
 from ..repeats import repeat
-from . import versions
+from . import changes, versions
 from .compiling import Compiler, Function
 from .devices import Devices
 from .ledger import Ledger
@@ -42,7 +42,11 @@ class Recording:
         self.ledger: Ledger = Ledger()
         self.devices: Devices = Devices(settings["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"]))
         computes = settings["computes"]
-        self.compiler: Compiler = Compiler(card["description"], self.devices.host, computes=computes, refuse=self._refuse)
+        self._change: str = settings["change"]
+        donates = self._change == changes.DONATE
+        self.compiler: Compiler = Compiler(
+            card["description"], self.devices.host, computes=computes, donates=donates, refuse=self._refuse
+        )
         self.runner: Runner = Runner(self.compiler, self.ledger, self.devices.host, computes=computes, before=self._before)
         self._why_not_card: dict[str, str] = card["why_not"]  # by the version of CUDA
         self._cuda = 0
@@ -59,6 +63,7 @@ class Recording:
         self.devices.install()
         self.compiler.install()
         self.runner.install()
+        changes.make(self._change)
 
     def _statistics(self, gpu: int, memory: int) -> dict[str, int]:
         """Return what ``memory_stats()`` says of a card with so much memory."""
@@ -120,6 +125,7 @@ class Recording:
 
     def _told(self) -> dict[str, Any]:
         compiled = [one for one in self.compiler.functions if one.is_compiled and one.calls]
+        compiled.sort(key=lambda one: (not one.is_own, -one.peak))
         return {
             "rank": None,
             "world": None,
@@ -141,7 +147,8 @@ class Recording:
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
             "sized_by_values": {},
             "tries_kernels": False,
-            "functions": [one.told() for one in sorted(compiled, key=lambda one: (not one.is_own, -one.peak))],
+            "functions": [one.told() for one in compiled],
+            "changes": changes.worth_trying([one for one in compiled if one.is_own]),
             "collectives": any(one.collectives for one in compiled),
             "decisions": dict(self.runner.decisions.most_common(3)),
             "skipped_callbacks": self.runner.skipped_callbacks,

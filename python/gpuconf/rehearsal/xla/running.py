@@ -157,6 +157,7 @@ class _Call:
         taken = []
         for number, one in enumerate(map(_base, args)):
             if isinstance(one, arrays.ArrayImpl):
+                one._check_if_deleted()  # a call before took over its memory
                 runner.hold(one, ARRAYS, written=True)
             elif isinstance(one, numpy.ndarray) and one.nbytes:  # JAX converts float64 on the way
                 aval, sharding = self._unloaded.input_avals[number], self._unloaded.input_shardings[number]

@@ -115,6 +115,14 @@ def _matched(arguments: Sequence[Any], results: Sequence[Any]) -> list[int]:
     return found
 
 
+def places_of(results: Sequence[Any], arguments: Sequence[Any]) -> list[int]:
+    """Return for each result that has the shape and type of an argument the first such argument that no other result has."""
+    left: dict[Any, list[int]] = {}
+    for number, one in enumerate(arguments):
+        left.setdefault((one.shape, one.dtype), []).append(number)
+    return [left[one.shape, one.dtype].pop(0) for one in results if left.get((one.shape, one.dtype))]
+
+
 def _inner(values: Iterable[Any]) -> Iterable[Any]:
     for value in values:
         if hasattr(value, "eqns"):
