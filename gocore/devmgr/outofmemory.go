@@ -80,8 +80,8 @@ func (m *Manager) neighborsLocked(p *pool) (text string) {
 	return text
 }
 
-// advice is the next step to take in the library that requested the memory. refused: the job's budget has less left than
-// was requested.
+// advice is the next step to take in the library that requested the memory. refused: the job's budget has less left
+// than was requested.
 func (p *pool) advice(oom *bfc.OutOfMemory, requester holder.Library, refused bool) string {
 	switch oom.Cause {
 	case bfc.DeviceFull:

@@ -231,8 +231,8 @@ func TestOutOfMemoryAdvisesTheRequester(t *testing.T) {
 	m, _ := initialized(t, "T4", simulated.Options{}, nil, []float64{10})
 	held := allocate(t, m, 0, 7*mib)
 	for library, want := range map[holder.Library]string{
-		holder.Gpuconf: "Free memory, pass wait= to gpuconf.memory.allocate to wait until another thread frees memory, " +
-			"or raise its limit.",
+		holder.Gpuconf: "Free memory, pass wait= to gpuconf.memory.allocate to wait until another thread frees " +
+			"memory, or raise its limit.",
 		holder.Torch: "Free memory, or raise its limit.",
 	} {
 		_, err := m.AllocateFor(0, 4*mib, holder.Of(library, 0))
