@@ -370,3 +370,28 @@ def test_an_array_that_a_call_took_over_is_gone(tmp_path: Path) -> None:
     """
     found = answer(tmp_path, program, "--gpu", "A100-40GB")
     assert "the program failed: RuntimeError: Array has been deleted with shape=float32[4096,4096]." in found["why_no_verdict"]
+
+
+OF_TWO = """
+import torch, jax, jax.numpy as jnp
+torch.zeros(1 << 20, device="cuda")
+jax.jit(lambda x: x * 2)(jnp.zeros((1024, 1024))).block_until_ready()
+"""
+
+IN_TURNS = """
+import subprocess, sys
+for code in (
+    "import torch; torch.zeros(1 << 20, device='cuda')",
+    "import jax, jax.numpy as jnp; jax.jit(lambda x: x * 2)(jnp.zeros((1024, 1024))).block_until_ready()",
+):
+    subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed beside JAX")
+@pytest.mark.parametrize("program", [OF_TWO, IN_TURNS], ids=["in one process", "in two"])
+def test_a_program_of_two_frameworks_has_no_verdict(tmp_path: Path, program: str) -> None:
+    found = answer(tmp_path, program, "--gpu", "A10")
+    assert found["why_no_verdict"].startswith("the program uses GPUs with PyTorch and with JAX")
+    assert found["cards"] == []
+    assert [one["allocated"] for one in found["processes"]] == [4 * MIB]

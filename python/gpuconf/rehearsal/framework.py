@@ -22,6 +22,7 @@ class Run:
     framework: Framework
     reports: list[dict[str, Any]]  # of its processes
     processes: list[dict[str, Any]]  # the peak of each process on each GPU
+    alone: bool = True  # whether no other framework uses a GPU in it
 
     @property
     def gpus(self) -> list[list[dict[str, Any]]]:
@@ -34,6 +35,8 @@ class Run:
 
 class Framework(ABC):
     """A framework. A *process* is what one process of the program needs of one GPU, as ``peaks`` returns it."""
+
+    report: str  # the name of its report: TORCH_REPORT or JAX_REPORT
 
     @abstractmethod
     def recording(self, process: Heard) -> str:

@@ -16,6 +16,7 @@ from .._typing import Any
 VARIABLE = "GPUCONF_REHEARSAL"  # the folder of the rehearsal
 SOCKET = "line"
 SETTINGS = "settings.json"
+TORCH_REPORT, JAX_REPORT = "torch.json", "jax.json"  # after the process's number and a point
 
 _lock = module_lock(globals(), "_lock")  # messages are whole lines
 

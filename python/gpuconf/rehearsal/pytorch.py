@@ -12,6 +12,7 @@ from ..planning.plan import find
 from . import needs
 from .cards import Beside, Card
 from .framework import Framework, Run
+from .line import TORCH_REPORT
 from .needs import SETTINGS, Verdict, convolutions_of
 from .start import Heard
 
@@ -21,6 +22,8 @@ _LINES = 6
 
 class PyTorch(Framework):
     """PyTorch."""
+
+    report = TORCH_REPORT
 
     def recording(self, process: Heard) -> str:
         """Return the path of PyTorch's snapshot."""

@@ -14,7 +14,7 @@ import torch
 from .._core.fork import module_lock
 from .._typing import Any
 from ..values import seen
-from .line import VARIABLE, line
+from .line import TORCH_REPORT, VARIABLE, line
 from .parts import parts
 from .repeats import repeat
 from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher
@@ -147,7 +147,7 @@ class Recording:
             "sized_by_values": dict(seen.sized_by_values),
             "tries_kernels": torch.backends.cudnn.benchmark,
         }
-        with open(f"{name}.json", "w", encoding="utf-8") as file:
+        with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(report, file)
 
     def _growth(self, gpu: int) -> int:

@@ -23,6 +23,7 @@ from .framework import Framework, Run
 from .pytorch import PyTorch
 from .xla.share import JAX, settings_for
 
+_OF_TWO = "the program uses GPUs with PyTorch and with JAX, and a rehearsal answers for one of them: rehearse each part on its own"
 _INNER = ("others", "shares", "functions")  # of a process, not in the answer
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
@@ -121,12 +122,16 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
 
 def _run_of(ended: start.Program | start.Outcome, heard: Sequence[start.Heard], cards: list[Card], *, first: bool) -> Run:
     """Return what is known of a run: its framework, each process's peak on each GPU, and what ran."""
-    reported = [(one, report) for one in heard if (report := one.report()) is not None]
-    reports = [report for _, report in reported]
-    framework: Framework = JAX() if any(report.get("jax") for report in reports) else PyTorch()
-    processes = [row for one, report in reported for row in framework.peaks(one, report, cards[0], first=first)]
-    processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
-    return Run(cards, ended, framework, reports, processes)
+    found = []
+    framework: Framework
+    for framework in (PyTorch(), JAX()):
+        own = [(one, report) for one in heard if (report := one.report(framework.report)) is not None]
+        processes = [row for one, report in own for row in framework.peaks(one, report, cards[0], first=first)]
+        processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
+        found.append(Run(cards, ended, framework, [report for _, report in own], processes))
+    run = max(found, key=lambda run: (bool(run.processes), bool(run.reports)))
+    run.alone = not all(run.processes for run in found)
+    return run
 
 
 def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
@@ -141,7 +146,7 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], fol
     first = runs[0]
     ended, framework, processes = first.ended, first.framework, first.processes
     ran = _ran(ended, first.reports)
-    why_not = trouble.why_no_verdict(ended, ran, processes)
+    why_not = _OF_TWO if not first.alone else trouble.why_no_verdict(ended, ran, processes)
     verdicts = [one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
@@ -244,7 +249,7 @@ def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) 
 def _keep_recording(run: Run, path: str) -> None:
     """Copy the recordings: one to this file, several into a folder of this name."""
     names = [(one["rank"], one["pid"]) for one in run.reports]
-    files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report() is not None]
+    files = [run.framework.recording(one) for one in run.ended.processes.values() if one.report(run.framework.report)]
     if len(files) == 1:
         shutil.copyfile(files[0], path)
         return

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from .._typing import Any, NamedTuple
-from .line import SETTINGS, SOCKET, VARIABLE
+from .line import JAX_REPORT, SETTINGS, SOCKET, TORCH_REPORT, VARIABLE
 
 _FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
 _HELPERS = b"multiprocessing.resource_tracker"  # they remove what is left of the others, and end by themselves
@@ -42,14 +42,18 @@ class Heard:
         self.connection: socket.socket | None = None
         self.folder = ""
 
-    def report(self) -> dict[str, Any] | None:
-        """Return the process's report, if it wrote one."""
+    def report(self, name: str) -> dict[str, Any] | None:
+        """Return a report of the process, PyTorch's or JAX's by the name of its file, if it wrote one."""
         try:
-            with open(os.path.join(self.folder, f"{self.pid}.json"), encoding="utf-8") as file:
+            with open(os.path.join(self.folder, f"{self.pid}.{name}"), encoding="utf-8") as file:
                 found: dict[str, Any] = json.load(file)
         except (OSError, ValueError):
             return None
         return found
+
+    def has_report(self) -> bool:
+        """Whether the process wrote a report, as a whole."""
+        return any(self.report(name) is not None for name in (JAX_REPORT, TORCH_REPORT))
 
     @property
     def trace(self) -> str:
@@ -162,7 +166,7 @@ class Program:
             except OSError:
                 continue
         until = time.monotonic() + _FIRST_ANSWER
-        while time.monotonic() < until and not all(one.report() is not None or one.connection is None for one in waiting):
+        while time.monotonic() < until and not all(one.has_report() or one.connection is None for one in waiting):
             self._hear(0.05)
 
     def _hear(self, seconds: float) -> None:

@@ -13,7 +13,7 @@ import jax
 
 from ..._core.fork import module_lock
 from ..._typing import Any
-from ..line import VARIABLE, line
+from ..line import JAX_REPORT, VARIABLE, line
 from ..repeats import repeat
 from . import changes, versions
 from .compiling import Compiler, Function
@@ -119,7 +119,7 @@ class Recording:
             self.runner.scan()
             name = os.path.join(os.environ[VARIABLE], str(os.getpid()))
             self.ledger.write(f"{name}.csv")
-            with open(f"{name}.json", "w", encoding="utf-8") as file:
+            with open(f"{name}.{JAX_REPORT}", "w", encoding="utf-8") as file:
                 json.dump(self._told(), file)
             line.tell("report")
 

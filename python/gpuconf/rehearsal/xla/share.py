@@ -12,6 +12,7 @@ from ...planning.plan import find
 from .. import needs
 from ..cards import MARGIN, Beside, Card
 from ..framework import Framework, Run
+from ..line import JAX_REPORT
 from ..needs import DEPENDS, DOES_NOT_FIT, FITS, Verdict
 from ..start import Heard
 from . import targets
@@ -40,6 +41,8 @@ def settings_for(card: Card, gpus: int) -> dict[str, Any]:
 
 class JAX(Framework):
     """JAX."""
+
+    report = JAX_REPORT
 
     def recording(self, process: Heard) -> str:
         """Return the path of the trace of XLA's allocations."""

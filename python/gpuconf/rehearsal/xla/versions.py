@@ -10,7 +10,7 @@ import inspect
 from ..._core import extras
 from ..._typing import Any
 
-FIRST = (0, 10)
+FIRST = (0, 10, 2)  # 0.10.0 differs for meshes and for kernels of Pallas
 _USED = {
     "jax._src.interpreters.pxla": ("lower_sharding_computation", "UnloadedMeshExecutable", "batched_device_put"),
     "jax._src.compiler": ("compile_or_get_cached",),
@@ -40,7 +40,7 @@ def why_not() -> str:
             if parameter not in inspect.signature(getattr(found, name)).parameters
         ]
         if lacks:
-            return f"gpuconf does not know JAX {jax.__version__}: {module} has no {lacks[0]}; it is tested with JAX 0.10"
+            return f"gpuconf does not know JAX {jax.__version__}: {module} has no {lacks[0]}; it is tested with JAX 0.10.2"
     return ""
 
 
