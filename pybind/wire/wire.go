@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"sync"
 
 	"gpuconf/gocore/status"
 )
@@ -46,8 +47,8 @@ func (l List) MarshalJSON() ([]byte, error) { return appendValue(nil, reflect.Va
 func appendValue(b []byte, v reflect.Value) ([]byte, error) {
 	switch v.Kind() {
 	case reflect.Struct:
-		fields := fieldsOf(v, nil)
-		return appendList(b, len(fields), func(i int) reflect.Value { return fields[i] })
+		fields := fieldsOf(v.Type())
+		return appendList(b, len(fields), func(i int) reflect.Value { return v.FieldByIndex(fields[i]) })
 	case reflect.Array, reflect.Uint8:
 		if named, ok := v.Interface().(fmt.Stringer); ok {
 			return appendJSON(b, named.String())
@@ -78,17 +79,23 @@ func appendJSON(b []byte, value any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// fieldsOf appends the fields that cross.
-func fieldsOf(v reflect.Value, fields []reflect.Value) []reflect.Value {
-	for i := range v.NumField() {
-		switch field := v.Type().Field(i); {
-		case field.Anonymous:
-			fields = fieldsOf(v.Field(i), fields)
-		case field.Tag.Get("py") != "-":
-			fields = append(fields, v.Field(i))
+// fields has the fields of each type that cross, as fieldsOf returns them: to look them up takes longer than to write
+// their values.
+var fields sync.Map
+
+// fieldsOf returns the fields that cross, by their indexes.
+func fieldsOf(t reflect.Type) [][]int {
+	if known, ok := fields.Load(t); ok {
+		return known.([][]int)
+	}
+	var found [][]int
+	for _, field := range reflect.VisibleFields(t) {
+		if !field.Anonymous && field.Tag.Get("py") != "-" {
+			found = append(found, field.Index)
 		}
 	}
-	return fields
+	fields.Store(t, found)
+	return found
 }
 
 func appendList(b []byte, count int, item func(int) reflect.Value) (_ []byte, err error) {
@@ -120,12 +127,12 @@ func fill(v reflect.Value, text json.RawMessage) error {
 		if err := json.Unmarshal(text, &list); err != nil {
 			return err
 		}
-		fields := fieldsOf(v, nil)
+		fields := fieldsOf(v.Type())
 		if len(list) != len(fields) {
 			return status.Errorf(status.Internal, "%s has %d fields, not %d", v.Type(), len(fields), len(list))
 		}
 		for i := range list {
-			if err := fill(fields[i], list[i]); err != nil {
+			if err := fill(v.FieldByIndex(fields[i]), list[i]); err != nil {
 				return err
 			}
 		}
