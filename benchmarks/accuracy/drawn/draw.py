@@ -1,8 +1,8 @@
-"""Draws the programs of rows.json. It was run once, before the first prediction and before the recording.
+"""Draws the programs of rows.json. It was run once for each draw, before the first prediction and before the recording.
 
-    python benchmarks/accuracy/drawn/draw.py
+    python benchmarks/accuracy/drawn/draw.py second
 
-Needs torch, torchvision, timm, transformers and torch_geometric, and no GPU. The rule is RULE; the seed makes the same draws with
+Adds the rows of a draw of DRAWS to the file. Needs torch, torchvision, timm, transformers and torch_geometric, and no GPU. The rule is RULE; the seed makes the same draws with
 the same versions, which rows.json names.
 """
 
@@ -19,8 +19,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent.parent))
 
-SEED = 20261126
-COUNTS = {"torchvision": 14, "timm": 18, "transformers": 18, "torch.nn": 10, "torch_geometric": 2}
+# Of each draw, its seed and how many programs it has of each library.
+DRAWS: dict[str, tuple[int, dict[str, int]]] = {
+    "first": (20261126, {"torchvision": 14, "timm": 18, "transformers": 18, "torch.nn": 10, "torch_geometric": 2}),
+    "second": (20261127, {"torchvision": 12, "timm": 24, "transformers": 16, "torch.nn": 8}),
+}
 PARAMETERS = 400_000_000
 PIXELS, TOKENS = 1_000_000, 2_048  # of a batch
 SECONDS = 60  # for the check of a row
@@ -51,7 +54,7 @@ RULE = [
 
 
 def main() -> None:
-    """Write rows.json."""
+    """Add the rows of a draw to rows.json."""
     import timm
     import torch
     import torch_geometric
@@ -59,19 +62,22 @@ def main() -> None:
     import transformers
 
     warnings.simplefilter("ignore")
-    made = random.Random(SEED)
+    file = HERE / "rows.json"
+    written = json.loads(file.read_text(encoding="utf-8"))
+    seed, counts = DRAWS[sys.argv[1]]
+    made = random.Random(seed)
+    before = {one["model"] for one in written["rows"] if one["library"] not in ("torch.nn", "torch_geometric")}
     rows: list[dict[str, Any]] = []
-    dropped: list[str] = []
-    for library, count in COUNTS.items():
+    for library, count in counts.items():
         models: set[str] = set()
         while len(models) < count:
             row = drawn(made, library)
-            if row["model"] in models:
+            if row["model"] in models | before:
                 continue
             why = unusable(row)
             print(library, row["model"], why or "", flush=True)
             if why:
-                dropped.append(f"{library} {row['model']}: {why}")
+                written["dropped"].append(f"{library} {row['model']}: {why}")
                 continue
             models.add(row["model"])
             if library == "transformers":
@@ -79,12 +85,11 @@ def main() -> None:
             rows.append(row)
     unseen = set(made.sample(range(len(rows)), len(rows) // 3))
     for number, row in enumerate(rows):
-        row |= {"row": number, "unseen": number in unseen}
-    versions = {one.__name__: one.__version__ for one in (torch, torchvision, timm, transformers, torch_geometric)}
-    written = {"rule": RULE, "versions": versions, "dropped": dropped}
-    lines = ",\n".join("    " + json.dumps(row) for row in rows)
+        row |= {"row": len(written["rows"]) + number, "unseen": number in unseen, "draw": sys.argv[1]}
+    written["versions"] = {one.__name__: one.__version__ for one in (torch, torchvision, timm, transformers, torch_geometric)}
+    lines = ",\n".join("    " + json.dumps(row) for row in written.pop("rows") + rows)
     head = json.dumps(written, indent=2)[:-2]
-    (HERE / "rows.json").write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
+    file.write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
 
 
 def drawn(made: random.Random, library: str) -> dict[str, Any]:
