@@ -122,9 +122,7 @@ def needs(row: dict[str, Any]) -> dict[str, Any]:
         if work > WORK:
             return {"bytes": LEAST, "work": work}  # without the compilation
         size = lowered.compile().memory_analysis()
-        sizes.append(
-            size.argument_size_in_bytes + size.output_size_in_bytes - size.alias_size_in_bytes + size.temp_size_in_bytes
-        )
+        sizes.append(size.argument_size_in_bytes + size.output_size_in_bytes - size.alias_size_in_bytes + size.temp_size_in_bytes)
     return {"bytes": max(sizes), "work": work}
 
 

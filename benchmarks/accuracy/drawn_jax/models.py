@@ -30,7 +30,8 @@ class Layers:
     channels = -1  # the axis of an image
 
     def __init__(self, row: dict[str, Any], given: list[Any] | None = None) -> None:
-        self.row, self.given, self.made = row, given, []  # type: tuple[dict[str, Any], list[Any] | None, list[Any]]
+        self.row, self.given = row, given
+        self.made: list[Any] = []
         self.parameters, self.kind = kinds(row)
         self.static: list[Any] = []
 
@@ -53,26 +54,32 @@ class Layers:
         return self.layer(lambda key: jax.random.normal(key, shape, self.parameters) * scale).astype(self.kind)
 
     def dense(self, x: Any, width: int) -> Any:
+        """Apply a linear layer."""
         return x @ self.weight(x.shape[-1], width) + self.weight(width)
 
     def conv(self, x: Any, width: int, kernel: int = 3, stride: int = 1) -> Any:
+        """Apply a convolution."""
         made = self.weight(kernel, kernel, x.shape[-1], width)
         return jax.lax.conv_general_dilated(x, made, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     def norm(self, x: Any) -> Any:
+        """Normalize an item: an image by groups or as a whole, others by their last axis."""
         axes = (1, 2, 3) if x.ndim == 4 else (-1,)
         mean, variance = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
         return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * (1 + self.weight(x.shape[-1])) + self.weight(x.shape[-1])
 
     def embed(self, x: Any, count: int, width: int) -> Any:
+        """Return the embeddings of tokens."""
         return self.weight(count, width)[x]
 
     def attend(self, x: Any, heads: int, causal: bool) -> Any:
+        """Apply attention of an input to itself."""
         q, k, v = (one.reshape(*x.shape[:2], heads, -1) for one in jnp.split(self.dense(x, 3 * x.shape[-1]), 3, -1))
         found = jax.nn.dot_product_attention(q, k, v, is_causal=causal, implementation="xla")
         return self.dense(found.reshape(x.shape), x.shape[-1])
 
     def recurrent(self, x: Any, width: int, cell: str) -> Any:
+        """Apply a recurrent layer over time."""
         into, again = self.weight(x.shape[-1], 4 * width), self.weight(width, 4 * width)
 
         def lstm(carry: Any, one: Any) -> Any:
@@ -99,27 +106,34 @@ class Linen(Layers):
         self.module, self.types = module, {"dtype": self.kind, "param_dtype": self.parameters}
 
     def weight(self, *shape: int) -> Any:
+        """Return a parameter."""
         self.made.append(shape)
         made = self.module.param(f"weight{len(self.made)}", linen.initializers.normal(0.02), shape, self.parameters)
         return made.astype(self.kind)
 
     def dense(self, x: Any, width: int) -> Any:
+        """Apply a linear layer."""
         return linen.Dense(width, **self.types)(x)
 
     def conv(self, x: Any, width: int, kernel: int = 3, stride: int = 1) -> Any:
+        """Apply a convolution."""
         return linen.Conv(width, (kernel, kernel), (stride, stride), **self.types)(x)
 
     def norm(self, x: Any) -> Any:
+        """Normalize an item: an image by groups or as a whole, others by their last axis."""
         return (linen.GroupNorm(8, **self.types) if x.ndim == 4 else linen.LayerNorm(**self.types))(x)
 
     def embed(self, x: Any, count: int, width: int) -> Any:
+        """Return the embeddings of tokens."""
         return linen.Embed(count, width, **self.types)(x)
 
     def attend(self, x: Any, heads: int, causal: bool) -> Any:
+        """Apply attention of an input to itself."""
         mask = linen.make_causal_mask(x[..., 0]) if causal else None
         return linen.MultiHeadDotProductAttention(heads, **self.types)(x, mask=mask)
 
     def recurrent(self, x: Any, width: int, cell: str) -> Any:
+        """Apply a recurrent layer over time."""
         kind = {"LSTM": linen.OptimizedLSTMCell, "GRU": linen.GRUCell}.get(cell, linen.SimpleCell)
         made = kind(width, recurrent_kernel_init=linen.initializers.lecun_normal(), **self.types)  # the default is for float32
         start = jnp.zeros((x.shape[0], width), x.dtype)
@@ -134,6 +148,7 @@ class LinenPart(linen.Module):
 
     @linen.compact
     def __call__(self, x: Any) -> Any:
+        """Apply the part."""
         return self.function(Linen(self.row, self), x)
 
 
@@ -141,11 +156,13 @@ class Nnx(Layers):
     """Layers of flax.nnx."""
 
     def taken(self, layers: list[Any]) -> Any:
+        """Return the parameters of layers."""
         split = [nnx.split(one) for one in layers]
         self.static = [graph for graph, _ in split]
         return [state for _, state in split]
 
     def merged(self, parameters: Any) -> list[Any]:
+        """Return layers with these parameters."""
         return [nnx.merge(graph, state) for graph, state in zip(self.static, parameters, strict=True)]
 
     def of(self, make: Callable[..., Any], *sizes: Any, **named: Any) -> Any:
@@ -154,25 +171,32 @@ class Nnx(Layers):
         return self.layer(lambda key: make(*sizes, rngs=nnx.Rngs(params=key), **named))
 
     def weight(self, *shape: int) -> Any:
+        """Return a parameter."""
         return self.layer(lambda key: Weight(jax.random.normal(key, shape, self.parameters) * 0.02)).value[...].astype(self.kind)
 
     def dense(self, x: Any, width: int) -> Any:
+        """Apply a linear layer."""
         return self.of(nnx.Linear, x.shape[-1], width)(x)
 
     def conv(self, x: Any, width: int, kernel: int = 3, stride: int = 1) -> Any:
+        """Apply a convolution."""
         return self.of(nnx.Conv, x.shape[-1], width, (kernel, kernel), strides=stride)(x)
 
     def norm(self, x: Any) -> Any:
+        """Normalize an item: an image by groups or as a whole, others by their last axis."""
         return (self.of(nnx.GroupNorm, x.shape[-1], 8) if x.ndim == 4 else self.of(nnx.LayerNorm, x.shape[-1]))(x)
 
     def embed(self, x: Any, count: int, width: int) -> Any:
+        """Return the embeddings of tokens."""
         return self.of(nnx.Embed, count, width)(x)
 
     def attend(self, x: Any, heads: int, causal: bool) -> Any:
+        """Apply attention of an input to itself."""
         mask = nnx.make_causal_mask(x[..., 0]) if causal else None
         return self.of(nnx.MultiHeadAttention, heads, x.shape[-1], decode=False)(x, mask=mask)
 
     def recurrent(self, x: Any, width: int, cell: str) -> Any:
+        """Apply a recurrent layer over time."""
         kind = {"LSTM": nnx.OptimizedLSTMCell, "GRU": nnx.GRUCell}.get(cell, nnx.SimpleCell)
         made = self.of(kind, x.shape[-1], width, recurrent_kernel_init=nnx.initializers.lecun_normal())
 
@@ -197,10 +221,12 @@ class Equinox(Layers):
     channels = 1
 
     def taken(self, layers: list[Any]) -> Any:
+        """Return the parameters of layers."""
         parameters, self.static = eqx.partition(layers, eqx.is_array)
         return parameters
 
     def merged(self, parameters: Any) -> list[Any]:
+        """Return layers with these parameters."""
         layers: list[Any] = eqx.combine(parameters, self.static)
         return layers
 
@@ -216,26 +242,33 @@ class Equinox(Layers):
         return found(x)
 
     def dense(self, x: Any, width: int) -> Any:
+        """Apply a linear layer."""
         return self.of(eqx.nn.Linear, x.shape[-1], width, x=x, kept=1)
 
     def conv(self, x: Any, width: int, kernel: int = 3, stride: int = 1) -> Any:
+        """Apply a convolution."""
         return self.of(eqx.nn.Conv2d, x.shape[1], width, kernel, stride, "SAME", x=x, kept=3)
 
     def norm(self, x: Any) -> Any:
-        def normal(size: int, dtype: Any, key: Any) -> Any:
+        """Normalize an item: an image by groups or as a whole, others by their last axis."""
+
+        def normal(size: int, dtype: Any, **_: Any) -> Any:
             return eqx.nn.GroupNorm(8, size, dtype=dtype) if x.ndim == 4 else eqx.nn.LayerNorm(size, dtype=dtype)
 
         return self.of(normal, x.shape[1] if x.ndim == 4 else x.shape[-1], x=x, kept=3 if x.ndim == 4 else 1)
 
     def embed(self, x: Any, count: int, width: int) -> Any:
+        """Return the embeddings of tokens."""
         return self.of(eqx.nn.Embedding, count, width, x=x, kept=0)
 
     def attend(self, x: Any, heads: int, causal: bool) -> Any:
+        """Apply attention of an input to itself."""
         made = self.layer(lambda key: eqx.nn.MultiheadAttention(heads, x.shape[-1], dtype=self.parameters, key=key))
         mask = jnp.tril(jnp.ones((x.shape[1], x.shape[1]), bool)) if causal else None
         return jax.vmap(lambda one: made(one, one, one, mask))(x)
 
     def recurrent(self, x: Any, width: int, cell: str) -> Any:
+        """Apply a recurrent layer over time."""
         if cell == "plain":
             return super().recurrent(x, width, cell)
         kind = eqx.nn.LSTMCell if cell == "LSTM" else eqx.nn.GRUCell
@@ -262,7 +295,7 @@ def part(row: dict[str, Any], function: Part) -> tuple[Callable[..., Any], Calla
     def initial(key: Any, x: Any) -> Any:
         made = LIBRARIES[row["library"]](row)
         jax.eval_shape(lambda given: function(made, given), x)
-        return layers.taken([make(one) for make, one in zip(made.made, jax.random.split(key, len(made.made) or 1))])
+        return layers.taken([make(one) for make, one in zip(made.made, jax.random.split(key, len(made.made) or 1), strict=False)])
 
     def apply(parameters: Any, x: Any) -> Any:
         return function(type(layers)(row, layers.merged(parameters)), x)

@@ -145,7 +145,9 @@ class Program:
         return functions
 
 
-def run(row: dict[str, Any], after: Callable[[str], None] = lambda _: None, before: Callable[[Program], None] = lambda _: None) -> None:
+def run(
+    row: dict[str, Any], after: Callable[[str], None] = lambda _: None, before: Callable[[Program], None] = lambda _: None
+) -> None:
     """Run the steps of a row. Calls a function before the first step, and one after the initialization and each step."""
     program = Program(row)
     parameters, state = program.initial(jax.random.key(0))

@@ -2,7 +2,8 @@
 
     python benchmarks/accuracy/drawn_jax/record.py --out FILE [--seconds 75] [--at-once 8] [--rows 0,1,2]
 
-Appends a line of JSON to FILE for each row as it ends, and a line with the compiled functions of its step, as text, to FILE.hlo.
+Appends a line of JSON to FILE for each row as it ends, and a line with the compiled functions of its step, as text, to FILE.hlo;
+FILE.marks has what was kept of rows that did not end.
 Each row is a process of its own, and more than one run at once only while what they need on the CPU fits the GPU. A row that ran
 out of memory beside others is run again, alone. XLA's autotuning allocates too, when a function is compiled, so that the step's
 functions are compiled before the first step, and what is in use is kept before and after.
@@ -51,7 +52,7 @@ def main() -> None:
     parser.add_argument("--one", default="")  # what a process of its own records
     asked = parser.parse_args()
     if asked.one:
-        found, texts = record(json.loads(asked.one))
+        found, texts = record(json.loads(asked.one), asked.out)
         write(asked.out, found)
         write(Path(f"{asked.out}.hlo"), {"row": found["row"], "functions": texts})
         sys.stdout.flush()
@@ -86,7 +87,11 @@ def run_all(asked: list[dict[str, Any]], out: Path, at_once: int, deadline: floa
                 taken += one["cpu_bytes"]
                 words = [sys.executable, __file__, "--out", str(out), "--one", json.dumps(one)]
                 process = subprocess.Popen(
-                    words, env=os.environ | ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+                    words,
+                    env=os.environ | ENVIRONMENT,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    start_new_session=True,
                 )
                 running[process.pid] = (process, one, now + LONGEST)
         if not running:
@@ -123,7 +128,7 @@ def named(one: dict[str, Any]) -> dict[str, Any]:
     return found | {"alone": True} if one.get("alone") else found
 
 
-def record(one: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def record(one: dict[str, Any], out: Path) -> tuple[dict[str, Any], list[str]]:
     """Run a row in this process, and return the line and its compiled functions, as text."""
     begin = time.monotonic()
     found: dict[str, Any] = named(one)
@@ -133,6 +138,7 @@ def record(one: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     def after(what: str) -> None:
         mark: dict[str, Any] = {"after": what, "seconds": round(time.monotonic() - begin, 2), "stats": stats()}
         marks.append(mark | {"used": used()})
+        write(Path(f"{out}.marks"), {"row": one["row"], **marks[-1]})
 
     def before(program: Any) -> None:
         """Compile the functions of the step, as their first calls would."""
@@ -209,7 +215,17 @@ def executables() -> dict[str, Any]:
 def versions() -> dict[str, Any]:
     """Return what ran."""
     found: dict[str, Any] = {"python": sys.version.split()[0]}
-    for name in ("jax", "jaxlib", "jax-cuda13-plugin", "flax", "equinox", "optax", "diffrax", "nvidia-cudnn-cu13", "nvidia-cublas"):
+    for name in (
+        "jax",
+        "jaxlib",
+        "jax-cuda13-plugin",
+        "flax",
+        "equinox",
+        "optax",
+        "diffrax",
+        "nvidia-cudnn-cu13",
+        "nvidia-cublas",
+    ):
         with contextlib.suppress(Exception):
             found[name] = importlib.metadata.version(name)
     with contextlib.suppress(Exception):
