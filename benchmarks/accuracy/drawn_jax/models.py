@@ -25,7 +25,7 @@ def kinds(row: dict[str, Any]) -> tuple[Any, Any]:
 
 
 class Layers:
-    """Layers of jax.numpy. The first time, `layer` records how each is made; later, it returns those that are given, in this order."""
+    """Layers of jax.numpy. The first time, `layer` records how each is made; later, it returns those that are given, in order."""
 
     channels = -1  # the axis of an image
 
