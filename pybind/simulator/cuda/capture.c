@@ -79,10 +79,10 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 #define NOT_CAPTURED "memory of a stream that is not captured"
 
 /* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be managed meanwhile. */
-enum { NEED_CONTEXT = 3 }; /* the first of them */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
+enum { NEED_CONTEXT = 4 }; /* the first of them */
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuGraphInstantiate", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
 	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
-	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId", "cuCtxSetLimit", "cuGraphInstantiate",
+	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId", "cuCtxSetLimit",
 	"cuProfilerStart", "cuProfilerStop"};
 
 CUresult forbidden(const char *name) {
@@ -514,11 +514,9 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED_IN(handle, cuGraphLaunch);
 	IN_STREAM(handle, {
-		result = find_graph(exec, 1);
+		result = stream->capture != NULL ? spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED) : admits(stream);
 		if (result == SUCCESS)
-			result = admits(stream);
-		if (result == SUCCESS && stream->capture != NULL)
-			result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+			result = find_graph(exec, 1);
 		if (result == SUCCESS)
 			result = admit_launch(exec);
 		if (result == SUCCESS)

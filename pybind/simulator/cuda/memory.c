@@ -302,6 +302,12 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 	CALLED(cuMemAllocPitch);
 	if (out == NULL || pitch == NULL || (element != 4 && element != 8 && element != 16))
 		return INVALID_VALUE;
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	UNLOCK;
+	if (result != SUCCESS)
+		return result;
 	*pitch = (width + 511) / 512 * 512;
 	return width == 0 || height == 0 ? INVALID_VALUE : cuMemAlloc_v2(out, *pitch * height);
 }

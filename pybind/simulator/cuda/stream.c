@@ -428,13 +428,22 @@ EXPORT int fakecuda_step(int gpu, uint64_t handle) {
 	return ran;
 }
 
-EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
-	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
-	CALLED(cuStreamCreateWithPriority);
+static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	IN_CONTEXT({
 		int greatest = m->gpu[context->gpu].greatest_priority;
 		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
 	});
+}
+
+/* Without a context that can have the stream, NVIDIA's driver leaves a handle that no stream has, and not that of the default stream. */
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+	static struct stream none;
+	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
+	CALLED(cuStreamCreateWithPriority);
+	CUresult result = create_stream(out, flags, priority);
+	if (result != SUCCESS)
+		*out = &none;
+	return result;
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
@@ -486,12 +495,13 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 /* A question about a captured stream spoils its own capture, before it would spoil those of other streams. */
 static CUresult stream_refused(CUstream handle) {
 	struct context *context = NULL;
-	struct stream *stream;
+	struct stream *stream = NULL;
 	LOCK;
 	CUresult result = SUCCESS;
-	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS) && find_stream(handle, context, &stream) == SUCCESS)
-		if (stream->capture != NULL || stream == stream->context->legacy)
-			result = observes(stream);
+	if (m->started && ((uintptr_t)handle > 2 || current_context(&context) == SUCCESS))
+		result = find_stream(handle, context, &stream);
+	if (result == SUCCESS && stream != NULL && (stream->capture != NULL || stream == stream->context->legacy))
+		result = observes(stream);
 	UNLOCK;
 	return result;
 }
@@ -567,7 +577,7 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 	CALLED_IN(handle, cuStreamWaitEvent);
 	IN_STREAM(handle, {
 		if (event_gone(event))
-			result = INVALID_HANDLE;
+			result = (result = admits(stream)) == SUCCESS ? INVALID_HANDLE : result;
 		else if (flags > 1)
 			result = INVALID_VALUE;
 		else if (flags == EXTERNAL)
