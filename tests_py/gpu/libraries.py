@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import gpuconf
@@ -42,6 +43,14 @@ def case_numbas_memory_is_counted() -> None:
         if i < array.size:
             array[i] *= 2
 
+    try:
+        double[8, 128](cuda.to_device(numpy.arange(1000)))  # it compiles the kernel
+    except AttributeError as error:
+        if str(error) != "module 'numpy' has no attribute 'row_stack'":
+            raise
+        raise Missing(
+            f"numba-cuda {version('numba-cuda')} uses numpy.row_stack, which NumPy {numpy.__version__} does not have"
+        ) from error
     for stream in (0, cuda.stream()):
         for _ in range(50):
             array = cuda.to_device(numpy.arange(1000), stream=stream)

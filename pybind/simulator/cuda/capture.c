@@ -138,7 +138,7 @@ CUresult observes(struct stream *stream) {
 CUresult event_observed(struct event *event) {
 	if (event->capture == NULL)
 		return SUCCESS;
-	return event->capture->over ? INVALID_VALUE : spoil(event->capture, CAPTURED_EVENT);
+	return event->capture->over || event->capture->spoiled ? INVALID_VALUE : spoil(event->capture, CAPTURED_EVENT);
 }
 
 void take_piece(struct stream *stream, struct work work) {
@@ -255,7 +255,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
 		if (capture == NULL)
-			result = ILLEGAL_STATE;
+			result = legacy_implies(stream) == SUCCESS ? ILLEGAL_STATE : STREAM_CAPTURE_IMPLICIT;
 		else if (graph == NULL)
 			result = INVALID_VALUE;
 		else if (capture->members[0] != stream)

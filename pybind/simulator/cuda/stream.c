@@ -447,7 +447,7 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
-	REFUSE(NOT_STARTED, handle == NULL, INVALID_HANDLE);
+	REFUSE(ANY_TIME, handle == NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamDestroy);
 	IN_STREAM(handle, {
 		if ((uintptr_t)handle <= 2)
@@ -459,16 +459,11 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	});
 }
 
-/* May one ask what a stream is? */
-static CUresult described(const struct stream *stream) {
-	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : legacy_implies(stream);
-}
-
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetPriority);
 	IN_STREAM(handle, {
-		result = described(stream);
+		result = admits(stream);
 		*priority = stream->priority;
 	});
 }
@@ -478,7 +473,7 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
 	CALLED_IN(handle, cuStreamGetCtx);
 	IN_STREAM(handle, {
-		result = described(stream);
+		result = admits(stream);
 		*out = stream->context;
 	});
 }
@@ -573,11 +568,19 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
 	IN_STREAM(handle, result = event_gone(event) ? INVALID_HANDLE : external(stream, 0));
 }
 
+/* For an event that there is not. */
+static CUresult wait_refused(struct stream *stream) {
+	CUresult result = admits(stream);
+	if (result == SUCCESS && stream->capture != NULL)
+		stream->capture->spoiled = 1;
+	return result == SUCCESS ? INVALID_HANDLE : result;
+}
+
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
 	CALLED_IN(handle, cuStreamWaitEvent);
 	IN_STREAM(handle, {
 		if (event_gone(event))
-			result = (result = admits(stream)) == SUCCESS ? INVALID_HANDLE : result;
+			result = wait_refused(stream);
 		else if (flags > 1)
 			result = INVALID_VALUE;
 		else if (flags == EXTERNAL)
