@@ -70,7 +70,7 @@ EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned *flags) {
 	REFUSE(ANY_TIME, flags == NULL, INVALID_VALUE);
 	CALLED_IN(handle, cuStreamGetFlags);
 	IN_STREAM(handle, {
-		result = legacy_implies(stream);
+		result = admits(stream);
 		if (stream->capture != NULL) {
 			stream->capture->spoiled = 1;
 			result = STREAM_CAPTURE_UNSUPPORTED;

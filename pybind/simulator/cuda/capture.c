@@ -79,10 +79,10 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 #define NOT_CAPTURED "memory of a stream that is not captured"
 
 /* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be managed meanwhile. */
-enum { NEED_CONTEXT = 4 }; /* the first of them */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuGraphInstantiate", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
+enum { NEED_CONTEXT = 5 }; /* the first of them */
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuGraphInstantiate", "cuCtxSynchronize", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
 	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
-	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId", "cuCtxSetLimit",
+	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuStreamGetId", "cuCtxSetLimit",
 	"cuProfilerStart", "cuProfilerStop"};
 
 CUresult forbidden(const char *name) {

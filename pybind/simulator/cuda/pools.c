@@ -370,10 +370,13 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, int of_pool, stru
 		result = admits(its);
 	if (result == SUCCESS && its->capture == NULL)
 		result = uncaptured();
-	if (result == SUCCESS && of_pool && find_pool(handle) == NULL)
+	struct pool *pool = of_pool ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu);
+	if (result == SUCCESS && pool == NULL)
 		result = INVALID_VALUE;
+	if (result == SUCCESS && its->capture != NULL && pool->file > 0)
+		result = NOT_SUPPORTED; /* a graph's memory is not exported */
 	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, of_pool ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
+		result = allocate(out, bytes, pool);
 	UNLOCK;
 	return result;
 }
