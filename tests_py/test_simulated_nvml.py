@@ -206,18 +206,41 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xT4") == [0xFF9F, 3, 10, 2, 2, 2, 256, 23]
 
 
+def test_how_cards_are_connected(library: Path) -> None:
+    """Each has a host bridge of its own; cards of one model have access to each other's memory, but for GeForce cards."""
+    program = """
+    pairs = [(cards[0], cards[1]), (cards[0], cards[2]), (cards[2], cards[3]), (cards[4], cards[5]), (cards[0], cards[0])]
+    out = [[n.nvmlDeviceGetP2PStatus(*pair, capability) for capability in range(5)] for pair in pairs]
+    out.append([n.nvmlDeviceGetTopologyCommonAncestor(*pair) for pair in pairs[:4]])
+    try:
+        n.nvmlDeviceGetTopologyCommonAncestor(*pairs[4])
+    except n.NVMLError_NotSupported:
+        print(json.dumps(out))
+    """
+    ok, gpu, none = 0, 2, 5  # nvidia-smi: OK, GNS and NS
+    told_of = told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xA100-40GB,2xT4,2xRTX4090")
+    assert told_of == [
+        [ok, ok, none, ok, ok],  # read, write, NVLink, atomics, PCI Express
+        [none] * 5,
+        [ok, ok, none, none, ok],
+        [gpu, gpu, none, none, gpu],
+        [none] * 5,
+        [40] * 4,
+    ]
+
+
 def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None:
     """It begins with its size, and the log says once that functions are not supported; another identifier is invalid."""
     program = """
     import ctypes
-    lists = [212, 213, 214]
+    done = [22, 71, 212, 213, 214]
     nvml, table = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.POINTER(ctypes.c_size_t)()
     ask = lambda identifier, out=ctypes.byref(table): nvml.nvmlInternalGetExportTable(out, identifier)
     known = bytes.fromhex("c4fe3e6cc98f6c4ea327ee696e12f7c4")
     results = [ask(bytes(16)), ask(known, None), ask(None), bool(table), ask(known)]
     call = lambda at: ctypes.CFUNCTYPE(ctypes.c_int)(table[at])()
     entries = table[0] // 8
-    print(json.dumps([results, entries > 255, sorted({call(at) for at in range(1, entries) if at - 1 not in lists})]))
+    print(json.dumps([results, entries > 255, sorted({call(at) for at in range(1, entries) if at - 1 not in done})]))
     """
     done = run(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4", GPUCONF_SIMULATOR_LOG="1")
     assert json.loads(done.stdout) == [[2, 2, 2, False, 0], True, [3]]

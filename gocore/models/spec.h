@@ -72,6 +72,9 @@ const char *gpuconf_profile_name(int index);
 
 void gpuconf_see(const struct gpuconf_card *card, int slot, struct gpuconf_view *view);
 
+/* Whether no other GPU has access to its memory, although that is not the host's. */
+int gpuconf_is_alone(const struct gpuconf_model *model, unsigned profile);
+
 /* Orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single precision arithmetic. */
 uint64_t gpuconf_card_speed(const struct gpuconf_card *card);
 

@@ -33,3 +33,9 @@ void gpuconf_see(const struct gpuconf_card *card, int slot, struct gpuconf_view 
 	if (card->memory == model->memory)
 		view->total = (uint64_t)slice->memory_mib << 20;
 }
+
+int gpuconf_is_alone(const struct gpuconf_model *model, unsigned profile)
+{
+	static const char without[] = "NVIDIA GeForce RTX";
+	return (profile & (GPUCONF_NO_PEERS | GPUCONF_MIG_CONTAINER)) != 0 || strncmp(model->product, without, sizeof without - 1) == 0;
+}

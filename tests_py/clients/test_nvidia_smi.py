@@ -2,7 +2,7 @@
 """NVIDIA's nvidia-smi of four drivers, of Debian's packages, unpacked into a folder.
 
 Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document.
-They are not supported, and N/A, but for the lists of processes.
+They are not supported, and N/A, but for the lists of processes, what connects two cards, and whether a card can be watched.
 """
 
 from __future__ import annotations
@@ -78,6 +78,41 @@ def test_nvidia_smi_shows_the_simulated_cards(name: str, programs: dict[str, Pat
     assert re.fullmatch(rf"\d+, {re.escape(os.path.realpath(sys.executable))}, 1024 MiB", process), process
     assert re.findall(r"\| +(\d) +N/A +N/A +\d+ +C +\S*python\S* +(\d+)MiB \|", table) == [("0", "1024")]
     assert len(smi("-q")) > 100
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_nvidia_smi_shows_how_cards_are_connected_and_used(name: str, programs: dict[str, Path]) -> None:
+    """As nvidia-smi of driver 580 on an idle H200: dashes for a card's processes, and a legend."""
+
+    def smi(*words: str, **options: str) -> list[list[str]]:
+        done = simulation.run(programs[name], *words, spec=f"2xA100-40GB,RTX4090:driver={PACKAGES[name][1]}", **options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = re.sub(r"\x1b\[\d*m", "", done.stdout).splitlines()
+        return [line.split() for line in lines]
+
+    table = smi("topo", "-m")
+    assert table[0][:3] == ["GPU0", "GPU1", "GPU2"]
+    expected = [["GPU0", "X", "NODE", "NODE"], ["GPU1", "NODE", "X", "NODE"], ["GPU2", "NODE", "NODE", "X"]]
+    assert [line[:4] for line in table[1:4]] == expected
+    assert ["Legend:"] in table
+    reads = smi("topo", "-p2p", "r")
+    assert reads[1:4] == [["GPU0", "X", "OK", "GNS"], ["GPU1", "OK", "X", "GNS"], ["GPU2", "GNS", "GNS", "X"]]
+    assert smi("topo", "-p2p", "n")[1] == ["GPU0", "X", "NS", "NS"]
+    idle = smi("pmon", "-c", "1")
+    assert idle[0][:6] == ["#", "gpu", "pid", "type", "sm", "mem"]
+    assert [[line[0], *set(line[1:])] for line in idle[2:]] == [["0", "-"], ["1", "-"], ["2", "-"]]
+    watched = smi("dmon", "-c", "1")
+    assert [line[0] for line in watched[2:]] == ["0", "1", "2"]
+    columns = watched[0][1:]
+    assert [watched[2][columns.index(column)] for column in ("gpu", "pwr", "sm", "mem", "mclk")] == ["0", "-", "0", "0", "-"]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_nvidia_smi_watches_a_process(name: str, programs: dict[str, Path]) -> None:
+    words = (sys.executable, "-c", IN_USE, programs[name], "pmon", "-c", "1", "-s", "um")
+    done = simulation.run(*words, spec=f"A100-40GB:driver={PACKAGES[name][1]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^ +0 +\d+ +C +-.* 1024 .*python", done.stdout, re.M), done.stdout
 
 
 @pytest.mark.parametrize("name", ["nvidia-smi 535", "nvidia-smi 550"])

@@ -16,9 +16,7 @@
 #include <string.h>
 
 static int alone(const struct gpu *gpu) {
-	static const char without[] = "NVIDIA GeForce RTX";
-	return gpu->integrated || m->mig || (gpu->profile & (GPUCONF_NO_PEERS | GPUCONF_MIG_CONTAINER)) != 0 ||
-	       (gpu->model != NULL && strncmp(gpu->model->product, without, sizeof without - 1) == 0);
+	return gpu->integrated || m->mig || (gpu->model != NULL && gpuconf_is_alone(gpu->model, gpu->profile));
 }
 
 int can_access(CUdevice device, CUdevice memory) {

@@ -25,7 +25,8 @@ static void add(const struct gpuconf_card *simulated, int slot)
 		.parent = -1, .major = model->capability->major, .minor = model->capability->minor, .multiprocessors = model->multiprocessors,
 		.lanes = model->capability->lanes, .clock = model->clock_mhz, .memory_clock = model->memory_mhz, .bus_bits = model->bus_bits,
 		.total = view.mig ? model->memory : view.total, .reserved = simulated->memory == model->memory ? gpuconf_reserved(model) : 0, .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
-		.shares_host = view.integrated, .mps = view.mps, .hides_use = view.wsl, .addressing = view.host_page_tables ? 2 : 0};
+		.shares_host = view.integrated, .mps = view.mps, .hides_use = view.wsl, .addressing = view.host_page_tables ? 2 : 0,
+		.model = model, .alone = view.integrated || gpuconf_is_alone(model, simulated->profile)};
 	sscanf(view.bus, "%x:%x", &card->domain, &card->bus);
 	snprintf(card->name, sizeof card->name, "%s", model->product);
 	write_uuid(card->uuid, sizeof card->uuid, "GPU", view.uuid);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of functions without names that NVIDIA's nvidia-smi requests. NVIDIA does not document them, and none but three does anything
+ * The table of functions without names that NVIDIA's nvidia-smi requests. NVIDIA does not document them, and none but five does anything
  * here: each returns NVML_ERROR_NOT_SUPPORTED, and nvidia-smi then prints N/A. Drivers 550 and 555 answer an unknown identifier so, and begin
  * the table with its size in bytes; nvidia-smi of 470 to 555 requests this one.
  *
- * The three list processes for nvidia-smi of 535 to 555, with their names. That of 470 calls NVML's own functions.
+ * Three list processes for nvidia-smi of 535 to 555, with their names. That of 470 calls NVML's own functions. One says how two cards, given
+ * by the texts of their buses, are connected, for `nvidia-smi topo -m`; another one whether a card can be watched, for `pmon` and `dmon`.
  */
 #include "nvml.h"
 
@@ -12,7 +13,7 @@
 
 #include <string.h>
 
-enum { COMPUTE = 212, MPS, GRAPHICS, FUNCTIONS = 511 }; /* driver 550 has 250, and 555 has 254 */
+enum { CONNECTION = 22, WATCHED = 71, COMPUTE = 212, MPS, GRAPHICS, FUNCTIONS = 511 }; /* driver 550 has 250, and 555 has 254 */
 
 static int without_a_name(void)
 {
@@ -56,13 +57,42 @@ static int compute(struct device *device, unsigned *room, struct named *rows)
 	return is_device(device) && device->mps ? mps(device, room, rows) : named(nvmlDeviceGetComputeRunningProcesses_v3, device, room, rows);
 }
 
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found);
+int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level);
+
+/* In nvidia-smi's order: PIX, PXB, PHB, NODE, SYS, and numbers of NVLinks. */
+static int connection(const char *one, const char *other, unsigned *out)
+{
+	struct device *first, *second;
+	unsigned level;
+	int result = out == NULL ? INVALID_ARGUMENT : nvmlDeviceGetHandleByPciBusId_v2(one, &first);
+
+	if (result == SUCCESS)
+		result = nvmlDeviceGetHandleByPciBusId_v2(other, &second);
+	if (result == SUCCESS)
+		result = nvmlDeviceGetTopologyCommonAncestor(first, second, &level);
+	if (result == SUCCESS)
+		*out = level / 10 - 1;
+	return result;
+}
+
+static int watched(struct device *device, unsigned *out)
+{
+	BEGIN(device, out);
+	SIMULATED();
+	*out = 1;
+	return SUCCESS;
+}
+
 static const unsigned char identifier[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e, 0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 #define AS_FUNCTION(name) (void (*)(void))(name)
 static const struct {
 	size_t size;
 	void (*function[FUNCTIONS])(void);
 } table = {sizeof table, {
-	[0 ... COMPUTE - 1] = AS_FUNCTION(without_a_name), [COMPUTE] = AS_FUNCTION(compute), [MPS] = AS_FUNCTION(mps),
+	[0 ... CONNECTION - 1] = AS_FUNCTION(without_a_name), [CONNECTION] = AS_FUNCTION(connection),
+	[CONNECTION + 1 ... WATCHED - 1] = AS_FUNCTION(without_a_name), [WATCHED] = AS_FUNCTION(watched),
+	[WATCHED + 1 ... COMPUTE - 1] = AS_FUNCTION(without_a_name), [COMPUTE] = AS_FUNCTION(compute), [MPS] = AS_FUNCTION(mps),
 	[GRAPHICS] = AS_FUNCTION(graphics), [GRAPHICS + 1 ... FUNCTIONS - 1] = AS_FUNCTION(without_a_name)}};
 
 __attribute__((visibility("default"))) int nvmlInternalGetExportTable(const void **out, const unsigned char *requested)

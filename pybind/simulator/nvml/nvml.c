@@ -578,6 +578,41 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct
 	return SUCCESS;
 }
 
+/* Each card is at a host bridge of its own, in one NUMA node. */
+int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level)
+{
+	enum { NODE = 40 };
+
+	BEGIN(one, level);
+	SIMULATED();
+	if (!is_device(other))
+		return INVALID_ARGUMENT;
+	if (one == other)
+		return NOT_SUPPORTED;
+	*level = NODE;
+	return SUCCESS;
+}
+
+/* As the driver says it (peers.c there). NVML on a simulated card knows no NVLinks. Two GeForce RTX 5090 are GPU_UNSUPPORTED to nvidia-smi. */
+int nvmlDeviceGetP2PStatus(struct device *one, struct device *other, unsigned capability, unsigned *status)
+{
+	enum { READ, WRITE, NVLINK, ATOMICS, PCI, NVLINK_BITS = 4096 }; /* capabilities; and a bus that wide is of cards with native atomics */
+	enum { OK, GPU_UNSUPPORTED = 2, UNSUPPORTED = 5 };
+
+	BEGIN(one, status);
+	SIMULATED();
+	if (!is_device(other))
+		return INVALID_ARGUMENT;
+	int peers = one != other && one->model == other->model && !one->alone && !other->alone;
+	if (capability == NVLINK || (capability == ATOMICS && one->bus_bits < NVLINK_BITS))
+		*status = UNSUPPORTED;
+	else if (capability > PCI || peers)
+		*status = OK; /* an H200 with driver 580 says so of what it does not know */
+	else
+		*status = one != other && (one->alone || other->alone) ? GPU_UNSUPPORTED : UNSUPPORTED;
+	return SUCCESS;
+}
+
 int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates)
 {
 	BEGIN(device, rates);

@@ -49,6 +49,8 @@ struct device {
 	int shares_host; /* its memory is the host's, and NVML knows no size */
 	int mps;         /* programs are clients of the multi-process service */
 	int hides_use;   /* how much a process uses is unknown: WSL */
+	const struct gpuconf_model *model; /* NULL: described by FAKE_NVML */
+	int alone;                         /* no other card has access to its memory */
 };
 
 struct process {
