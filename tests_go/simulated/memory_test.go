@@ -126,7 +126,8 @@ func TestFragmentsServeWhatIsFree(t *testing.T) {
 	require.Zero(t, freeBytes(t, m))
 }
 
-func TestAddressesAreFirstFit(t *testing.T) {
+// As on an H200 (pybind/simulator/cuda/blocks.c).
+func TestAddressesAreThoseOfADriver(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
 	a, b, c := alloc(t, m, 4*mib), alloc(t, m, 6*mib), alloc(t, m, 4*mib)
 	require.Equal(t, a+4*mib, b)
@@ -135,13 +136,17 @@ func TestAddressesAreFirstFit(t *testing.T) {
 	require.Equal(t, c+4*mib, small)
 	require.Equal(t, small+256, alloc(t, m, 100))
 	require.Equal(t, c+6*mib, alloc(t, m, 2*mib), "large allocations start at a multiple of 2 MiB")
-	require.Equal(t, small+512, alloc(t, m, 100), "small ones fill the gap")
+	require.Equal(t, small+512, alloc(t, m, 100), "small ones lie in one page")
 
 	require.NoError(t, m.MemFree(0, b))
-	require.Equal(t, b, alloc(t, m, 100), "the lowest gap that fits")
-	require.Equal(t, b+2*mib, alloc(t, m, 4*mib))
-	require.NoError(t, m.MemFree(0, a))
-	require.Equal(t, a, alloc(t, m, 4*mib))
+	require.Equal(t, b, alloc(t, m, 4*mib), "the smallest gap that fits, not the end of the block")
+	next := alloc(t, m, 20*mib)
+	require.Equal(t, a-32*mib, next, "a new block of 32 MiB lies below the others")
+	require.Equal(t, next+20*mib, alloc(t, m, 2*mib), "the newest block has a gap, and so has the first")
+	large := alloc(t, m, 33*mib)
+	require.Equal(t, next-64*mib, large, "a block has whole 32 MiB")
+	require.NoError(t, m.MemFree(0, large))
+	require.Equal(t, next-32*mib, alloc(t, m, 20*mib), "a block without allocations is returned")
 }
 
 func TestBytesInUseElsewhereAreNotFree(t *testing.T) {

@@ -2,8 +2,9 @@
 
     python benchmarks/accuracy/drawn/addresses.py --out FILE [--processes 6] [--calls 400]
 
-Each line of FILE is a list of a process's calls: [bytes, address] for an allocation, [0, address] for a free. A process allocates as
-PyTorch's allocator does: 2 MiB for small tensors, 20 MiB, and multiples of 2 MiB. NVIDIA does not document where memory lies.
+Each line of FILE is a list of a process's calls: [bytes, address] for an allocation, [0, address] for a free. A process
+allocates as PyTorch's allocator does: 2 MiB for small tensors, 20 MiB, and multiples of 2 MiB. NVIDIA does not document where
+memory lies.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Records the workspaces of cuDNN's convolutions on a real GPU, for shapes of real networks and of random ones.
 
-    python benchmarks/accuracy/drawn/convolutions.py --collect          # writes layers.json, without a GPU
+    python benchmarks/accuracy/drawn/convolutions.py --collect          # writes layers.json.gz, without a GPU
     python benchmarks/accuracy/drawn/convolutions.py --out FILE [--seconds 60] [--processes 10]
 
-layers.json has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The recording draws
-from them, and changes a quarter of the shapes at random; batch, type, format and cudnn.benchmark are drawn for all. Each line of FILE
-is a list in the order of FIELDS; the last three are what the call requested beside its result, in order, and negative when freed.
+layers.json.gz has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The recording
+draws from them, and changes a quarter of the shapes at random; batch, type, format and cudnn.benchmark are drawn for all. Each
+line of FILE is a list in the order of FIELDS; the last three are what the call requested, in order, and negative when freed.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import random
@@ -26,12 +27,26 @@ MODELS = 300  # of timm
 LARGEST = 1 << 27  # elements of an input or output
 KEPT = 3 << 30  # bytes that a process keeps in PyTorch's allocator
 TYPES = ("float32", "tf32", "bfloat16", "float16")
-FIELDS = ("type", "channels_last", "benchmark", "transposed", "batch", "in", "out", "size", "kernel", "stride", "padding", "dilation")
-FIELDS += ("groups", "forward", "input", "weight")
+FIELDS = (
+    "type",
+    "channels_last",
+    "benchmark",
+    "transposed",
+    "batch",
+    "in",
+    "out",
+    "size",
+    "kernel",
+    "stride",
+    "padding",
+    "dilation",
+    "groups",
+)
+FIELDS += ("forward", "input", "weight")
 
 
 def collect() -> None:
-    """Write layers.json: each convolution once, as it is first met."""
+    """Write layers.json.gz: each convolution once, as it is first met."""
     import timm
     import torch
     from torchvision.models import get_model, list_models
@@ -51,7 +66,9 @@ def collect() -> None:
         model(torch.empty(2, *size, device="meta"))
 
     names = [f"timm {name}" for name in made.sample(timm.list_models(), MODELS)]
-    names += [f"torchvision {name}" for name in list_models() if not name.startswith(("quantized_", "raft_")) and "_rcnn" not in name]
+    names += [
+        f"torchvision {name}" for name in list_models() if not name.startswith(("quantized_", "raft_")) and "_rcnn" not in name
+    ]
     for name in names:
         library, model_name = name.split()
         try:
@@ -64,7 +81,7 @@ def collect() -> None:
         except Exception as error:  # some cannot be built without memory, or take something else than images
             print(name, type(error).__name__, str(error)[:80], flush=True)
     lines = ",\n".join(found)
-    (HERE / "layers.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+    (HERE / "layers.json.gz").write_bytes(gzip.compress(f"[\n{lines}\n]\n".encode(), mtime=0))
     print(len(found), "convolutions")
 
 
@@ -103,7 +120,7 @@ def record(out: Path, seconds: float, number: int) -> None:
     import torch
 
     begin, made = time.monotonic(), random.Random(SEED + 1 + number)
-    layers = json.loads((HERE / "layers.json").read_text(encoding="utf-8"))
+    layers = json.loads(gzip.decompress((HERE / "layers.json.gz").read_bytes()))
     watch()
     with out.with_suffix(f".{number}").open("w", encoding="utf-8") as file:
         about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}

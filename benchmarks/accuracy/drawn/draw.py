@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy/drawn/draw.py second
 
-Adds the rows of a draw of DRAWS to the file. Needs torch, torchvision, timm, transformers and torch_geometric, and no GPU. The rule is RULE; the seed makes the same draws with
-the same versions, which rows.json names.
+Adds the rows of a draw of DRAWS to the file. Needs torch, torchvision, timm, transformers and torch_geometric, and no GPU. The
+rule is RULE; the seed makes the same draws with the same versions, which rows.json names.
 """
 
 from __future__ import annotations

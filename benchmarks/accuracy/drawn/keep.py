@@ -1,4 +1,4 @@
-"""Writes recorded.json of what record.py has written, without the traces, and first.json of the first predictions.
+"""Adds to recorded.json what record.py has written, without the traces, and to first.json the first predictions of a draw.
 
     python benchmarks/accuracy/drawn/keep.py FILE.jsonl...
     python benchmarks/accuracy/drawn/keep.py --first FOLDER
@@ -26,19 +26,24 @@ def main() -> None:
     if sys.argv[1] == "--first":
         answers = {one["row"]: Path(sys.argv[2]) / f"{one['row']}.json" for one in program.rows()}
         kept = {number: shortened(json.loads(path.read_text())) for number, path in answers.items() if path.exists()}
-        write("first.json", {"rows": [{"row": number, **one} for number, one in kept.items()]})
+        earlier = json.loads((HERE / "first.json").read_text())["rows"]
+        there = {one["row"] for one in earlier}
+        write("first.json", {"rows": earlier + [{"row": number, **one} for number, one in kept.items() if number not in there]})
         return
+    earlier = json.loads((HERE / "recorded.json").read_text())
     rows: dict[int, dict[str, Any]] = {}
-    contexts, versions = [], []
+    contexts, versions = earlier["contexts"], earlier["versions"]
     for path in sys.argv[1:]:
         for line in Path(path).read_text().splitlines():
             found = json.loads(line)
             if found.get("versions") and found["versions"] not in versions:
                 versions.append(found["versions"])
             if "context" in found:
-                contexts += [context(found)] if "marks" in found else []
+                known = found["context"] in {one["context"] for one in contexts}
+                contexts += [context(found)] if "marks" in found and not known else []
             elif found.get("steps") or "allocated" not in rows.get(found["row"], {}):
                 rows[found["row"]] = row(found)
+    rows |= {one["row"]: one for one in earlier["rows"]}
     write("recorded.json", {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]})
 
 

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.accuracy.drawn import program  # noqa: E402
 
 KEPT = ROOT / "build" / "accuracy" / "drawn"
-CARDS = {"first": "H200-141GB", "second": "H100-80GB"}  # those of the recordings, by draw
+CARD = "H200-141GB"  # that of the recordings
 LONGEST = 300  # seconds of a row
 AT_ONCE = 2
 
@@ -57,8 +57,7 @@ def rehearse(row: dict[str, Any]) -> str:
     dropped = ("GPUCONF_", "CUDA_", "PYTORCH_", "LD_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     environment |= {"PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
-    card = CARDS[row.get("draw", "first")]
-    plan = [os.environ["PYTHON"], "-m", "gpuconf", "plan", "--json", "--gpu", card, "--seconds", str(LONGEST), "--"]
+    plan = [os.environ["PYTHON"], "-m", "gpuconf", "plan", "--json", "--gpu", CARD, "--seconds", str(LONGEST), "--"]
     words = [*plan, os.environ["PYTHON"], str(HERE / "program.py"), "--row", str(row["row"])]
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

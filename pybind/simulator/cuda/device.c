@@ -99,7 +99,7 @@ static int lacks(const char *what) {
 
 /* A machine with shared cards has its memory in a file, which grows with it (memory.c). */
 static uint64_t arena_of_file(int gpu, uint64_t bytes) {
-	uint64_t addr = map_in_order(bytes, GRANULE, PROT_NONE);
+	uint64_t addr = map_in_order(bytes, BLOCK, PROT_NONE);
 	int file = addr != 0 ? memfd_create("gpuconf-simulated-gpu-linear", MFD_CLOEXEC) : -1;
 	if (file < 0 || mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
 		if (addr != 0)
@@ -120,14 +120,14 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 		return m->arena_files[gpu] > 0 && m->arena_bytes[gpu] >= bytes ? m->arenas[gpu] : arena_of_file(gpu, bytes);
 	if (m->arena_bytes[gpu] < bytes) {
 		if (m->cards != NULL) {
-			m->arenas[gpu] = map_in_order(bytes, GRANULE, PROT_NONE);
+			m->arenas[gpu] = map_in_order(bytes, BLOCK, PROT_NONE);
 			m->arena_bytes[gpu] = m->arenas[gpu] != 0 ? bytes : 0;
 			return m->arenas[gpu];
 		}
-		void *at = mmap(NULL, bytes + GRANULE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *at = mmap(NULL, bytes + BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at == MAP_FAILED)
 			return 0;
-		m->arenas[gpu] = ((uint64_t)(uintptr_t)at + GRANULE - 1) / GRANULE * GRANULE;
+		m->arenas[gpu] = ((uint64_t)(uintptr_t)at + BLOCK - 1) / BLOCK * BLOCK;
 		m->arena_bytes[gpu] = bytes;
 	}
 	return m->arenas[gpu];
@@ -205,7 +205,7 @@ static CUresult make_gpus(const int *physical, int count) {
 		else
 			read_environment(gpu);
 		m->vmm |= gpu->vmm;
-		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + GRANULE - 1) / GRANULE * GRANULE);
+		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + BLOCK - 1) / BLOCK * BLOCK);
 		gpu->committed = m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
 		if (file == 0)
 			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);

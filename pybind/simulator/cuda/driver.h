@@ -46,6 +46,7 @@
 #define MAX_TOUCHED 4 /* by a kernel */
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
+#define BLOCK (32 * MIB) /* of addresses; blocks.c */
 #define LIMITS 9 /* of a context */
 #define NO_LIMIT (UINT64_C(1) << 40) /* what can be allocated beyond a card without a limit: address space is reserved for it */
 
@@ -119,6 +120,7 @@ struct allocation {
 	struct export *export; /* ipc.c */
 	int gone;              /* it was freed, but another process still has it */
 	uint64_t charged;      /* to the card, for itself and for what shares its pages */
+	struct block *block;   /* of addresses; NULL: its machine has none */
 };
 
 /* Memory around an address. */
@@ -207,7 +209,8 @@ struct machine {
 	struct import *imports;
 
 	struct context *contexts;
-	struct allocation *allocations, *hosts, *registered, *managed_memory;
+	struct allocation *allocations, *hosts, *registered, *managed_memory; /* allocations: in address order */
+	struct block *newest, *highest[MAX_GPUS]; /* blocks.c */
 	uint64_t last_buffer;
 	struct module *modules;
 	struct array *arrays;
@@ -347,6 +350,14 @@ void give_range(uint64_t addr);
 void drop_ranges(void);
 uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 
+/* blocks.c: where linear memory lies. What has a place enters its block, and leaves it when it is freed. */
+struct block;
+int has_blocks(void); /* else it lies in the lowest hole of the arena */
+uint64_t take_place(int gpu, uint64_t bytes, struct block **of); /* 0: there is none */
+struct range range_of_block(const struct block *block);
+void enter_block(struct block *block, uint64_t bytes);
+void leave_block(struct block *block, uint64_t bytes);
+
 /* memory.c */
 void end_memory(struct context *context);
 void end_gone(void);
@@ -356,6 +367,7 @@ int inside(uint64_t addr, uint64_t bytes, struct range range);
 int count_list(const struct allocation *list);
 uint64_t take_charge(struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
+uint64_t to_pages(uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
 /* outside.c, pools.c */

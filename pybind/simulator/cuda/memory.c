@@ -13,14 +13,17 @@ static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
 
 uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
 
-/* What is smaller than a page of 2 MiB shares one of its context. So were an H200's counted (tests_py/driver_calls/full.py). */
-static int is_small(uint64_t bytes) { return charge(bytes) < GRANULE && !m->to_the_byte; }
+/* What is smaller than a page of 2 MiB lies in one of its context with others. */
+static int is_small(uint64_t bytes) { return charge(bytes) < GRANULE; }
+
+/* Those of a page are charged for the page together. So were an H200's counted (tests_py/driver_calls/full.py). */
+static int shares_charge(uint64_t bytes) { return is_small(bytes) && !m->to_the_byte; }
 
 static uint64_t page_of(uint64_t addr) { return addr / GRANULE; }
 
-uint64_t pages(uint64_t bytes) {
-	return m->to_the_byte ? charge(bytes) : (bytes + GRANULE - 1) / GRANULE * GRANULE;
-}
+uint64_t to_pages(uint64_t bytes) { return (bytes + GRANULE - 1) / GRANULE * GRANULE; }
+
+uint64_t pages(uint64_t bytes) { return m->to_the_byte ? charge(bytes) : to_pages(bytes); }
 
 int count_list(const struct allocation *list) {
 	int count = 0;
@@ -49,19 +52,18 @@ int within(uint64_t addr, uint64_t bytes, int gpu) {
 
 static void drop_gone(void);
 
-static uint64_t room(const struct allocation *one) { return is_small(one->range.bytes) ? charge(one->range.bytes) : pages(one->range.bytes); }
+static uint64_t room(uint64_t bytes) { return is_small(bytes) ? charge(bytes) : to_pages(bytes); }
 
 /* First fit: the lowest hole of the arena. The list is in address order. */
-static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
+static struct allocation **lowest_hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	struct allocation **at = &m->allocations;
-	uint64_t alignment = m->to_the_byte && bytes < GRANULE ? unit() : GRANULE;
 	*addr = m->gpu[gpu].arena;
 	for (; *at != NULL; at = &(*at)->next) {
 		if ((*at)->context->gpu != gpu)
 			continue;
 		if ((*at)->range.addr >= *addr + bytes)
 			break;
-		*addr = ((*at)->range.addr + room(*at) + alignment - 1) / alignment * alignment;
+		*addr = to_pages((*at)->range.addr + (*at)->range.bytes);
 	}
 	return at;
 }
@@ -83,20 +85,22 @@ static struct allocation **hole_in_page(const struct context *context, uint64_t 
 		}
 		if (one->range.addr >= *addr + bytes)
 			return at;
-		*addr = one->range.addr + room(one);
+		*addr = one->range.addr + room(one->range.bytes);
 		behind = &one->next;
 	}
 	return page != UINT64_MAX && *addr + bytes <= (page + 1) * GRANULE ? behind : NULL;
 }
 
+static struct allocation *in_page(uint64_t page, const struct allocation *but) {
+	struct allocation *other = m->allocations;
+	while (other != NULL && (other == but || page_of(other->range.addr) != page))
+		other = other->next;
+	return other;
+}
+
 /* Another allocation of its page, which then keeps the page; NULL: it has it alone. */
 static struct allocation *companion(const struct allocation *one) {
-	if (!is_small(one->range.bytes))
-		return NULL;
-	for (struct allocation *other = m->allocations; other != NULL; other = other->next)
-		if (other != one && other->context == one->context && page_of(other->range.addr) == page_of(one->range.addr))
-			return other;
-	return NULL;
+	return shares_charge(one->range.bytes) ? in_page(page_of(one->range.addr), one) : NULL;
 }
 
 uint64_t take_charge(struct allocation *one) {
@@ -109,18 +113,42 @@ uint64_t take_charge(struct allocation *one) {
 }
 
 /* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use. */
-static int commit(struct gpu *gpu, uint64_t end) {
+static int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
+	int file = m->arena_files[gpu - m->gpu];
+	struct stat facts;
+	if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena && ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
+		return 0;
+	return mprotect((void *)(uintptr_t)begin, end - begin, PROT_READ | PROT_WRITE) == 0;
+}
+
+static int commit_until(struct gpu *gpu, uint64_t end) {
 	end = (end + GRANULE - 1) / GRANULE * GRANULE;
-	if (end > gpu->committed) {
-		int file = m->arena_files[gpu - m->gpu];
-		struct stat facts;
-		if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena && ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
-			return 0;
-		if (mprotect((void *)(uintptr_t)gpu->committed, end - gpu->committed, PROT_READ | PROT_WRITE) != 0)
-			return 0;
-		gpu->committed = end;
-	}
+	if (end > gpu->committed && !commit(gpu, gpu->committed, end))
+		return 0;
+	gpu->committed = end > gpu->committed ? end : gpu->committed;
 	return 1;
+}
+
+static int commit_block(struct gpu *gpu, struct range block) {
+	return block.addr + block.bytes <= gpu->committed || commit(gpu, block.addr, block.addr + block.bytes);
+}
+
+/* Returns where an allocation enters the list, and its address; NULL: there is no place for it. */
+static struct allocation **place(struct gpu *gpu, uint64_t bytes, uint64_t *addr, struct block **block) {
+	int number = (int)(gpu - m->gpu);
+	*block = NULL;
+	if (!has_blocks()) {
+		struct allocation **at = lowest_hole(number, to_pages(bytes), addr);
+		int fits = *addr + bytes <= gpu->arena + m->arena_bytes[number];
+		return fits && commit_until(gpu, *addr + bytes) ? at : NULL;
+	}
+	*addr = take_place(number, to_pages(bytes), block);
+	if (*addr == 0 || !commit_block(gpu, range_of_block(*block)))
+		return NULL;
+	struct allocation **at = &m->allocations;
+	while (*at != NULL && (*at)->range.addr < *addr)
+		at = &(*at)->next;
+	return at;
 }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
@@ -130,21 +158,24 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 			result = INVALID_VALUE;
 		if (result == SUCCESS) {
 			struct gpu *gpu = &m->gpu[context->gpu];
-			uint64_t addr;
+			struct block *block = NULL;
+			uint64_t addr = 0;
 			drop_gone();
 			int possible = bytes <= gpu->total + gpu->spill;
 			struct allocation **at = possible && is_small(bytes) ? hole_in_page(context, charge(bytes), &addr) : NULL;
-			uint64_t charged = at != NULL ? 0 : pages(bytes);
-			if (at == NULL)
-				at = hole(context->gpu, possible ? pages(bytes) : 0, &addr);
-			if (!possible || addr + charge(bytes) > gpu->arena + 2 * (gpu->total + gpu->spill) || !use_card(gpu, charged)) {
+			uint64_t charged = at != NULL && shares_charge(bytes) ? 0 : pages(bytes);
+			const struct allocation *mate = at != NULL ? in_page(page_of(addr), NULL) : NULL;
+			if (!possible || !use_card(gpu, charged)) {
 				result = OUT_OF_MEMORY;
-			} else if (!commit(gpu, addr + charge(bytes))) {
+			} else if (at == NULL && (at = place(gpu, bytes, &addr, &block)) == NULL) {
 				leave_card(gpu, charged);
 				result = OUT_OF_MEMORY;
 			} else {
 				struct allocation *new = calloc(1, sizeof *new);
-				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged};
+				block = mate != NULL ? mate->block : block;
+				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged, .block = block};
+				if (block != NULL)
+					enter_block(block, mate != NULL ? 0 : to_pages(bytes));
 				*at = new;
 				*out = addr;
 				watch_host_memory();
@@ -156,6 +187,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 static void drop(struct allocation **at) {
 	struct allocation *gone = *at;
 	*at = gone->next;
+	if (gone->block != NULL)
+		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL ? 0 : to_pages(gone->range.bytes));
 	free(gone);
 }
 
@@ -163,7 +196,7 @@ static void drop(struct allocation **at) {
 static void drop_pages(const struct allocation *gone) {
 	enum { PAGE = 4096 };
 	const struct gpu *gpu = &m->gpu[gone->context->gpu];
-	uint64_t begin = gone->range.addr, end = begin + gone->range.bytes, before = gpu->arena, behind = gpu->committed;
+	uint64_t begin = gone->range.addr, end = begin + gone->range.bytes, before = gpu->arena, behind = UINT64_MAX;
 	for (const struct allocation *one = m->allocations; one != NULL; one = one->next) {
 		if (one->context->gpu != gone->context->gpu || one == gone)
 			continue;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: one engine
- * for each graph of operations, which has no notes and no knobs. Engines and their workspaces are not documented; cudnn_workspace.c has what
- * was recorded.
+ * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: the
+ * engines of cudnn_graph.h, which have no knobs. Engines and their workspaces are not documented; cudnn_workspace.c has what was recorded.
  */
 #include "cudnn_graph.h"
 
@@ -178,24 +177,33 @@ static int complete_config(struct descriptor *config) {
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
-/* The one configuration of the one engine of a graph of operations. */
-static int recommend(struct descriptor *heuristic) {
-	static const int64_t zero = 0;
-	const struct attribute *graph = cudnn_attribute(heuristic, HEURISTIC_GRAPH);
-	struct descriptor *engine = make(ENGINE), *config = make(ENGINE_CONFIG);
-	int result = graph == NULL ? CUDNN_BAD_PARAM : engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY : SUCCESS;
+static int make_config(const struct attribute *graph, int64_t number, struct descriptor **out) {
+	static const int32_t tensor_cores = 0; /* CUDNN_NUMERICAL_NOTE_TENSOR_CORE, by which PyTorch leaves out TensorFloat-32 */
+	struct descriptor *engine = make(ENGINE), *config = *out = make(ENGINE_CONFIG);
+	int result = engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY : set(engine, ENGINE_GRAPH, TYPE_DESCRIPTOR, 1, graph->values);
 	if (result == SUCCESS)
-		result = set(engine, ENGINE_GRAPH, TYPE_DESCRIPTOR, 1, graph->values);
-	if (result == SUCCESS)
-		result = set(engine, ENGINE_INDEX, TYPE_INT64, 1, &zero);
+		result = set(engine, ENGINE_INDEX, TYPE_INT64, 1, &number);
+	if (result == SUCCESS && (number == ENGINE_USUAL || number == ENGINE_LARGEST))
+		result = set(engine, ENGINE_NOTES, TYPE_NOTE, 1, &tensor_cores);
 	if (result == SUCCESS)
 		result = set(config, CONFIG_ENGINE, TYPE_DESCRIPTOR, 1, &engine);
 	if (result == SUCCESS)
 		result = complete_config(config);
-	if (result == SUCCESS)
-		result = set(heuristic, HEURISTIC_RESULTS, TYPE_DESCRIPTOR, 1, &config);
 	release(engine);
-	release(config);
+	return result;
+}
+
+/* One configuration of each engine of a graph of operations. */
+static int recommend(struct descriptor *heuristic) {
+	const struct attribute *graph = cudnn_attribute(heuristic, HEURISTIC_GRAPH);
+	struct descriptor *configs[ENGINES] = {NULL};
+	int result = graph == NULL ? CUDNN_BAD_PARAM : SUCCESS, count = cudnn_engines(cudnn_held(heuristic, HEURISTIC_GRAPH));
+	for (int i = 0; result == SUCCESS && i < count; i++)
+		result = make_config(graph, i, &configs[i]);
+	if (result == SUCCESS)
+		result = set(heuristic, HEURISTIC_RESULTS, TYPE_DESCRIPTOR, count, configs);
+	for (int i = 0; i < ENGINES; i++)
+		release(configs[i]);
 	return result;
 }
 
@@ -205,16 +213,17 @@ static int complete_plan(struct descriptor *plan) {
 	if (config == NULL)
 		return CUDNN_BAD_PARAM;
 	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
-	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH));
+	const struct attribute *number = engine == NULL ? NULL : cudnn_attribute(engine, ENGINE_INDEX);
+	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH), number == NULL ? ENGINE_USUAL : (int)*(int64_t *)number->values);
 	int result = set(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
 	return result != SUCCESS ? result : set(plan, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
 }
 
 static int complete(struct descriptor *descriptor) {
-	static const int64_t one = 1;
+	int64_t engines = descriptor->kind == OPERATION_GRAPH ? cudnn_engines(descriptor) : 0;
 	switch (descriptor->kind) {
 	case OPERATION_GRAPH:
-		return set(descriptor, GRAPH_ENGINES, TYPE_INT64, 1, &one);
+		return set(descriptor, GRAPH_ENGINES, TYPE_INT64, 1, &engines);
 	case ENGINE_HEURISTIC:
 		return recommend(descriptor);
 	case ENGINE:

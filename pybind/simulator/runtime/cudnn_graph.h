@@ -5,7 +5,7 @@
 
 #include "cudnn.h"
 
-enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
+enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_NOTE = 11, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
 enum kind {
 	ENGINE = 2,
 	ENGINE_CONFIG = 3,
@@ -45,6 +45,7 @@ enum name {
 	TENSOR_STRIDES = 903,
 	ENGINE_GRAPH = 1300,
 	ENGINE_INDEX = 1301,
+	ENGINE_NOTES = 1303,
 	REDUCTION_INPUT = 1610,
 	REDUCTION_OUTPUT = 1611,
 };
@@ -69,7 +70,16 @@ struct attribute *cudnn_attribute(const struct descriptor *descriptor, int name)
 /* The first descriptor that an attribute holds; NULL if there is none. */
 const struct descriptor *cudnn_held(const struct descriptor *descriptor, int name);
 
-/* Bytes that the engine of a graph of operations needs beside its tensors. */
-int64_t cudnn_workspace(const struct descriptor *graph);
+/*
+ * The engines of a convolution, in the order in which they are recommended: with tensor cores, which float takes in TensorFloat-32, and without; and the
+ * engines that need most memory, which PyTorch tries with torch.backends.cudnn.benchmark.
+ */
+enum engine { ENGINE_USUAL, ENGINE_PLAIN, ENGINE_LARGEST, ENGINE_LARGEST_PLAIN, ENGINES };
+
+/* How many engines a graph of operations has. */
+int cudnn_engines(const struct descriptor *graph);
+
+/* Bytes that an engine of a graph of operations needs beside its tensors. */
+int64_t cudnn_workspace(const struct descriptor *graph, int engine);
 
 #endif

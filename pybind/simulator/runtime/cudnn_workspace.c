@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200 (benchmarks/accuracy/operators_h200.jsonl.xz).
+ * The workspaces of cuDNN's engines. NVIDIA documents none. These are rules for what cuDNN 9.19 requested on an H200 (benchmarks/accuracy/operators_h200.jsonl.xz),
+ * and trees that were fitted to it (benchmarks/accuracy/drawn/fit.py).
  */
 #include "cudnn_graph.h"
+
+#include <math.h>
+
+enum way { FORWARD, DATA, FILTER };
+enum feature { LEAF = -1, N, C, K, X_PLANE, Y_PLANE, WINDOW, GROUPS, DEPTH, ROWS, X, Y, W, C_REST, K_REST, DIMENSIONS, TILES_128, TILES_64, IS_HALF, GROUP_C };
+
+struct node {
+	int feature;
+	float value;
+	int otherwise;
+};
+
+#include "cudnn_trees.h"
 
 const struct descriptor *cudnn_held(const struct descriptor *descriptor, int name) {
 	const struct attribute *one = descriptor == NULL ? NULL : cudnn_attribute(descriptor, name);
@@ -42,86 +56,176 @@ static int64_t of_attention(const struct attribute *operations) {
 	return bytes;
 }
 
-/*
- * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are copied: the image, the result, and
- * the filter unless it is of one element. Each group has a counter. This is what cuDNN chose most often for narrow types, and for float, in
- * TensorFloat-32, from batches of 8 on. A small image of up to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
- */
-static int64_t converted(const struct descriptor *tensor, int64_t groups, int64_t few) {
-	enum { VECTOR = 16 };
-	int64_t channels = size(tensor, 1) / groups;
-	if (channels < 1 || element(tensor) < 1)
-		return 0;
-	int64_t vector = VECTOR / element(tensor);
-	int64_t padded = groups > 1 && channels <= few ? channels : (channels + vector - 1) / vector * vector;
-	return elements(tensor) / channels * padded * element(tensor);
-}
+/* A convolution, as a tree asks about it: planes are the elements of a channel, sizes those of a tensor. */
+struct convolution {
+	int64_t n, c, k, x_plane, y_plane, window, groups, channels, element;
+	int dimensions, last, half, steps;
+};
+
+static int64_t plane(const struct descriptor *tensor) { return elements(tensor) / size(tensor, 0) / size(tensor, 1); }
 
 static int channels_last(const struct descriptor *tensor) {
 	const struct attribute *strides = tensor == NULL ? NULL : cudnn_attribute(tensor, TENSOR_STRIDES);
 	return strides != NULL && strides->type == TYPE_INT64 && strides->count > 1 && ((int64_t *)strides->values)[1] == 1;
 }
 
-/* Whether a tensor has no elements, or the filter has more channels than the image, which no convolution has: nothing is divided by them. */
-static int are_empty(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y) {
-	return elements(x) < 1 || elements(w) < 1 || elements(y) < 1 || size(w, 1) < 1 || size(w, 0) < 1 || size(x, 1) < size(w, 1);
+/* Reads none if a tensor has no elements, or the filter more channels than the image, which no convolution has: nothing is divided by them. */
+static int read_convolution(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, struct convolution *one) {
+	enum { HALF = 2 }; /* of cudnnDataType_t */
+	if (elements(x) < 1 || elements(w) < 1 || elements(y) < 1 || size(x, 1) < size(w, 1) || element(x) < 2 || element(x) > 4)
+		return 0;
+	const struct attribute *sizes = x == NULL ? NULL : cudnn_attribute(x, TENSOR_SIZES), *type = x == NULL ? NULL : cudnn_attribute(x, TENSOR_TYPE);
+	*one = (struct convolution){size(x, 0), size(x, 1), size(w, 0), plane(x), plane(y), plane(w), size(x, 1) / size(w, 1), size(w, 1), element(x)};
+	one->dimensions = sizes != NULL ? (int)sizes->count - 2 : 2;
+	one->last = channels_last(x);
+	one->half = type != NULL && *(int *)type->values == HALF;
+	one->steps = size(y, 2) < size(x, 2);
+	return 1;
 }
 
-static int64_t of_convolution(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y, int forward) {
-	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
-	if (are_empty(x, w, y))
-		return 0;
-	int64_t channels = size(w, 1), groups = size(x, 1) / channels, kernel = elements(w) / size(w, 0) / channels;
-	int steps = size(y, 2) < size(x, 2);
-	if (channels_last(x) || channels == 1 || (element(x) != 2 && (element(x) != 4 || size(x, 0) < BATCH)))
-		return 0;
-	if (kernel == 1 && (groups == 1 ? !steps : !forward))
-		return 0;
-	if (forward && groups == 1 && channels <= FEW && elements(x) < SMALL)
-		return 0;
-	int64_t few = channels <= FEW ? size(x, 1) : 0;
-	int64_t filter = kernel == 1 ? 0 : groups > 1 && few ? elements(w) * element(w) : converted(w, 1, 0);
-	return converted(x, groups, few) + converted(y, groups, few) + filter + COUNTER * (few && groups > 1 ? 1 : groups);
+static int64_t divided(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* A copy whose channels are padded to vectors of 16 bytes. */
+static int64_t copied(const struct convolution *one, int64_t rows, int64_t channels) {
+	int64_t vector = 16 / one->element;
+	return rows * divided(channels, vector) * vector * one->element;
 }
+
+static int64_t copied_x(const struct convolution *one) { return copied(one, one->n * one->x_plane, one->c); }
+static int64_t copied_y(const struct convolution *one) { return copied(one, one->n * one->y_plane, one->k); }
+static int64_t copied_w(const struct convolution *one) { return copied(one, one->k * one->window, one->channels); }
 
 /*
- * The gradient of a filter takes the same copies, and that of a filter of one element a sum in float for each image. With this rule 53 % of the
- * gradients of filters in benchmarks/accuracy/drawn/workspaces.jsonl.gz have the recorded size within 1 %, and 37 % without it: what cuDNN adds for
- * partial sums depends on how it divides the work.
+ * Tensor cores take a convolution's channels last, in vectors of 16 bytes. Tensors whose channels come first are copied: the image, the result, and
+ * the filter unless it is of one element. Each group has a counter. This is what cuDNN chose most often for narrow types, and for float, in
+ * TensorFloat-32, from batches of 8 on. A small image of up to 4 channels was taken as it is, and one filter for each channel ("depthwise") always.
  */
-static int64_t of_filter(const struct descriptor *x, const struct descriptor *w, const struct descriptor *y) {
-	enum { COUNTER = 16 };
-	if (are_empty(x, w, y))
+static int64_t of_convolution(const struct convolution *one, int forward) {
+	enum { COUNTER = 16, FEW = 4, SMALL = 1 << 18, BATCH = 8 };
+	if (one->last || one->channels == 1 || (one->element == 4 && one->n < BATCH))
 		return 0;
-	int64_t channels = size(w, 1), kernel = elements(w) / size(w, 0) / channels;
-	if (channels_last(x) || (channels == 1 && size(x, 1) > 1) || element(x) < 2 || element(x) > 4)
+	if (one->window == 1 && (one->groups == 1 ? !one->steps : !forward))
 		return 0;
-	if (kernel == 1)
-		return 4 * size(x, 0) * elements(w);
-	return converted(x, 1, 0) + converted(y, 1, 0) + converted(w, 1, 0) + COUNTER;
+	if (forward && one->groups == 1 && one->channels <= FEW && one->n * one->c * one->x_plane < SMALL)
+		return 0;
+	if (one->groups == 1)
+		return copied_x(one) + copied_y(one) + (one->window == 1 ? 0 : copied_w(one)) + COUNTER;
+	int few = one->channels <= FEW; /* then a group's channels are not padded, in no tensor */
+	int64_t x = few ? one->n * one->x_plane * one->c * one->element : copied(one, one->n * one->x_plane * one->groups, one->channels);
+	int64_t y = few ? one->n * one->y_plane * one->k * one->element : copied(one, one->n * one->y_plane * one->groups, one->k / one->groups);
+	int64_t w = few ? one->k * one->channels * one->window * one->element : copied_w(one);
+	return x + y + (one->window == 1 ? 0 : w) + COUNTER * (few ? 1 : one->groups);
 }
 
-static int64_t of_operation(const struct descriptor *one) {
-	switch (one->kind) {
-	case CONVOLUTION_FORWARD:
-		return of_convolution(cudnn_held(one, FORWARD_X), cudnn_held(one, FORWARD_W), cudnn_held(one, FORWARD_Y), 1);
-	case CONVOLUTION_BACKWARD_FILTER:
-		return of_filter(cudnn_held(one, BACKWARD_FILTER_X), cudnn_held(one, BACKWARD_FILTER_DW), cudnn_held(one, BACKWARD_FILTER_DY));
-	case CONVOLUTION_BACKWARD_DATA:
-		return of_convolution(cudnn_held(one, BACKWARD_DATA_DX), cudnn_held(one, BACKWARD_DATA_W), cudnn_held(one, BACKWARD_DATA_DY), 0);
-	default:
-		return 0;
+/* Without tensor cores, tensors whose channels come last are copied, and the others taken as they are. */
+static int64_t of_plain_convolution(const struct convolution *one) {
+	return !one->last || one->channels == 1 ? 0 : copied_x(one) + copied_y(one) + (one->window == 1 ? 0 : copied_w(one));
+}
+
+static double asked(const struct convolution *one, int feature) {
+	int64_t depth = one->channels * one->window, width = one->k / one->groups, w = one->channels * one->k * one->window;
+	switch (feature) {
+	case N: return (double)one->n;
+	case C: return (double)one->c;
+	case K: return (double)one->k;
+	case X_PLANE: return (double)one->x_plane;
+	case Y_PLANE: return (double)one->y_plane;
+	case WINDOW: return (double)one->window;
+	case GROUPS: return (double)one->groups;
+	case DEPTH: return (double)depth;
+	case ROWS: return (double)(one->n * one->y_plane);
+	case X: return (double)(one->n * one->c * one->x_plane);
+	case Y: return (double)(one->n * one->k * one->y_plane);
+	case W: return (double)w;
+	case C_REST: return (double)(one->c % 8);
+	case K_REST: return (double)(one->k % 8);
+	case DIMENSIONS: return (double)one->dimensions;
+	case TILES_128: return (double)(divided(width, 128) * divided(depth, 128));
+	case TILES_64: return (double)(divided(width, 64) * divided(depth, 64));
+	case IS_HALF: return (double)one->half;
+	default: return (double)one->channels;
 	}
 }
 
-int64_t cudnn_workspace(const struct descriptor *graph) {
-	const struct attribute *operations = graph == NULL ? NULL : cudnn_attribute(graph, GRAPH_OPERATIONS);
-	if (operations == NULL || operations->type != TYPE_DESCRIPTOR)
+static double leaf(const struct node *tree, const struct convolution *one) {
+	const struct node *node = tree;
+	while (node->feature != LEAF)
+		node = asked(one, node->feature) <= node->value ? node + 1 : tree + node->otherwise;
+	return node->value;
+}
+
+/* Trees that fit.py has written, for narrow types, float in TensorFloat-32 and float without tensor cores, each with channels first and last. */
+#define TREES(name) {name##_form, {name##_s, name##_xyws, name##_xys}, {name##_forward, name##_data, name##_filter}}
+static const struct trees {
+	const struct node *form, *sums[3], *largest[3];
+} trees[3][2] = {{TREES(narrow_first), TREES(narrow_last)}, {TREES(tf32_first), TREES(tf32_last)}, {TREES(float_first), TREES(float_last)}};
+
+static const struct trees *trees_of(const struct convolution *one, int tensor_cores) {
+	return &trees[one->element == 2 ? 0 : tensor_cores ? 1 : 2][one->last != 0];
+}
+
+/* The gradient of a filter: copies, and sums in float, one for each image or as many as the work is divided into. */
+static int64_t of_filter(const struct convolution *one, int tensor_cores) {
+	static const char *const forms[] = {"", "xy", "xyw", "xw", "x", "y", "w", "yw", "n", "s", "xyws", "xys"}; /* FORMS of fit.py */
+	enum { FIRST_WITH_SUMS = 9 };
+	const struct trees *ours = trees_of(one, tensor_cores);
+	int form = (int)leaf(ours->form, one);
+	double sums = form < FIRST_WITH_SUMS ? 0 : exp2(leaf(ours->sums[form - FIRST_WITH_SUMS], one));
+	int64_t bytes = 0, sum = 4 * one->channels * one->k * one->window;
+	for (const char *part = forms[form]; *part != 0; part++)
+		bytes += *part == 'x' ? copied_x(one) : *part == 'y' ? copied_y(one) : *part == 'w' ? copied_w(one) : *part == 'n' ? one->n * sum : (int64_t)((sums >= 1 ? round(sums) : sums) * (double)sum);
+	return bytes;
+}
+
+static int64_t of_largest(const struct convolution *one, int way, int tensor_cores) {
+	int64_t tensors = one->element * (one->n * (one->c * one->x_plane + one->k * one->y_plane) + one->channels * one->k * one->window);
+	double ratio = exp2(leaf(trees_of(one, tensor_cores)->largest[way], one));
+	return ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)tensors);
+}
+
+static int64_t of_engine(const struct convolution *one, int way, int engine) {
+	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
+	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)
+		return of_largest(one, way, tensor_cores);
+	if (way == FILTER)
+		return of_filter(one, tensor_cores);
+	return tensor_cores || one->element != 4 ? of_convolution(one, way == FORWARD) : of_plain_convolution(one);
+}
+
+static int64_t of_operation(const struct descriptor *one, int engine) {
+	static const struct {
+		int x, w, y;
+	} names[] = {{FORWARD_X, FORWARD_W, FORWARD_Y},
+	             {BACKWARD_DATA_DX, BACKWARD_DATA_W, BACKWARD_DATA_DY},
+	             {BACKWARD_FILTER_X, BACKWARD_FILTER_DW, BACKWARD_FILTER_DY}};
+	struct convolution convolution;
+	int way = one->kind == CONVOLUTION_FORWARD ? FORWARD : one->kind == CONVOLUTION_BACKWARD_DATA ? DATA : one->kind == CONVOLUTION_BACKWARD_FILTER ? FILTER : -1;
+	if (way < 0 || !read_convolution(cudnn_held(one, names[way].x), cudnn_held(one, names[way].w), cudnn_held(one, names[way].y), &convolution))
 		return 0;
-	for (int64_t i = 0; i < operations->count; i++) {
-		int kind = ((struct descriptor **)operations->values)[i]->kind;
+	return of_engine(&convolution, way, engine);
+}
+
+static const struct descriptor *operation(const struct attribute *operations, int64_t number) {
+	return ((struct descriptor **)operations->values)[number];
+}
+
+static const struct attribute *operations_of(const struct descriptor *graph) {
+	const struct attribute *operations = graph == NULL ? NULL : cudnn_attribute(graph, GRAPH_OPERATIONS);
+	return operations != NULL && operations->type == TYPE_DESCRIPTOR && operations->count > 0 ? operations : NULL;
+}
+
+int cudnn_engines(const struct descriptor *graph) {
+	const struct attribute *operations = operations_of(graph);
+	int kind = operations == NULL ? 0 : operation(operations, 0)->kind;
+	return kind == CONVOLUTION_FORWARD || kind == CONVOLUTION_BACKWARD_DATA || kind == CONVOLUTION_BACKWARD_FILTER ? ENGINES : 1;
+}
+
+int64_t cudnn_workspace(const struct descriptor *graph, int engine) {
+	const struct attribute *operations = operations_of(graph);
+	for (int64_t i = 0; operations != NULL && i < operations->count; i++) {
+		int kind = operation(operations, i)->kind;
 		if (kind == OPERATION_MATMUL || kind == OPERATION_ATTENTION || kind == OPERATION_ATTENTION_BACKWARD)
 			return of_attention(operations);
 	}
-	return operations->count > 0 ? of_operation(*(struct descriptor **)operations->values) : 0;
+	return operations != NULL ? of_operation(operation(operations, 0), engine) : 0;
 }
