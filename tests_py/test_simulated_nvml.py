@@ -206,6 +206,20 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xT4") == [0xFF9F, 3, 10, 2, 2, 2, 256, 23]
 
 
+def test_fields_and_the_bus(library: Path) -> None:
+    """No field of nvmlDeviceGetFieldValues is known, and each says so; the classes are those of an H200 and of a GeForce card."""
+    program = """
+    fields = n.nvmlDeviceGetFieldValues(cards[0], [n.NVML_FI_DEV_POWER_AVERAGE, n.NVML_FI_DEV_ECC_CURRENT])
+    info = [n.nvmlPciInfoExt_v1_t(version=n.nvmlPciInfoExt_v1) for _ in cards]
+    for card, one in zip(cards, info):
+        n.nvmlDeviceGetPciInfoExt(card, n.byref(one))
+    out = [[one.nvmlReturn for one in fields]] + [[one.busId, one.bus, one.baseClass, one.subClass] for one in info]
+    print(json.dumps(out))
+    """
+    told_of = told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="H200,RTX4090")
+    assert told_of == [[3, 3], ["00000000:17:00.0", 0x17, 3, 2], ["00000000:1A:00.0", 0x1A, 3, 0]]
+
+
 def test_how_cards_are_connected(library: Path) -> None:
     """Each has a host bridge of its own; cards of one model have access to each other's memory, but for GeForce cards."""
     program = """

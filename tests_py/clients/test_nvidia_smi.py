@@ -77,7 +77,12 @@ def test_nvidia_smi_shows_the_simulated_cards(name: str, programs: dict[str, Pat
     (process,) = smi("--query-compute-apps=pid,name,used_memory", "--format=csv,noheader")
     assert re.fullmatch(rf"\d+, {re.escape(os.path.realpath(sys.executable))}, 1024 MiB", process), process
     assert re.findall(r"\| +(\d) +N/A +N/A +\d+ +C +\S*python\S* +(\d+)MiB \|", table) == [("0", "1024")]
-    assert len(smi("-q")) > 100
+    details = smi("-q")
+    assert len(details) > 100
+    measured = [line for line in details if re.search("(Power Draw|Power Limit|Temp|Speed) +:", line)]
+    assert measured
+    assert all(line.endswith("N/A") for line in measured)
+    assert any(re.search("Bus Id +: 00000000:1A:00.0", line) for line in details)
 
 
 @pytest.mark.parametrize("name", PACKAGES)

@@ -578,6 +578,50 @@ int nvmlDeviceGetDeviceHandleFromMigDeviceHandle(struct device *instance, struct
 	return SUCCESS;
 }
 
+struct field {
+	unsigned id, scope;
+	long long when, latency;
+	unsigned type, result;
+	unsigned long long value;
+};
+
+/* Each field has a result of its own, which nvidia-smi reads whatever the function returns; no field is known. */
+int nvmlDeviceGetFieldValues(struct device *device, int count, struct field *fields)
+{
+	enum { UNSIGNED_LONG_LONG = 3 };
+
+	BEGIN(device, fields);
+	SIMULATED();
+	if (count <= 0)
+		return INVALID_ARGUMENT;
+	for (int i = 0; i < count; i++)
+		fields[i].type = UNSIGNED_LONG_LONG, fields[i].result = NOT_SUPPORTED;
+	return SUCCESS;
+}
+
+struct pci_classes {
+	unsigned version, domain, bus, device, device_id, subsystem, base, sub;
+	char bus_id[32];
+};
+
+/* A card that is made for a screen is a VGA controller, another one a 3D controller. */
+int nvmlDeviceGetPciInfoExt(struct device *device, struct pci_classes *out)
+{
+	enum { DISPLAY = 3, VGA = 0, THREE_D = 2 };
+	struct pci known;
+
+	BEGIN(device, out);
+	SIMULATED();
+	if (out->version != (sizeof *out | 1 << 24))
+		return VERSION_MISMATCH;
+	pci(device, &known);
+	out->domain = known.domain, out->bus = known.bus, out->device = known.device;
+	out->device_id = known.device_id, out->subsystem = known.subsystem;
+	out->base = DISPLAY, out->sub = strstr(device->name, "RTX") != NULL ? VGA : THREE_D;
+	memcpy(out->bus_id, known.bus_id, sizeof out->bus_id);
+	return SUCCESS;
+}
+
 /* Each card is at a host bridge of its own, in one NUMA node. */
 int nvmlDeviceGetTopologyCommonAncestor(struct device *one, struct device *other, unsigned *level)
 {
