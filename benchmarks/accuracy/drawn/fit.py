@@ -5,9 +5,9 @@
 cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the image, the
 filter and the result in another format, and sums in float of the filter's size, of which it takes one for each image, or as many
 as it divides the work into. For the gradient of a filter, one tree chooses the form, and another the number of sums. With
-torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells its ratio to the
-tensors. Trees are fitted to a random three quarters of the recorded convolutions for the figures, and to all of them for the file.
-Needs scikit-learn.
+torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells its ratio to
+copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters of the recorded
+convolutions for the figures, and to all of them for the file. Needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -176,10 +176,25 @@ def tensors(one: dict[str, Any]) -> int:
     return int(one["element"] * (one["batch"] * (one["C"] * one["x"] + one["K"] * one["y"]) + one["filter"]))
 
 
+def unit(one: dict[str, Any], way: str) -> float:
+    """Return what the largest workspace is a multiple of."""
+    if way == "filter" or (way == "forward" and one["element"] == 4):
+        return tensors(one)
+    return bytes_of(one, "xyw" if one["window"] > 1 else "xy", 0.0)
+
+
 def largest(ours: list[dict[str, Any]], way: str) -> Any:
-    """Fit the ratio of the largest workspace to the tensors, which is at least 1/64 here."""
-    ratios = [log2(max(one["requests"][WAYS.index(way)] / tensors(one), 1 / 64)) for one in ours]
+    """Fit the ratio of the largest workspace to its unit, which is at least 1/64 here."""
+    ratios = [log2(max(one["requests"][WAYS.index(way)] / unit(one, way), 1 / 64)) for one in ours]
     return regression(np.array([features(one) for one in ours]), ratios)
+
+
+def bytes_of_largest(one: dict[str, Any], way: str, logarithm: float) -> float:
+    """Return the workspace of a leaf's value; cudnn_workspace.c has the same."""
+    ratio = 2**logarithm
+    whole = round(ratio)
+    ratio = float(whole) if abs(ratio - whole) < 0.08 * whole else ratio
+    return 0.0 if ratio <= 1 / 64 else ratio * unit(one, way)
 
 
 def filter_trees(name: str, ours: list[dict[str, Any]]) -> Iterator[str]:
@@ -243,7 +258,7 @@ def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]])
         fitted = largest(found[:cut], way)
         within = 0
         for one in found[cut:]:
-            guess = 2 ** float(fitted.predict([features(one)])[0]) * tensors(one)
+            guess = bytes_of_largest(one, way, float(fitted.predict([features(one)])[0]))
             least = 0.05 * tensors(one)
             within += guess / 2 - least <= one["requests"][number] <= 2 * guess + least
         line += f"; largest, {way} {100 * within / (len(found) - cut):.0f} % of {len(found) - cut}"

@@ -7,11 +7,15 @@
  *  - The driver takes addresses in blocks of whole 32 MiB, downwards: from the highest hole between blocks that is larger than what it takes.
  *  - An allocation lies in the newest block that has a hole for it, there in the smallest such hole, and of those in the lowest.
  *  - A block without allocations is returned.
+ *  - 416 MiB below the first block are the driver's own. When cuDNN starts, what it loads goes there, and that becomes the newest block: so it was in
+ *    the programs of benchmarks/accuracy/drawn.
  */
 #include "driver.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
+
+#define ROOM_FOR_KERNELS (13 * BLOCK)
 
 struct block {
 	struct range range;
@@ -57,6 +61,27 @@ static uint64_t place_of_block(const struct gpu *gpu, int number, uint64_t bytes
 	}
 }
 
+static void keep_room_for_kernels(int number) {
+	struct block *first = m->highest[number], *room;
+	if (m->arena_bytes[number] < 8 * ROOM_FOR_KERNELS || first->range.addr < m->gpu[number].arena + ROOM_FOR_KERNELS || (room = calloc(1, sizeof *room)) == NULL)
+		return;
+	*room = (struct block){{first->range.addr - ROOM_FOR_KERNELS, ROOM_FOR_KERNELS}, number, 1, 0, NULL, NULL};
+	first->below = m->room_for_kernels[number] = room;
+}
+
+EXPORT void gpuconf_simulator_with_kernels(void) {
+	struct context *context;
+	enter_machine();
+	LOCK;
+	struct block **room = current_context(&context) == SUCCESS ? &m->room_for_kernels[context->gpu] : NULL;
+	if (room != NULL && *room != NULL) {
+		(*room)->older = m->newest;
+		m->newest = *room;
+		*room = NULL;
+	}
+	UNLOCK;
+}
+
 static struct block *new_block(int number, uint64_t bytes) {
 	const struct gpu *gpu = &m->gpu[number];
 	struct block **link, *new;
@@ -69,6 +94,8 @@ static struct block *new_block(int number, uint64_t bytes) {
 		return NULL;
 	*new = (struct block){{addr, whole}, number, 0, 0, m->newest, *link};
 	*link = m->newest = new;
+	if (m->highest[number] == new && new->below == NULL)
+		keep_room_for_kernels(number);
 	return new;
 }
 
@@ -104,6 +131,18 @@ void leave_block(struct block *block, uint64_t bytes) {
 	cut(&m->newest, block, 1);
 	cut(&m->highest[block->gpu], block, 0);
 	free(block);
+}
+
+void drop_blocks(void) {
+	for (int i = 0; i < MAX_GPUS; i++) {
+		while (m->highest[i] != NULL) {
+			struct block *gone = m->highest[i];
+			m->highest[i] = gone->below;
+			free(gone);
+		}
+		m->room_for_kernels[i] = NULL;
+	}
+	m->newest = NULL;
 }
 
 /* Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files. */

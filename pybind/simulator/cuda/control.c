@@ -272,6 +272,7 @@ void end_machine(void) {
 	end_graph_memory();
 	end_sharing(); /* after all that returns memory to it */
 	end_gone();
+	drop_blocks();
 }
 
 /* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */

@@ -210,7 +210,7 @@ struct machine {
 
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *registered, *managed_memory; /* allocations: in address order */
-	struct block *newest, *highest[MAX_GPUS]; /* blocks.c */
+	struct block *newest, *highest[MAX_GPUS], *room_for_kernels[MAX_GPUS]; /* blocks.c */
 	uint64_t last_buffer;
 	struct module *modules;
 	struct array *arrays;
@@ -357,6 +357,7 @@ uint64_t take_place(int gpu, uint64_t bytes, struct block **of); /* 0: there is 
 struct range range_of_block(const struct block *block);
 void enter_block(struct block *block, uint64_t bytes);
 void leave_block(struct block *block, uint64_t bytes);
+void drop_blocks(void); /* of all that has been freed */
 
 /* memory.c */
 void end_memory(struct context *context);

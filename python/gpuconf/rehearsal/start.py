@@ -65,6 +65,12 @@ class Heard:
         """The path of PyTorch's snapshot of its allocator."""
         return os.path.join(self.folder, f"{self.pid}.pickle")
 
+    @property
+    def needed(self) -> str:
+        """The path of the snapshot without workspaces that PyTorch only tried, or of the whole one if there were none."""
+        path = os.path.join(self.folder, f"{self.pid}.needed.pickle")
+        return path if os.path.exists(path) else self.snapshot
+
 
 class _Outcome(NamedTuple):
     ended: str

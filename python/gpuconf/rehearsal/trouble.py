@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
-from .needs import convolutions_of
 
 
 def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
@@ -97,10 +96,10 @@ def notes(
         found.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
         found.append(f"the program left {run.outlived} processes running, which were ended")
-    if any(report["tries_kernels"] and convolutions_of(report) for report in reports):
+    if any(report["tried"] for report in reports):
         found.append(
-            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory, "
-            "so its own peak on a card can be much higher, and is not what the program needs"
+            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory. "
+            "Estimates of them are in the peak, and not in what the program needs"
         )
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:

@@ -146,7 +146,7 @@ class Recording:
             "batch": None,
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
             "sized_by_values": {},
-            "tries_kernels": False,
+            "tried": False,
             "functions": [one.told() for one in compiled],
             "changes": changes.worth_trying([one for one in compiled if one.is_own]),
             "collectives": any(one.collectives for one in compiled),
