@@ -112,17 +112,36 @@ def test_a_program_sees_the_cards_memory_and_may_exceed_it(tmp_path: Path) -> No
     assert "the program asks how much memory the card has, and was run with each card's" in found["notes"]
 
 
-def test_a_program_that_lets_cudnn_try_kernels_reads_what_that_does_to_its_peak(tmp_path: Path) -> None:
+def test_what_cudnn_tries_is_in_the_peak_and_not_in_what_a_program_needs(tmp_path: Path) -> None:
     program = """
     import torch
     torch.backends.cudnn.benchmark = {}
-    layer = torch.nn.Conv2d(3, 8, 3).to("cuda")
+    layer = torch.nn.Conv2d(64, 64, 3, padding=1).to("cuda", torch.bfloat16)
     for _ in range(5):
-        layer(torch.randn(2, 3, 32, 32, device="cuda"))
+        layer(torch.randn(16, 64, 112, 112, device="cuda", dtype=torch.bfloat16)).sum().backward()
     """
-    for choice in (True, False):
-        notes = answer(tmp_path, program.format(choice), "--gpu", "A10")["notes"]
-        assert any(note.startswith("torch.backends.cudnn.benchmark is on") for note in notes) is choice
+    tried, usual = (answer(tmp_path, program.format(choice), "--gpu", "A10") for choice in (True, False))
+    for found, choice in ((tried, True), (usual, False)):
+        assert any(note.startswith("torch.backends.cudnn.benchmark is on") for note in found["notes"]) is choice
+    with_tries, without = tried["processes"][0], usual["processes"][0]
+    assert with_tries["allocated"] > without["allocated"] + 20 * MIB
+    assert with_tries["least"] == without["least"]
+    assert with_tries["largest"] == without["largest"]
+
+
+def test_float_convolutions_without_tensorfloat_have_other_workspaces(tmp_path: Path) -> None:
+    program = """
+    import torch
+    torch.backends.cudnn.allow_tf32 = {}
+    layer = torch.nn.Conv2d(64, 64, 3, padding=1).to("cuda", memory_format=torch.channels_last)
+    image = torch.randn(16, 64, 112, 112, device="cuda").to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        for _ in range(5):
+            layer(image)
+    """
+    with_tf32, without = (answer(tmp_path, program.format(choice), "--gpu", "A10")["processes"][0] for choice in (True, False))
+    copies = 2 * 16 * 64 * 112 * 112 * 4  # an H200 copied the image and the result, so that their channels came first
+    assert abs(without["allocated"] - with_tf32["allocated"] - copies) < MIB
 
 
 def test_without_an_optimizers_step_there_is_no_verdict(tmp_path: Path) -> None:
