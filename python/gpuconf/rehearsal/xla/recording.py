@@ -153,6 +153,7 @@ class Recording:
             "decisions": dict(self.runner.decisions.most_common(3)),
             "skipped_callbacks": self.runner.skipped_callbacks,
             "fraction": _fraction(),
+            "grows": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() in ("0", "false"),
             "cuda": self._cuda,
         }
 

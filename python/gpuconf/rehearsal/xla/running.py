@@ -151,8 +151,8 @@ class _Call:
         return _mutated(mut, args, found)
 
     def _take(self, args: Sequence[Any]) -> list[Block]:
-        """Take what a call needs beside its results, and return it: arguments from NumPy, and then temporaries."""
-        runner, function = self._runner, self._function
+        """Take what arguments from NumPy need, and return it."""
+        runner = self._runner
         frames = stack()
         taken = []
         for number, one in enumerate(map(_base, args)):
@@ -163,8 +163,6 @@ class _Call:
                 aval, sharding = self._unloaded.input_avals[number], self._unloaded.input_shardings[number]
                 nbytes = sizes(sharding.shard_shape(aval.shape), aval.dtype.itemsize)
                 taken += [runner.ledger.allocate(gpu, nbytes, FROM_HOST, frames) for gpu in self._gpus]
-        if function.temporary:
-            taken += [runner.ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
         return taken
 
     def _unwritten(self) -> list[Any]:
@@ -179,14 +177,16 @@ class _Call:
         return found
 
     def _hold(self, found: Iterable[Any], args: Sequence[Any], taken: list[Block], *, written: bool) -> None:
-        """Count the results, let them take over what was donated, and return the rest."""
+        """Count the results, the largest first, and then the temporaries, as XLA allocates them.
+
+        Results take over what was donated. The rest is returned.
+        """
         runner, function, ledger = self._runner, self._function, self._runner.ledger
         updated = set(function.updated) if function.is_own else set()
         frames = stack()
         results = []
-        for number, one in enumerate(map(_base, found)):
-            if not isinstance(one, arrays.ArrayImpl):
-                continue
+        made = [(number, one) for number, one in enumerate(map(_base, found)) if isinstance(one, arrays.ArrayImpl)]
+        for number, one in sorted(made, key=lambda pair: -pair[1].nbytes):
             source = function.aliases.get(number + self._tokens)
             at = None if source is None else source - self._tokens
             blocks = ledger.release(_base(args[at])) if at is not None and 0 <= at < len(args) else []
@@ -197,6 +197,8 @@ class _Call:
                 for block in blocks:
                     block.tag = tag
             results.append((one, blocks))
+        if function.temporary:
+            taken += [ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
         ledger.free(taken)
         for number in function.donated:
             at = number - self._tokens

@@ -18,7 +18,7 @@ from ..start import Heard
 from . import targets
 
 # XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most the same.
-_POLICY = "regions"
+_AT_ONCE, _GROWING = "regions", "tensorflow"
 _MOST = 0.95
 LARGER = f"MEM_FRACTION={_MOST:.2f}".replace("0.", ".")
 SETTING = f"XLA_PYTHON_CLIENT_{LARGER}"
@@ -48,18 +48,23 @@ class JAX(Framework):
         """Return the path of the trace of XLA's allocations."""
         return process.trace
 
-    def peaks(self, process: Heard, report: Mapping[str, Any], _card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
+    def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
         """Replay the trace through XLA's allocator: all cards are alike to it."""
         found = []
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
         if not parts:
             return []
-        planned = find(load_trace(process.trace), None, None, [_POLICY])
+        trace = load_trace(process.trace)
+        share = int(report["fraction"] * card.usable().low) if report["grows"] else 0
+        planned = find(trace, share or None, None, [_GROWING if report["grows"] else _AT_ONCE])
         for usage in planned.usages:
-            least = next(result.least_limit for result in planned.results if result.gpu == usage.gpu)
+            result = next(one for one in planned.results if one.gpu == usage.gpu)
+            least = result.least_limit
+            # A growing allocator has no large chunk to take a block from: some blocks get more than they need.
+            most, reserved = (result.peak_bytes_in_use, result.peak_bytes_reserved) if share else (usage.peak_bytes_in_use, least)
             of_gpu = parts[usage.gpu]
             made_of = dict(of_gpu["parts"])
-            rest = usage.peak_bytes_in_use - sum(made_of.values())
+            rest = most - sum(made_of.values())
             if rest > 0:
                 made_of["rounding of blocks"] = rest
             found.append(
@@ -69,9 +74,9 @@ class JAX(Framework):
                     "world": len(parts) if report["collectives"] else 1,
                     "gpu": usage.gpu,
                     "uuid": of_gpu["uuid"],
-                    "allocated": usage.peak_bytes_in_use,
+                    "allocated": most,
                     "requested": usage.peak_bytes_requested,
-                    "reserved": least,
+                    "reserved": reserved,
                     "least": {"default": least, LARGER: least},
                     "shares": {"default": report["fraction"], LARGER: max(_MOST, report["fraction"])},
                     "others": {"platform": {"least": usage.peak_bytes_in_use, "settings": _EXACT}},
