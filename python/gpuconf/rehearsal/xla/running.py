@@ -20,7 +20,8 @@ from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Any
 from .compiling import Compiler, Function, stack
-from .ledger import ARRAYS, FROM_HOST, STATE, TEMPORARY, Block, Ledger, sizes
+from .ledger import ARRAYS, FROM_HOST, STATE, TEMPORARY, TUNING, Block, Ledger, sizes
+from .tuning import Tuned
 
 _SMALL = 64 << 10
 _MAP_NORESERVE = 0x4000  # of Linux; Python names it since 3.13
@@ -32,16 +33,18 @@ class Runner:
     """Runs the calls of a process. ``before`` is called with the function before each call, and ``after`` after it."""
 
     def __init__(
-        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, before: Callable[[Function], None]
+        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, workspace: int, before: Callable[[Function], None]
     ) -> None:
         self.compiler: Compiler = compiler
         self.ledger: Ledger = ledger
         self.host: int = host
         self.computes: bool = computes
+        self.workspace: int = workspace  # of cuBLAS, in bytes
         self.before: Callable[[Function], None] = before
         self.decisions: Counter[str] = Counter()  # of Python, by arrays that were not computed: by place
         self.skipped_callbacks = False
         self._here = threading.local()  # .inside: a call computes
+        self._tuned: set[Tuned] = set()
 
     def install(self) -> None:
         """Take the place of JAX's functions."""
@@ -54,6 +57,7 @@ class Runner:
             if function is None:
                 return build(unloaded)
             computes = function.is_computed or function.on_host
+            runner.tune(function, [device.id for device in unloaded.device_list if device.id != runner.host])
             return _Call(runner, function, unloaded, build(unloaded) if computes else None)
 
         def batched_device_put(*args: Any, **named: Any) -> Any:
@@ -78,6 +82,16 @@ class Runner:
             return call(*args)
         finally:
             self._here.inside = False
+
+    def tune(self, function: Function, gpus: Sequence[int]) -> None:
+        """Count what XLA takes to try kernels for a function that it has compiled. It remembers what it has tried."""
+        for one in function.tuned:
+            if one in self._tuned:
+                continue
+            self._tuned.add(one)
+            for gpu in gpus:
+                taken = [self.ledger.allocate(gpu, size, TUNING, function.stack) for size in one.sizes(self.workspace) if size]
+                self.ledger.free(taken)
 
     def hold(self, array: Any, tag: str, *, written: bool) -> None:
         """Count an array that JAX has made."""
