@@ -31,15 +31,15 @@ ENTRY %main.1 (a.1: bf16[1024,1024], b.1: bf16[1024,512]) -> f32[2,64,64,16] {{
 def test_products_and_convolutions_are_tuned_once_with_red_zones() -> None:
     a, b = 18 * MIB, 17 * MIB
     assert tuned(MODULE) == [
-        Tuned((a, b), (1 * MIB,), False),
-        Tuned((a, b), (2 * MIB,), True),
-        Tuned((a,), (512 << 10, 512), False),
+        Tuned((a, b), (1 * MIB,), False, True),
+        Tuned((a, b), (2 * MIB,), True, True),
+        Tuned((a,), (512 << 10, 512), False, False),
     ]
 
 
 def test_two_results_are_there_at_a_time() -> None:
-    assert Tuned((17 * MIB,), (1 * MIB,), False).sizes(32 * MIB) == [17 * MIB, MIB, MIB, 32 * MIB]
-    assert Tuned((17 * MIB,), (1 * MIB,), True).sizes(32 * MIB) == [17 * MIB, MIB, 32 * MIB, MIB, 32 * MIB]
+    assert Tuned((17 * MIB,), (1 * MIB,), False, True).sizes(32 * MIB) == [17 * MIB, MIB, MIB, 32 * MIB]
+    assert Tuned((17 * MIB,), (1 * MIB,), True, True).sizes(32 * MIB) == [17 * MIB, MIB, 32 * MIB, MIB, 32 * MIB]
 
 
 def test_tuning_is_beside_the_parts_of_the_peak() -> None:

@@ -149,6 +149,7 @@ class Recording:
             "counts": dict(self.counts),
             "batch": None,
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
+            "products": any(tuned.is_product for one in compiled for tuned in one.tuned),
             "sized_by_values": {},
             "tries_kernels": False,
             "functions": [one.told() for one in compiled],

@@ -29,7 +29,7 @@ _EXACT = "XLA_PYTHON_CLIENT_ALLOCATOR=platform"
 _LINES, _FUNCTIONS = 6, 8
 _CONTEXT = (528 << 20, 768 << 20)  # of one process
 _CONTEXT_SOURCE = "JAX's processes on an H200 with driver 580: 528 to 640 MiB, and a fifth for other drivers"
-_WORKSPACE, _WORKSPACE_OF_HOPPER = 4 << 20, 32 << 20  # what XLA gives to cuBLAS
+_WORKSPACE, _WORKSPACE_OF_HOPPER = 4 << 20, 32 << 20
 
 
 def settings_for(card: Card, gpus: int) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def settings_for(card: Card, gpus: int) -> dict[str, Any]:
         "card": {
             "product": card.product,
             "memory": card.usable().low,
-            "workspace": _WORKSPACE_OF_HOPPER if card.capability >= (9, 0) else _WORKSPACE,
+            "workspace": _workspace(card),
             "description": targets.description(card),
             "why_not": {cuda: f"{card.name}: {why}" for cuda in (12, 13) if (why := targets.why_not(card, cuda))},
         },
@@ -91,6 +91,7 @@ class JAX(Framework):
                     "largest": of_gpu["largest"],
                     "compiling": max(compiling[gpu].most, most),
                     "convolutions": sum(report["paths"].values()),
+                    "products": report["products"],
                     "functions": report["functions"][:_FUNCTIONS],
                 }
             )
@@ -135,6 +136,10 @@ class JAX(Framework):
                 found.append(Beside(one.what, low, high, _CONTEXT_SOURCE))
             else:
                 found.append(one._replace(source="as of PyTorch's processes; JAX's was measured on an H200 only"))
+        products = sum(one["products"] for one in gpu)
+        if products:
+            source = "where the autotuning on the card chooses it for a product of matrices"
+            found.append(Beside("workspaces of cuBLAS", 0, products * _workspace(card), source))
         return found
 
     def tried(self, process: Mapping[str, Any]) -> dict[str, int]:
@@ -173,6 +178,11 @@ class JAX(Framework):
         """Return what each compiled function needs, of the process that needs most."""
         found: list[dict[str, Any]] = max(processes, key=lambda one: one["allocated"], default={"functions": []})["functions"]
         return found
+
+
+def _workspace(card: Card) -> int:
+    """Return what XLA gives to cuBLAS on a card."""
+    return _WORKSPACE_OF_HOPPER if card.capability >= (9, 0) else _WORKSPACE
 
 
 class _Replayed(NamedTuple):

@@ -26,6 +26,7 @@ class _Tuned(NamedTuple):
     inputs: tuple[int, ...]
     results: tuple[int, ...]
     keeps_workspace: bool  # of cuBLAS, as one of its results
+    is_product: bool  # of matrices
 
 
 class Tuned(_Tuned):
@@ -51,9 +52,11 @@ def tuned(text: str) -> list[Tuned]:
         results = _results(kind)
         known[name] = sum(results)
         is_cublas = operation == "custom-call" and _CUBLAS in rest
-        if is_cublas or (operation == "custom-call" and _CUDNN in rest) or (operation == "fusion" and _FUSION.search(rest)):
+        is_product = is_cublas or (operation == "fusion" and _FUSION.search(rest) is not None)
+        if is_product or (operation == "custom-call" and _CUDNN in rest):
             inputs = [known.get(one, 0) + _RED_ZONES for one in re.findall(r"%([\w.-]+)", arguments)]
-            found[Tuned(tuple(inputs), results[:-1] if is_cublas and len(results) > 1 else results, is_cublas)] = None
+            kept = results[:-1] if is_cublas and len(results) > 1 else results
+            found[Tuned(tuple(inputs), kept, is_cublas, is_product)] = None
     return list(found)
 
 
