@@ -110,8 +110,9 @@ def test_an_allocator_that_grows_gives_blocks_more_than_they_need(tmp_path: Path
     (grows,) = answer(tmp_path, program, "--gpu", "H100-80GB", arguments=("64",))["processes"]
     (taken,) = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))["processes"]
     assert taken["allocated"] <= grows["allocated"] <= grows["reserved"]
-    assert taken["compiling"] > taken["allocated"]  # kernels for a product of 8192 x 8192 and 64 x 8192
-    assert (grows["reserved"] - 2 * MIB) % (4 * MIB) == 0  # regions that double
+    assert taken["least"]["default"] < grows["least"]["default"]
+    assert taken["allocated"] <= taken["compiling"]
+    assert grows["reserved"] > taken["reserved"] + GIB  # its regions double
 
 
 def test_donated_arguments_are_taken_over(tmp_path: Path) -> None:

@@ -150,11 +150,14 @@ class JAX(Framework):
         """Return what XLA does not know without the card, and what was not computed."""
         reports = [report for run in runs for report in run.reports]
         found = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
-        largest = max((one for run in runs for one in run.processes), key=lambda one: one["compiling"], default=None)
+        processes = [one for run in runs for one in run.processes]
+        largest = max(processes, key=lambda one: one["compiling"], default=None)
         if largest is not None and largest["compiling"] > largest["allocated"]:
-            compiling = largest["compiling"]
-            most = f"XLA takes most while it compiles, to try kernels: {human_bytes(compiling)} or more"
+            most = f"XLA takes most while it compiles, to try kernels: {human_bytes(largest['compiling'])} or more"
             found.append(f"{most}; it leaves out kernels for which there is no memory")
+        if any(one["convolutions"] for one in processes):
+            tried = "XLA tries convolutions of cuDNN with workspaces of any size, as far as there is memory"
+            found.append(f"{tried}: peak_bytes_in_use may be far more than the program needs")
         unproven = [card.name for run in runs for card in run.cards if not targets.is_described(card)]
         if unproven:
             names = ", ".join(unproven)
@@ -192,7 +195,7 @@ class _Replayed(NamedTuple):
 
 
 def _replayed(trace: str, share: int | None) -> dict[int, _Replayed]:
-    """Replay a trace through an allocator that takes its share at once (None), or grows to so much. Return what it says by GPU."""
+    """Replay a trace through an allocator that takes its share at once (None), or grows to so much. Return outcomes by GPU."""
     planned = find(load_trace(trace), share, None, [_AT_ONCE if share is None else _GROWING])
     found = {}
     for usage in planned.usages:
