@@ -38,7 +38,8 @@ workspaces of cuDNN: so these rows are predicted too low, by up to 97 %, while t
 
 **After the changes**, for the rows that were used for them: {after}
 
-**Unseen rows**, which were not used and were predicted after the last change: {unseen}
+**Unseen rows**, which were not used and were predicted after the last change: {unseen} By gpuconf as it was
+before the changes: {unseen_first}
 
 The changes: with `XLA_PYTHON_CLIENT_PREALLOCATE=false` the trace is replayed through an allocator that grows in regions that
 double, and splits a free chunk only if the rest is large, as XLA's does; a call's results are counted before its temporaries,
@@ -74,9 +75,10 @@ def text() -> str:
         gpu=versions["gpu"],
         rules="\n".join(f"- {rule}" for rule in asked["rule"]),
         recorded=_recorded(rows, ran),
-        first=_rate([row | {"found": row["first"]} for row in ran if row["first"]]),
+        first=_rate([row | {"found": row["first"]} for row in ran if not row["unseen"]]),
         after=_rate([row for row in ran if row["found"] and not row["unseen"]]),
         unseen=_rate([row for row in ran if row["found"] and row["unseen"]]),
+        unseen_first=_rate([row | {"found": row["first"]} for row in ran if row["unseen"]]),
         runs=table([_row(row) for row in ran if row["found"]]),
         reasons="\n".join(_reasons(ran)),
         temporaries=_temporaries([row for row in ran if row["found"]]),
