@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.accuracy.drawn import page as drawn
+from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
 
 MARGIN, WORKSPACES = 0.02, 4  # gpuconf/rehearsal/cards.py and needs.py
@@ -18,7 +19,7 @@ REASONS = json.loads((Path(__file__).resolve().parent / "reasons.json").read_tex
 PAGE = """# How accurate a rehearsal is
 
 Written by `make accuracy`, on {machine}. It compares predictions of `gpuconf plan -- PROGRAM` ([plan.md](plan.md)) with runs
-that were recorded on real GPUs, all of PyTorch: no recorded run of JAX was compared. The list of runs and their settings
+that were recorded on real GPUs, of PyTorch and, [below](#programs-of-jax), of JAX. The list of runs of PyTorch and their settings
 (benchmarks/accuracy/runs.json) was committed before the first prediction. The version of PyTorch of each run
 was added when one prediction, that of swiglu, was already known. The rules of the list:
 
@@ -50,6 +51,8 @@ context. In truth, no run fits on a card that is smaller than its allocated peak
 {cuts}
 
 {drawn}
+
+{jax}
 
 ## Other tools, on the published programs
 
@@ -86,6 +89,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         reasons="\n".join(_reasons(runs)),
         cuts=table(_cuts(ran)),
         drawn=drawn.text(),
+        jax=drawn_jax.text(),
         tools=table([_tools(run) for run in ran if "tracked" in run]),
         tool_verdict=_tool_verdict(ran),
     )

@@ -105,6 +105,16 @@ def test_values_are_computed_if_they_are_wanted(tmp_path: Path) -> None:
     assert 0.1 < float(done.stderr.split()[0]) < 1
 
 
+def test_an_allocator_that_grows_gives_blocks_more_than_they_need(tmp_path: Path) -> None:
+    program = 'import os\nos.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"\n' + STEP
+    (grows,) = answer(tmp_path, program, "--gpu", "H100-80GB", arguments=("64",))["processes"]
+    (taken,) = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))["processes"]
+    assert taken["allocated"] <= grows["allocated"] <= grows["reserved"]
+    assert taken["least"]["default"] < grows["least"]["default"]
+    assert taken["allocated"] <= taken["compiling"]
+    assert grows["reserved"] > taken["reserved"] + GIB  # its regions double
+
+
 def test_donated_arguments_are_taken_over(tmp_path: Path) -> None:
     kept = answer(tmp_path, STEP, "--gpu", "H100-80GB", arguments=("64",))
     program = STEP.replace("@jax.jit", "@functools.partial(jax.jit, donate_argnums=0)")

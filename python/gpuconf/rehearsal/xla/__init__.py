@@ -20,9 +20,11 @@ computed as well. Kernels that XLA cannot compile without a GPU are refused by n
 
 **What is counted.** ``ledger.py`` writes each array on a card, each block of temporaries and each argument that comes from NumPy
 as a trace in RMM's format: allocated when JAX allocates it, freed when its last reference goes or when a call took it over.
-gpuconf's planner replays this trace through its BFC allocator, which is the one that XLA uses: one region without growth. So
-arrays that live outside of a call are counted while it runs, and blocks are rounded and fragmented as on the card. ``share.py``
-compares that with the share of the card that JAX takes (XLA_PYTHON_CLIENT_MEM_FRACTION, 75 %).
+gpuconf's planner replays this trace through its BFC allocator, as XLA's: one region without growth, where gpuconf's splits free
+chunks exactly and XLA's only if the rest is large; or, with XLA_PYTHON_CLIENT_PREALLOCATE=false, regions that double, split as
+XLA does. So arrays that live outside of a call are counted while it runs, and blocks are rounded and fragmented as on the card.
+``share.py`` compares that with the share of the card that JAX takes (XLA_PYTHON_CLIENT_MEM_FRACTION, 75 %). A second trace has what
+XLA's autotuning takes while it compiles (``tuning.py``): it raises a peak, but XLA can do with less.
 
 **When it ends.** ``recording.py`` sees the calls of the program's own functions. When a cycle of calls has repeated three times
 with the same memory in use, and updated the arrays that it got, the rest is more of the same; for programs that update nothing it

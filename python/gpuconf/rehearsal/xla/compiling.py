@@ -17,6 +17,7 @@ from jax.experimental import topologies
 
 from ..._core.stacks import Frame, call_site
 from ..._typing import Any
+from .tuning import Tuned, tuned
 from .work import Work, has_gradient, places_of, primitives, updates, work_of
 
 _LIBRARY = os.path.dirname(os.path.abspath(jax.__file__)) + os.sep
@@ -50,6 +51,7 @@ class Function:
         self.donated: frozenset[int] = frozenset()  # arguments that are gone after a call
         self.convolutions = 0
         self.collectives = False
+        self.tuned: list[Tuned] = []
         self.gpus = 1
 
     @property
@@ -248,6 +250,7 @@ def _read(function: Function, stats: Any, text: str, gpus: int) -> None:
         function.aliases = {int(result or 0): int(argument) for result, argument in pairs}
     function.convolutions = text.count('custom_call_target="__cudnn$conv')
     function.collectives = _COLLECTIVES.search(text) is not None
+    function.tuned = tuned(text)
 
 
 def _donated(module: Any) -> frozenset[int]:

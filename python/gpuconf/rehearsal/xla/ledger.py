@@ -14,12 +14,14 @@ from ..._core.stacks import Frame
 from ..._typing import Any
 from ...memory._trace import escaped
 
-STATE, ARRAYS, FROM_HOST, TEMPORARY = (
+STATE, ARRAYS, FROM_HOST, TEMPORARY, TUNING = (
     "arrays that calls update",
     "other arrays",
     "arrays from the host",
     "temporaries of compiled functions",
+    "kernels that XLA tries while it compiles",
 )
+TUNED = ".tuned.csv"  # the trace with what XLA takes to try kernels
 _GRAIN = 256  # of XLA's allocator
 _APART = 1 << 38  # addresses of blocks: nothing reads them, but they do not overlap
 
@@ -64,7 +66,8 @@ class Ledger:
         self._events.append((time.monotonic() - self._begin, True, block))
         self.live[gpu] += _rounded(nbytes)
         self.most[gpu] = max(self.most[gpu], self.live[gpu])
-        self.largest[gpu] = max(self.largest[gpu], nbytes)
+        if tag != TUNING:
+            self.largest[gpu] = max(self.largest[gpu], nbytes)
         self._allocations[gpu] += 1
         return block
 
@@ -122,10 +125,10 @@ class Ledger:
         return sorted({block.gpu for _, _, block in self._events})
 
     def parts(self, gpu: int) -> dict[str, int]:
-        """Return what was live on a card when most was, in bytes by tag."""
+        """Return what was live on a card when most was, in bytes by tag, without what XLA takes to try kernels."""
         most, total, at = 0, 0, -1
         for number, (_, taken, block) in enumerate(self._events):
-            if block.gpu == gpu:
+            if block.gpu == gpu and block.tag != TUNING:
                 total += _rounded(block.nbytes) if taken else -_rounded(block.nbytes)
                 if total > most:
                     most, at = total, number
@@ -133,14 +136,21 @@ class Ledger:
         for _, taken, block in self._events[: at + 1]:
             if block.gpu == gpu:
                 found[block.tag] += block.nbytes if taken else -block.nbytes
-        return {tag: size for tag, size in found.items() if size}
+        return {tag: size for tag, size in found.items() if size and tag != TUNING}
 
-    def write(self, path: str) -> None:
-        """Write the trace."""
+    @property
+    def is_tuned(self) -> bool:
+        """Whether XLA tries kernels while it compiles."""
+        return any(block.tag == TUNING for _, _, block in self._events)
+
+    def write(self, path: str, *, tuning: bool) -> None:
+        """Write the trace, with or without what XLA takes to try kernels."""
         stacks: dict[tuple[Frame, ...], int] = {(): 0}
         with open(path, "w", encoding="utf-8", newline="") as file:
             file.write("Thread,Time,Action,Pointer,Size,Stream,GPU,Library,Tag,Stack\n")
             for seconds, taken, block in list(self._events):
+                if block.tag == TUNING and not tuning:
+                    continue
                 stack = _stack(stacks, block.stack) if taken else ""
                 action = "allocate" if taken else "free"
                 tag = escaped(block.tag) if taken else ""

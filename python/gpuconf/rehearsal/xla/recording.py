@@ -18,7 +18,7 @@ from ..repeats import repeat
 from . import changes, versions
 from .compiling import Compiler, Function
 from .devices import Devices
-from .ledger import Ledger
+from .ledger import TUNED, Ledger
 from .running import Runner
 
 _LONGEST = 16
@@ -47,7 +47,9 @@ class Recording:
         self.compiler: Compiler = Compiler(
             card["description"], self.devices.host, computes=computes, donates=donates, refuse=self._refuse
         )
-        self.runner: Runner = Runner(self.compiler, self.ledger, self.devices.host, computes=computes, before=self._before)
+        self.runner: Runner = Runner(
+            self.compiler, self.ledger, self.devices.host, computes=computes, workspace=card["workspace"], before=self._before
+        )
         self._why_not_card: dict[str, str] = card["why_not"]  # by the version of CUDA
         self._cuda = 0
 
@@ -118,7 +120,9 @@ class Recording:
             self._reported = True
             self.runner.scan()
             name = os.path.join(os.environ[VARIABLE], str(os.getpid()))
-            self.ledger.write(f"{name}.csv")
+            self.ledger.write(f"{name}.csv", tuning=False)
+            if self.ledger.is_tuned:
+                self.ledger.write(f"{name}{TUNED}", tuning=True)
             with open(f"{name}.{JAX_REPORT}", "w", encoding="utf-8") as file:
                 json.dump(self._told(), file)
             line.tell("report")
@@ -145,6 +149,7 @@ class Recording:
             "counts": dict(self.counts),
             "batch": None,
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
+            "products": any(tuned.is_product for one in compiled for tuned in one.tuned),
             "sized_by_values": {},
             "tried": False,
             "functions": [one.told() for one in compiled],
@@ -153,6 +158,7 @@ class Recording:
             "decisions": dict(self.runner.decisions.most_common(3)),
             "skipped_callbacks": self.runner.skipped_callbacks,
             "fraction": _fraction(),
+            "grows": os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE", "").lower() in ("0", "false"),
             "cuda": self._cuda,
         }
 

@@ -20,7 +20,8 @@ from jax.sharding import SingleDeviceSharding
 
 from ..._typing import Any
 from .compiling import Compiler, Function, stack
-from .ledger import ARRAYS, FROM_HOST, STATE, TEMPORARY, Block, Ledger, sizes
+from .ledger import ARRAYS, FROM_HOST, STATE, TEMPORARY, TUNING, Block, Ledger, sizes
+from .tuning import Tuned
 
 _SMALL = 64 << 10
 _MAP_NORESERVE = 0x4000  # of Linux; Python names it since 3.13
@@ -32,16 +33,18 @@ class Runner:
     """Runs the calls of a process. ``before`` is called with the function before each call, and ``after`` after it."""
 
     def __init__(
-        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, before: Callable[[Function], None]
+        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, workspace: int, before: Callable[[Function], None]
     ) -> None:
         self.compiler: Compiler = compiler
         self.ledger: Ledger = ledger
         self.host: int = host
         self.computes: bool = computes
+        self.workspace: int = workspace  # of cuBLAS, in bytes
         self.before: Callable[[Function], None] = before
         self.decisions: Counter[str] = Counter()  # of Python, by arrays that were not computed: by place
         self.skipped_callbacks = False
         self._here = threading.local()  # .inside: a call computes
+        self._tuned: set[Tuned] = set()
 
     def install(self) -> None:
         """Take the place of JAX's functions."""
@@ -54,6 +57,7 @@ class Runner:
             if function is None:
                 return build(unloaded)
             computes = function.is_computed or function.on_host
+            runner.tune(function, [device.id for device in unloaded.device_list if device.id != runner.host])
             return _Call(runner, function, unloaded, build(unloaded) if computes else None)
 
         def batched_device_put(*args: Any, **named: Any) -> Any:
@@ -78,6 +82,16 @@ class Runner:
             return call(*args)
         finally:
             self._here.inside = False
+
+    def tune(self, function: Function, gpus: Sequence[int]) -> None:
+        """Count what XLA takes to try kernels for a function that it has compiled. It remembers what it has tried."""
+        for one in function.tuned:
+            if one in self._tuned:
+                continue
+            self._tuned.add(one)
+            for gpu in gpus:
+                taken = [self.ledger.allocate(gpu, size, TUNING, function.stack) for size in one.sizes(self.workspace) if size]
+                self.ledger.free(taken)
 
     def hold(self, array: Any, tag: str, *, written: bool) -> None:
         """Count an array that JAX has made."""
@@ -151,8 +165,8 @@ class _Call:
         return _mutated(mut, args, found)
 
     def _take(self, args: Sequence[Any]) -> list[Block]:
-        """Take what a call needs beside its results, and return it: arguments from NumPy, and then temporaries."""
-        runner, function = self._runner, self._function
+        """Take what arguments from NumPy need, and return it."""
+        runner = self._runner
         frames = stack()
         taken = []
         for number, one in enumerate(map(_base, args)):
@@ -163,8 +177,6 @@ class _Call:
                 aval, sharding = self._unloaded.input_avals[number], self._unloaded.input_shardings[number]
                 nbytes = sizes(sharding.shard_shape(aval.shape), aval.dtype.itemsize)
                 taken += [runner.ledger.allocate(gpu, nbytes, FROM_HOST, frames) for gpu in self._gpus]
-        if function.temporary:
-            taken += [runner.ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
         return taken
 
     def _unwritten(self) -> list[Any]:
@@ -179,14 +191,16 @@ class _Call:
         return found
 
     def _hold(self, found: Iterable[Any], args: Sequence[Any], taken: list[Block], *, written: bool) -> None:
-        """Count the results, let them take over what was donated, and return the rest."""
+        """Count the results, the largest first, and then the temporaries, as XLA allocates them.
+
+        Results take over what was donated. The rest is returned.
+        """
         runner, function, ledger = self._runner, self._function, self._runner.ledger
         updated = set(function.updated) if function.is_own else set()
         frames = stack()
         results = []
-        for number, one in enumerate(map(_base, found)):
-            if not isinstance(one, arrays.ArrayImpl):
-                continue
+        made = [(number, one) for number, one in enumerate(map(_base, found)) if isinstance(one, arrays.ArrayImpl)]
+        for number, one in sorted(made, key=lambda pair: -pair[1].nbytes):
             source = function.aliases.get(number + self._tokens)
             at = None if source is None else source - self._tokens
             blocks = ledger.release(_base(args[at])) if at is not None and 0 <= at < len(args) else []
@@ -197,6 +211,8 @@ class _Call:
                 for block in blocks:
                     block.tag = tag
             results.append((one, blocks))
+        if function.temporary:
+            taken += [ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
         ledger.free(taken)
         for number in function.donated:
             at = number - self._tokens
