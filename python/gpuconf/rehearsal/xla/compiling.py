@@ -108,6 +108,18 @@ class Compiler:
             if hasattr(fused_attention_stablehlo, name):
                 setattr(fused_attention_stablehlo, name, refused)
 
+    def _name_the_card_to_pallas(self) -> None:
+        """Name the compute capability for which Pallas compiles: JAX 0.11 asks a GPU for it, and older ones assume Hopper's."""
+        try:
+            from jax._src.pallas.triton import gpu_info
+        except ImportError:
+            return
+        found = re.search(r"cuda_compute_capability \{ major: (\d+) minor: (\d+)", self._description)
+        if found:
+            major, minor = int(found[1]), int(found[2])
+            card = gpu_info.GpuInfo(gpu_version=None, arch_name=f"{major}.{minor}", compute_capability=10 * major + minor)
+            gpu_info.get_gpu_info = lambda: card
+
     def function_of(self, executable: Any) -> Function | None:
         """Return the function that an executable is of."""
         found = self._executables.get(id(executable))
@@ -120,6 +132,8 @@ class Compiler:
         names = primitives(closed_jaxpr.jaxpr)
         function.is_own = not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY) or "shard_map" in names
         function.kernel = ", ".join(sorted({_KERNELS[name] for name in names & _KERNELS.keys()}))
+        if function.kernel:
+            self._name_the_card_to_pallas()
         if function.is_own:
             self._look_at(function, closed_jaxpr, args[4])
             if self._donates and function.replaced:
