@@ -368,6 +368,8 @@ def of_jax(least: int, *, fraction: float = 0.75, uuid: str = "a") -> dict[str, 
         "uuid": uuid,
         "world": 1,
         "convolutions": 0,
+        "products": False,
+        "compiling": 0,
         "largest": 0,
         "allocated": least,
         "least": {"default": least, share.LARGER: least},
@@ -411,7 +413,7 @@ def test_memory_is_held_as_long_as_arrays_live(tmp_path: Path) -> None:
     del second
     assert ledger.live[0] == 0
     assert ledger.parts(0) == {STATE: 1000, ARRAYS: 1 << 20}
-    ledger.write(str(tmp_path / "trace.csv"))
+    ledger.write(str(tmp_path / "trace.csv"), tuning=False)
     trace = gpuconf.memory.load_trace(tmp_path / "trace.csv")
     assert [(one.action, one.nbytes, one.tag) for one in trace.events][:2] == [
         ("allocate", 1000, STATE),

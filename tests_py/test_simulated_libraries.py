@@ -91,7 +91,7 @@ def test_a_launch_of_a_graph_is_told_and_a_graph_has_nodes() -> None:
     ]
 
 
-def test_cudnn_keeps_attributes_and_has_one_engine_for_a_graph() -> None:
+def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None:
     program = """
     def make(kind, **attributes):
         made = c_void_p()
@@ -126,8 +126,8 @@ def test_cudnn_keeps_attributes_and_has_one_engine_for_a_graph() -> None:
         "(0, 1) 2.5 (2000, 0) (0, 0)",
         "(2004, -1) 0 0",
         "2000 0 0",
-        "(0, 1) (0, 1)",
-        "(0, 1) (0, 1) 0 (0, 0)",
+        "(0, 4) (0, 4)",
+        "(0, 1) (0, 1) 0 (0, 1)",
         "0 0 (0, 1) 0",
         "0 2004 0",
         "0",

@@ -46,7 +46,8 @@ RUN = """
         test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
         test_event_files.py test_stored_switches.py test_tensorflow_root.py
-        test_threads.py test_top.py test_trace_files.py test_unified_memory.py test_startup_ranks.py test_usage.py
+        test_threads.py test_top.py test_trace_files.py test_tried_workspaces.py test_unified_memory.py
+        test_xla_tuning.py test_startup_ranks.py test_usage.py
         test_verify.py """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
@@ -63,7 +64,7 @@ LEFT_OUT = {
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
         frameworks/test_torch_simulated.py gpu/test_unattended.py guard
         test_allocator_benchmarks.py test_c_abi.py
-        test_cuda_driver.py test_standalone.py test_driver_answers.py test_driver_calls.py
+        test_addresses.py test_cuda_driver.py test_standalone.py test_driver_answers.py test_driver_calls.py
         test_gpu_operations.py test_settings_trust.py
         test_one_driver.py test_shared_cards.py test_simulated_guard.py test_simulated_calls.py test_simulated_cards.py
         test_simulated_driver.py test_simulated_clients.py frameworks/test_values.py test_simulated_host_memory.py

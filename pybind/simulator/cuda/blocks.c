@@ -128,9 +128,14 @@ void leave_block(struct block *block, uint64_t bytes) {
 	block->used -= bytes;
 	if (--block->allocations > 0)
 		return;
+	struct block **highest = &m->highest[block->gpu], **room = &m->room_for_kernels[block->gpu];
 	cut(&m->newest, block, 1);
-	cut(&m->highest[block->gpu], block, 0);
+	cut(highest, block, 0);
 	free(block);
+	if (*highest != NULL && *highest == *room && (*room)->below == NULL) { /* it is kept below a first block */
+		free(*room);
+		*highest = *room = NULL;
+	}
 }
 
 void drop_blocks(void) {
