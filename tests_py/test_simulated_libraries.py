@@ -240,3 +240,18 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
                                    ctypes.c_longlong(1), 4, ctypes.c_longlong(1), byref(size), 4), size.value)
     """
     assert run(program) == ["8 7"]
+
+
+def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
+    """So it was in the programs of benchmarks/accuracy/drawn, and what PyTorch reserves depends on it (cuda/blocks.c)."""
+    program = """
+    def allocate(size):
+        made = c_void_p()
+        assert cuda.cudaMalloc(byref(made), c_size_t(size << 20)) == 0
+        return made.value >> 20
+    first, second = allocate(20), allocate(20)
+    print(second - first, cuda.cudnnCreate(byref(c_void_p())))
+    print(allocate(20) - first, allocate(20) - first, allocate(500) - second)
+    """
+    # Blocks of 32 MiB, the second below 416 MiB that are kept; then these are filled upwards; what does not fit lies below all.
+    assert run(program) == ["-448 0", "-416 -396 -512"]
