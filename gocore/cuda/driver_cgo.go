@@ -29,7 +29,7 @@ type driver struct {
 	mu     sync.Mutex // guards all below, and the fields of a device that say so
 	idle   *sync.Cond // signaled when no call is inside a device or the driver, or when a context change is over
 	closed bool
-	inside int // calls in progress that name no device
+	inside int // calls in progress that need no context
 
 	reservations map[uint64]uint64 // address -> bytes
 	handles      map[gpu.Handle]struct{}
@@ -181,7 +181,7 @@ func (d *driver) Devices() ([]gpu.Device, error) {
 // HostVisible returns false: host code must not access device memory.
 func (d *driver) HostVisible() bool { return false }
 
-// begin starts a call that names no device; finish ends it.
+// begin starts a call that needs no context; finish ends it. Close waits for it: the machine of a call must outlive it.
 func (d *driver) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,6 +190,18 @@ func (d *driver) begin() error {
 	}
 	d.inside++
 	return nil
+}
+
+// beginOn starts a call about a device that needs no context; finish ends it.
+func (d *driver) beginOn(ordinal int) (*device, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.deviceLocked(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	d.inside++
+	return g, nil
 }
 
 func (d *driver) finish() {

@@ -24,13 +24,12 @@ func (g *device) supportsVMM() error {
 
 // MemGetAllocationGranularity queries the granularity of the kind of memory that MemCreate allocates.
 func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error) {
-	d.mu.Lock()
-	g, err := d.deviceLocked(ordinal)
-	if err == nil {
-		err = g.supportsVMM()
-	}
-	d.mu.Unlock()
+	g, err := d.beginOn(ordinal)
 	if err != nil {
+		return 0, 0, err
+	}
+	defer d.finish()
+	if err := g.supportsVMM(); err != nil {
 		return 0, 0, err
 	}
 	answer := C.cudacall_granularity(d.machine, g.number)

@@ -276,6 +276,32 @@ func TestCloseInTheMidstOfStreams(t *testing.T) {
 	}
 }
 
+// TestCloseInTheMidstOfQueries closes a machine during calls that need no context. One of them once used the machine
+// after it was freed, and slept for ever on its lock.
+func TestCloseInTheMidstOfQueries(t *testing.T) {
+	for range 300 {
+		m := newMachine(t, "T4", simulated.Options{})
+		var group sync.WaitGroup
+		started := make(chan struct{}, 8)
+		for range 8 {
+			group.Go(func() {
+				started <- struct{}{}
+				for {
+					if _, _, err := m.MemGetAllocationGranularity(0); err != nil {
+						if !errors.Is(err, gpu.ErrorDeinitialized) {
+							t.Errorf("a call failed with %v", err)
+						}
+						return
+					}
+				}
+			})
+		}
+		<-started
+		require.NoError(t, m.Close())
+		group.Wait()
+	}
+}
+
 // TestOneWordOrdersTwoStreams passes a token between two streams through words alone, many times.
 func TestOneWordOrdersTwoStreams(t *testing.T) {
 	m := retained(t, "T4", simulated.Options{})
