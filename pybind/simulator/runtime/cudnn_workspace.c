@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum way { FORWARD, DATA, FILTER };
-enum feature { LEAF = -1, N, C, K, X_PLANE, Y_PLANE, WINDOW, GROUPS, DEPTH, ROWS, X, Y, W, C_REST, K_REST, DIMENSIONS, TILES_128, TILES_64, IS_HALF, GROUP_C, BY_RULE };
+enum feature { LEAF = -1, N, C, K, X_PLANE, Y_PLANE, WINDOW, GROUPS, DEPTH, ROWS, X, Y, W, C_REST, K_REST, DIMENSIONS, TILES_128, TILES_64, IS_HALF, GROUP_C };
 
 struct node {
 	int feature;
@@ -60,7 +60,7 @@ static int64_t of_attention(const struct attribute *operations) {
 /* A convolution, as a tree asks about it: planes are the elements of a channel, sizes those of a tensor. */
 struct convolution {
 	int64_t n, c, k, x_plane, y_plane, window, groups, channels, element;
-	int dimensions, last, half, steps, by_rule;
+	int dimensions, last, half, steps;
 };
 
 static int64_t plane(const struct descriptor *tensor) { return elements(tensor) / size(tensor, 0) / size(tensor, 1); }
@@ -144,7 +144,6 @@ static double asked(const struct convolution *one, int feature) {
 	case TILES_128: return (double)(divided(width, 128) * divided(depth, 128));
 	case TILES_64: return (double)(divided(width, 64) * divided(depth, 64));
 	case IS_HALF: return (double)one->half;
-	case BY_RULE: return (double)one->by_rule;
 	default: return (double)one->channels;
 	}
 }
@@ -172,7 +171,7 @@ static const struct trees {
 	{{{FORM(tf32_first_forward), FORM(tf32_first_data), FORM(tf32_first_filter)}, LARGEST(tf32_first)},
 	 {{[FILTER] = FORM(tf32_last_filter)}, LARGEST(tf32_last)}},
 	{{{[FILTER] = FORM(float_first_filter)}, LARGEST(float_first)},
-	 {{FORM(float_last_forward), FORM(float_last_data), FORM(float_last_filter)}, LARGEST(float_last)}},
+	 {{[FORWARD] = FORM(float_last_forward), [FILTER] = FORM(float_last_filter)}, LARGEST(float_last)}},
 };
 
 static const struct trees *trees_of(const struct convolution *one, int tensor_cores) {
@@ -206,13 +205,13 @@ static int64_t of_largest(const struct convolution *one, int way, int tensor_cor
 	return bytes < GRAIN ? bytes : bytes / GRAIN * GRAIN + TRIED;
 }
 
-static int64_t of_engine(struct convolution *one, int way, int engine) {
+static int64_t of_engine(const struct convolution *one, int way, int engine) {
 	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
-	int64_t by_rule = way == FILTER ? 0 : tensor_cores || one->element != 4 ? of_convolution(one, way == FORWARD) : of_plain_convolution(one);
-	one->by_rule = by_rule > 0;
 	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)
 		return of_largest(one, way, tensor_cores);
-	return trees_of(one, tensor_cores)->ways[way].form != NULL ? of_tree(one, way, tensor_cores) : by_rule;
+	if (trees_of(one, tensor_cores)->ways[way].form != NULL)
+		return of_tree(one, way, tensor_cores);
+	return tensor_cores || one->element != 4 ? of_convolution(one, way == FORWARD) : of_plain_convolution(one);
 }
 
 static int64_t of_operation(const struct descriptor *one, int engine) {
