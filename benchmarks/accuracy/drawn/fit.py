@@ -5,9 +5,9 @@
 cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the image, the
 filter and the result in another format, and sums in float of the filter's size, of which it takes one for each image, or as many
 as it divides the work into. For the gradient of a filter, and the other ways in TREES, one tree chooses the form, and another the
-number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells
-its ratio to copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters of the recorded
-convolutions for the figures, and to all of them for the file. Needs scikit-learn.
+number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree
+foretells its ratio to copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters
+of the recorded convolutions for the figures, and to all of them for the file. Needs scikit-learn.
 """
 
 from __future__ import annotations
