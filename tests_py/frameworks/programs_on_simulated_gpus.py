@@ -278,7 +278,7 @@ def random() -> None:
 
 
 def drawn_in_graphs() -> bool:
-    """Whether operations in a graph draw what they draw without one, before and after others, from PyTorch's generator and another."""
+    """Whether operations in a graph draw what they draw without one, from PyTorch's generator and from another."""
     a, own = torch.ones(100, device="cuda"), torch.Generator("cuda")
 
     def step(x: torch.Tensor) -> torch.Tensor:
