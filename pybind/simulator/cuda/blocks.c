@@ -71,7 +71,7 @@ static void keep_room_for_kernels(int number) {
 
 EXPORT void gpuconf_simulator_with_kernels(void) {
 	struct context *context;
-	enter_machine();
+	hold_machines();
 	LOCK;
 	struct block **room = current_context(&context) == SUCCESS ? &m->room_for_kernels[context->gpu] : NULL;
 	if (room != NULL && *room != NULL) {
@@ -80,6 +80,7 @@ EXPORT void gpuconf_simulator_with_kernels(void) {
 		*room = NULL;
 	}
 	UNLOCK;
+	let_machines_go();
 }
 
 static struct block *new_block(int number, uint64_t bytes) {

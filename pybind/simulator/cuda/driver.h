@@ -268,6 +268,9 @@ static inline int unknown_device(CUdevice device) { return device < 0 || device 
 			return INVALID_DEVICE; \
 	} while (0)
 void enter_machine(void);
+/* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold a machine's lock. */
+void hold_machines(void);
+void let_machines_go(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
 
