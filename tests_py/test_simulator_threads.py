@@ -15,13 +15,14 @@ import simulator_sources
 
 STRESS = Path(__file__).with_name("simulator_stress.c")
 CLOSING = Path(__file__).with_name("simulator_closing.c")
+COUNTING = Path(__file__).with_name("simulator_counting.c")
 SANITIZER = ["-fsanitize=thread"]
 
 
-def compiled(folder: Path, broken: str = "", text: str = "", main: Path = STRESS) -> Path:
+def compiled(folder: Path, broken: str = "", text: str = "", main: Path = STRESS, more: tuple[Path, ...] = ()) -> Path:
     if not simulator_sources.compiles(folder, SANITIZER):
         pytest.skip("the C compiler has no ThreadSanitizer")
-    return simulator_sources.program(folder / main.stem, main, SANITIZER, broken, text)
+    return simulator_sources.program(folder / main.stem, main, SANITIZER, broken, text, more)
 
 
 def run(program: Path, *arguments: str) -> tuple[int, str]:
@@ -42,6 +43,12 @@ def test_no_data_race(tmp_path: Path) -> None:
 def test_a_question_while_a_machine_is_closed(tmp_path: Path) -> None:
     """As of a monitor's thread beside a reset. The machine was once freed while it answered."""
     assert run(compiled(tmp_path, main=CLOSING), "2", "2") == (0, "done\n")
+
+
+def test_first_launches_in_two_threads(tmp_path: Path) -> None:
+    """A launch was once counted under the name of another thread's first one."""
+    counts = simulator_sources.ROOT / "pybind/simulator/runtime/unmarked.c"
+    assert run(compiled(tmp_path, main=COUNTING, more=(counts,))) == (0, "2000 names\n")
 
 
 def test_a_race_is_found(tmp_path: Path) -> None:
