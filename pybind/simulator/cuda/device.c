@@ -260,6 +260,7 @@ CUresult start(void) {
 	result = share_cards();
 	if (result != SUCCESS)
 		return result;
+	choose_blocks();
 	m->started = 1;
 	return SUCCESS;
 }
