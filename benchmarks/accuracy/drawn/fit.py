@@ -4,9 +4,9 @@
 
 cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the image, the
 filter and the result in another format, and sums in float of the filter's size, of which it takes one for each image, or as many
-as it divides the work into. For the gradient of a filter, one tree chooses the form, and another the number of sums. With
-torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells its ratio to
-copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters of the recorded
+as it divides the work into. For the gradient of a filter, and the other ways in TREES, one tree chooses the form, and another the
+number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells
+its ratio to copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters of the recorded
 convolutions for the figures, and to all of them for the file. Needs scikit-learn.
 """
 
@@ -29,6 +29,9 @@ HEADER = HERE.parent.parent.parent / "pybind" / "simulator" / "runtime" / "cudnn
 LEAVES, FEWEST = 32, 4  # of a tree, and convolutions of a leaf
 KINDS = {"narrow": ("bfloat16", "float16"), "tf32": ("tf32",), "float": ("float32",)}
 WAYS = ("forward", "data", "filter")
+# Where trees foretell more of what forward and the gradient of the image request than the rules of cudnn_workspace.c do.
+TREES = {"tf32_first": ("forward", "data"), "float_last": ("forward", "data")}
+SMALLER = {"max_leaf_nodes": 16, "min_samples_leaf": 10}  # of these, since the rule, one of the features, foretells most already
 FEATURES = (
     "N",
     "C",
@@ -48,7 +51,7 @@ FEATURES = (
     "TILES_128",
     "TILES_64",
 )
-FEATURES += ("IS_HALF", "GROUP_C")
+FEATURES += ("IS_HALF", "GROUP_C", "BY_RULE")
 # What an engine requests: copies of these tensors, and sums for each image ("n") or as many as a tree says ("s").
 FORMS = ("", "xy", "xyw", "xw", "x", "y", "w", "yw", "n", "s", "xyws", "xys")
 COUNTER = 16
@@ -66,8 +69,9 @@ def main() -> None:
         ours = [one for one in convolutions if one["type"] in KINDS[kind] and one["channels_last"] == last]
         name = f"{kind}_{'last' if last else 'first'}"
         figures(name, [one for one in ours if not one["benchmark"]], [one for one in ours if one["benchmark"]])
-        text += filter_trees(name, [one for one in ours if not one["benchmark"]])
-        text += [tree(f"{name}_{way}", largest([one for one in ours if one["benchmark"]], way)) for way in WAYS]
+        for way in [*TREES.get(name, ()), "filter"]:
+            text += trees(f"{name}_{way}", [one for one in ours if not one["benchmark"]], way)
+        text += [tree(f"{name}_largest_{way}", largest([one for one in ours if one["benchmark"]], way)) for way in WAYS]
     if asked.write:
         HEADER.write_text("\n".join(text), encoding="utf-8")
 
@@ -108,14 +112,31 @@ def result_size(one: dict[str, Any]) -> list[int]:
     return [(size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, pad, dilation in parts]
 
 
-def features(one: dict[str, Any]) -> list[int]:
-    """Return what a tree may ask for, in the order of FEATURES; cudnn_workspace.c has the same."""
+def features(one: dict[str, Any], way: str) -> list[int]:
+    """Return what a tree of a way may ask for, in the order of FEATURES; cudnn_workspace.c has the same."""
     n, groups, depth = one["batch"], one["groups"], one["C"] // one["groups"] * one["window"]
     rows, width = n * one["y"], one["K"] // groups
     found = [n, one["C"], one["K"], one["x"], one["y"], one["window"], groups, depth, rows, n * one["C"] * one["x"]]
     found += [n * one["K"] * one["y"], one["filter"], one["C"] % 8, one["K"] % 8, max(2, len(one["size"]))]
     found += [ceil(width / tile) * ceil(depth / tile) for tile in (128, 64)]
-    return [*found, int(one["type"] == "float16"), one["C"] // groups]
+    return [
+        *found,
+        int(one["type"] == "float16"),
+        one["C"] // groups,
+        int(way != "filter" and copies_by_rule(one, way == "forward")),
+    ]
+
+
+def copies_by_rule(one: dict[str, Any], forward: bool) -> bool:
+    """Whether cudnn_workspace.c's of_convolution, or of_plain_convolution, requests anything."""
+    channels = one["C"] // one["groups"]
+    if one["type"] == "float32":
+        return one["channels_last"] and channels > 1
+    if one["channels_last"] or channels == 1 or (one["element"] == 4 and one["batch"] < 8):
+        return False
+    if one["window"] == 1 and ((one["groups"] == 1 and max(one["stride"]) == 1) or (one["groups"] > 1 and not forward)):
+        return False
+    return not (forward and one["groups"] == 1 and channels <= 4 and one["batch"] * one["C"] * one["x"] < 1 << 18)
 
 
 def copies(one: dict[str, Any]) -> dict[str, int]:
@@ -152,22 +173,25 @@ def form_of(one: dict[str, Any], request: int) -> tuple[str, float]:
     return form, (request - bytes_of(one, form[:-1], 0.0)) / 4 / one["filter"]
 
 
-def forms_and_sums(ours: list[dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
-    """Fit the trees for gradients of filters."""
-    inputs, found = np.array([features(one) for one in ours]), [form_of(one, one["requests"][2]) for one in ours]
-    chooser = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=FEWEST, random_state=0)
+def forms_and_sums(ours: list[dict[str, Any]], way: str) -> tuple[Any, dict[str, Any]]:
+    """Fit the trees for what one way requests."""
+    number = WAYS.index(way)
+    inputs = np.array([features(one, way) for one in ours])
+    found = [form_of(one, one["requests"][number]) for one in ours]
+    size = {"max_leaf_nodes": LEAVES, "min_samples_leaf": FEWEST} if way == "filter" else SMALLER
+    chooser = DecisionTreeClassifier(**size, random_state=0)
     chooser.fit(inputs, [FORMS.index(form) for form, _ in found])
     counters = {}
     for form in ("s", "xyws", "xys"):
         those = [number for number, (other, sums) in enumerate(found) if other == form and sums > 0]
-        if len(those) >= 2 * FEWEST:
-            counters[form] = regression(inputs[those], [log2(found[number][1]) for number in those])
+        if len(those) >= 2 * size["min_samples_leaf"]:
+            counters[form] = regression(inputs[those], [log2(found[number][1]) for number in those], size["min_samples_leaf"])
     return chooser, counters
 
 
-def regression(inputs: Any, values: Any) -> Any:
+def regression(inputs: Any, values: Any, fewest: int = FEWEST) -> Any:
     """Fit a tree of medians."""
-    fitted = DecisionTreeRegressor(max_leaf_nodes=24, min_samples_leaf=FEWEST, criterion="absolute_error", random_state=0)
+    fitted = DecisionTreeRegressor(max_leaf_nodes=24, min_samples_leaf=fewest, criterion="absolute_error", random_state=0)
     return fitted.fit(inputs, values)
 
 
@@ -186,7 +210,7 @@ def unit(one: dict[str, Any], way: str) -> float:
 def largest(ours: list[dict[str, Any]], way: str) -> Any:
     """Fit the ratio of the largest workspace to its unit, which is at least 1/64 here."""
     ratios = [log2(max(one["requests"][WAYS.index(way)] / unit(one, way), 1 / 64)) for one in ours]
-    return regression(np.array([features(one) for one in ours]), ratios)
+    return regression(np.array([features(one, way) for one in ours]), ratios)
 
 
 def bytes_of_largest(one: dict[str, Any], way: str, logarithm: float) -> float:
@@ -197,9 +221,9 @@ def bytes_of_largest(one: dict[str, Any], way: str, logarithm: float) -> float:
     return 0.0 if ratio <= 1 / 64 else ratio * unit(one, way)
 
 
-def filter_trees(name: str, ours: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the trees for gradients of filters; a form that was not seen has a tree of one leaf."""
-    chooser, counters = forms_and_sums(ours)
+def trees(name: str, ours: list[dict[str, Any]], way: str) -> Iterator[str]:
+    """Yield the trees for what one way requests; a form that was not seen has a tree of one leaf."""
+    chooser, counters = forms_and_sums(ours, way)
     yield tree(f"{name}_form", chooser)
     for form in ("s", "xyws", "xys"):
         yield (
@@ -240,25 +264,34 @@ def tree(name: str, fitted: Any) -> str:
     return f"static const struct node {name}[] = {{\n" + "\n".join([*lines, line.rstrip().rstrip(",")]) + "\n};"
 
 
-def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
-    """Print how often trees of three quarters foretell the others: the bytes of filters, and the largest within a factor of 2."""
-    for ours in (usual, found):
-        random.Random(0).shuffle(ours)
+def right(usual: list[dict[str, Any]], way: str) -> float:
+    """Return the share of the last quarter whose request trees of the others foretell."""
     cut = len(usual) * 3 // 4
-    chooser, counters = forms_and_sums(usual[:cut])
+    chooser, counters = forms_and_sums(usual[:cut], way)
     near = 0
     for one in usual[cut:]:
-        form = FORMS[int(chooser.predict([features(one)])[0])]
-        sums = 2 ** float(counters[form].predict([features(one)])[0]) if form in counters else 0.0
-        off = abs(bytes_of(one, form, round(sums) if sums >= 1 else sums) - one["requests"][2])
-        near += off <= max(0.01 * one["requests"][2], 0.01 * tensors(one), 1 << 16)
-    line = f"{name}: gradients of filters {100 * near / (len(usual) - cut):.0f} % of {len(usual) - cut}"
+        form = FORMS[int(chooser.predict([features(one, way)])[0])]
+        sums = 2 ** float(counters[form].predict([features(one, way)])[0]) if form in counters else 0.0
+        request = one["requests"][WAYS.index(way)]
+        off = abs(bytes_of(one, form, round(sums) if sums >= 1 else sums) - request)
+        near += off <= max(0.01 * request, 0.01 * tensors(one), 1 << 16)
+    return near / (len(usual) - cut)
+
+
+def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+    """Print how often trees of three quarters foretell the others: what is requested, and the largest within a factor of 2."""
+    for ours in (usual, found):
+        random.Random(0).shuffle(ours)
+    line = f"{name}:"
+    for way in [*TREES.get(name, ()), "filter"]:
+        line += f" {way} {100 * right(usual, way):.0f} %,"
+    line += f" of {len(usual) - len(usual) * 3 // 4}"
     cut = len(found) * 3 // 4
     for number, way in enumerate(WAYS):
         fitted = largest(found[:cut], way)
         within = 0
         for one in found[cut:]:
-            guess = bytes_of_largest(one, way, float(fitted.predict([features(one)])[0]))
+            guess = bytes_of_largest(one, way, float(fitted.predict([features(one, way)])[0]))
             least = 0.05 * tensors(one)
             within += guess / 2 - least <= one["requests"][number] <= 2 * guess + least
         line += f"; largest, {way} {100 * within / (len(found) - cut):.0f} % of {len(found) - cut}"
