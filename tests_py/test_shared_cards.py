@@ -135,7 +135,7 @@ def test_a_second_process_has_what_the_first_left(library: Path, cards: _simulat
 
 
 def test_a_process_that_is_limited_in_the_size_of_its_files(library: Path, cards: _simulated_cards.OwnedCards) -> None:
-    """Memory lies in blocks, the next below the first, and with a limit as low as possible. The limit counts when the cards start."""
+    """Memory lies in blocks, each below the one before; with a limit, as low as possible. The limit counts when the cards start."""
     limit = "__import__('resource').setrlimit(1, (256 * MIB, -1))"
     again = "[cu.fakecuda_restart(), cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(contexts[0]), 0), on(0)][1:]"
     with Program(library, cards.path) as a:
