@@ -48,7 +48,7 @@ EXPORT void gpuconf_runtime_on_unmarked(void (*callback)(const char *name)) { __
 
 EXPORT void gpuconf_runtime_strict(int on) { __atomic_store_n(&strict, on, __ATOMIC_RELAXED); }
 
-/* The strings are compared last, since most names are literals of one place. Returns how many names there were if it is none of them. */
+/* The strings are compared last, since most names are literals of one place. Returns how many names there were if the name is new. */
 static unsigned look_up(const char *name, int texts, unsigned *count) {
 	*count = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
 	for (unsigned i = 0; i < *count; i++)
