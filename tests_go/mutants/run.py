@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -228,6 +229,9 @@ def run(command: list[str], environment: dict[str, str], timeout: float) -> tupl
 
     def lower() -> None:
         os.nice(15)
+        # Background jobs of a script are started with an interrupt ignored, and so would be the tests' programs, which await one.
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         Path("/proc/self/oom_score_adj").write_text("1000")  # a changed loop may take memory without end
 
     with tempfile.TemporaryFile() as output:
