@@ -45,6 +45,13 @@ SLOW_BFC = "Peak|ManyRandom|LittleAddress|TestAllSmall|AllInterleavings|AgainstN
 SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended"
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
 BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
+GUARD = " ".join(
+    f"tests_py/guard/test_{name}.py"
+    for name in (
+        *("exports", "entry_points", "array_formats", "pool_segments", "outside_pools", "where_memory_is", "contexts"),
+        *("ended_contexts", "rounding", "locks", "budget", "early_calls", "prototypes"),
+    )
+)
 # The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short test does.
 TESTS = {
     "bfc": BFC,
@@ -60,16 +67,24 @@ TESTS = {
     "rewind": ["./tests_go/rewind"],
     "plan": ["./tests_go/plan"],
     "sharing": [
-        "tests_py/guard/test_driver_limits.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py",
-        "tests_py/test_lease.py tests_py/test_ledger.py tests_py/test_shared_cards.py",
-        "tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py",
+        "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
+        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py tests_py/test_env.py "
+        "tests_py/test_ledger_command.py",
+        "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
+        "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
         "tests_py/test_leased_run.py",
+        "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
         "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py tests_py/test_message.py",
         "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
     ],
-    "guard": ["tests_py/guard"],
+    "guard": [
+        GUARD,
+        "tests_py/guard tests_py/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
+        f"--ignore tests_py/guard/test_driver_limits.py --ignore {GUARD.replace(' ', ' --ignore ')}",
+        "tests_py/guard/test_unreachable.py",
+    ],
 }
 
 
