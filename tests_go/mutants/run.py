@@ -240,10 +240,9 @@ def mutated(site: Site) -> bytes:
 
 
 def run(command: list[str], environment: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a test command at low priority. Returns its status and output; what takes too long is ended, with all its processes."""
+    """Run a test command. Returns its status and output; what takes too long is ended, with all its processes."""
 
-    def lower() -> None:
-        os.nice(15)
+    def prepare() -> None:
         # Background jobs of a script are started with an interrupt ignored, and so would be the tests' programs, which await one.
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -252,7 +251,7 @@ def run(command: list[str], environment: dict[str, str], timeout: float) -> tupl
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            preexec_fn=lower, start_new_session=True,
+            preexec_fn=prepare, start_new_session=True,
         )  # fmt: skip
         try:
             status = process.wait(timeout)
@@ -300,7 +299,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", choices=TESTS)
     parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--nice", type=int, default=15, help="its priority; beside other work, 15 does not get far")
     options = parser.parse_args()
+    os.nice(options.nice)
     path = RESULTS / f"{options.package}.txt"
     kind = GoTests if ROOT.joinpath("gocore", options.package).is_dir() else PythonTests
     tests = kind(options.package)
