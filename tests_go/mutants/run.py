@@ -69,8 +69,9 @@ TESTS = {
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
         "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py tests_py/test_env.py "
-        "tests_py/test_ledger_command.py",
+        "tests_py/test_ledger_command.py tests_py/test_python_options.py",
         "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
+        "tests_py/test_startup.py tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
         "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
         "tests_py/test_leased_run.py",
         "tests_py/guard/test_unreachable.py",
