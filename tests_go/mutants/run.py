@@ -104,7 +104,7 @@ class Verdict:
 class GoTests:
     """Changes of a package below gocore."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, _: int) -> None:
         self.folder = f"gocore/{package}"
         self.commands = TESTS[package]
         self.timeouts = [3600.0] * len(self.commands)
@@ -142,8 +142,9 @@ class GoTests:
 class PythonTests:
     """Changes of a package of python/gpuconf, or of the guard's C files, tested in an environment with a package of its own."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, workers: int) -> None:
         self.package = package
+        self.workers = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
         self.commands = TESTS[package]
         self.timeouts = [3600.0] * len(self.commands)
         self.site_packages = self.environment()
@@ -190,6 +191,7 @@ class PythonTests:
                     "no:cacheprovider",
                     "-p",
                     "no:randomly",
+                    *self.workers,
                 ]
                 status, output = run([*python, *command.split()], {"PYTHONDONTWRITEBYTECODE": "1"}, self.timeouts[nth])
                 if not site:
@@ -301,11 +303,12 @@ def main() -> int:
     parser.add_argument("package", choices=TESTS)
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--nice", type=int, default=15, help="its priority; beside other work, 15 does not get far")
+    parser.add_argument("--workers", type=int, default=1, help="processes that run the Python tests")
     options = parser.parse_args()
     os.nice(options.nice)
     path = RESULTS / f"{options.package}.txt"
     kind = GoTests if ROOT.joinpath("gocore", options.package).is_dir() else PythonTests
-    tests = kind(options.package)
+    tests = kind(options.package, options.workers)
     known = read(path)
     verdict, why = tests.test(None)
     if verdict != "survived":
