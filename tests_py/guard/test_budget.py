@@ -82,7 +82,14 @@ def test_a_card_that_the_job_does_not_have_gives_nothing(driver: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "said"),
-    [({}, "1 to 64 cards"), ({"GPU-1": 1}, "UUID"), ({"GPU-" + "g" * 32: 1}, "UUID"), ({CARDS[0]: -1}, "must be 0 to")],
+    [
+        ({}, "1 to 64 cards"),
+        ({"GPU-1": 1}, "UUID"),
+        ({"GPU-" + "0" * 30: 1}, "UUID"),
+        ({"TPU-" + "0" * 32: 1}, "UUID"),
+        ({"GPU-" + "g" * 32: 1}, "UUID"),
+        ({CARDS[0]: -1}, "must be 0 to"),
+    ],
 )
 def test_limits_that_cannot_be(driver: Path, limits: dict[str, int], said: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=said):
