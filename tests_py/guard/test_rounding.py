@@ -55,3 +55,16 @@ def test_many_small_requests_are_not_charged_a_page_each(driver: Path) -> None:
         assert one.budget.usage()[CARDS[0]].refused == 0
         told = one.python("begin(); print([allocate(2 * MIB + 1)[0] for _ in range(17)].count(0), allocate(1)[0])")
         assert told == "16 2\n"
+
+
+def test_a_request_beyond_the_limit_does_not_reach_the_driver(driver: Path) -> None:
+    """Other processes on the card would be short of the memory for a moment. A small one that a page has room for does."""
+    with job(driver, 64 * MIB) as one:
+        told = one.python("""
+            begin()
+            def calls(bytes):
+                before = cuda.fakecuda_count(b"cuMemAlloc")
+                return allocate(bytes)[0], cuda.fakecuda_count(b"cuMemAlloc") - before
+            print(calls(62 * MIB), calls(MIB), calls(2 * MIB), calls(MIB), calls(KIB))
+        """)
+        assert told == "(0, 1) (0, 1) (2, 0) (0, 1) (2, 0)\n"
