@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -327,6 +328,25 @@ func TestAFullDisk(t *testing.T) {
 	p, err := l.Publish(ledger.ID{}, ledger.Text{})
 	require.NoError(t, err)
 	p.End()
+	sound(t, l)
+}
+
+// As a disk that fails, a limit of this process on the size of files makes each write fail.
+func TestAWriteThatFailsIsAnError(t *testing.T) {
+	l := private(t)
+	claim(t, l, request(1, card("A", gib)))
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}))
+	_, err := l.Claim(request(1, card("A", gib)))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "file too large")
+	claims, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
 	sound(t, l)
 }
 
