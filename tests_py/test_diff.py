@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -100,3 +101,54 @@ def test_mistakes(tmp_path: Path) -> None:
     code, _, err = run("diff", "a.csv", "a.csv", "--html", "a.csv", cwd=tmp_path)
     assert (code, err) == (2, "gpuconf diff: --html would replace the trace 'a.csv'\n")
     assert (tmp_path / "a.csv").read_text() == HOLES
+
+
+# The block at 0x900 was there before the recording; the address 0x100 is used twice.
+MOMENTS = f"""Thread,Time,Action,Pointer,Size,Stream
+1,10:00:00.000000,allocate,0x100,{4 * MIB},0
+1,10:00:01.000000,allocate,0x200,{8 * MIB},0
+1,10:00:02.000000,free,0x100,{4 * MIB},0
+1,10:00:02.500000,allocate,0x100,{16 * MIB},0
+1,10:00:03.000000,free,0x900,{MIB},0
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "expected"),
+    [
+        ("0", "1", 3, "GPU:0: 5.00MiB at 0 s -> 13.00MiB at 1 s (+8.00MiB, +160.0%)"),
+        ("0.5", "2.2", 3, "GPU:0: 5.00MiB at 0.5 s -> 9.00MiB at 2.2 s (+4.00MiB, +80.0%)"),
+        ("2.5", "99", 0, "GPU:0: 25.00MiB at 2.5 s -> 24.00MiB at 99 s (-1.00MiB, -4.0%)"),
+        ("1.5", "1", 0, "GPU:0: 13.00MiB at 1 s, as at 1.5 s"),
+    ],
+)
+def test_two_moments_of_one_recording(tmp_path: Path, first: str, second: str, code: int, expected: str) -> None:
+    (tmp_path / "job.csv").write_text(MOMENTS)
+    ended, out, err = run("diff", "job.csv", "--between", first, second, cwd=tmp_path)
+    assert (ended, out.splitlines()[0], err) == (code, expected, "")
+
+
+def test_the_lines_that_grew_between_two_moments_of_a_snapshot(tmp_path: Path) -> None:
+    snapshot = Path(__file__).parent / "snapshots" / "torch-2.15-own-limit.pickle.gz"
+    (tmp_path / "job.pickle").write_bytes(gzip.decompress(snapshot.read_bytes()))
+    code, out, _ = run("diff", "job.pickle", "--between", "0", "1", "--json", "--html", "page.html", cwd=tmp_path)
+    (gpu,) = json.loads(out)["gpus"]
+    most = gpu["changes"][0]
+    assert (code, gpu["bytes_before"], gpu["seconds"]) == (3, 0, [0, 1])
+    assert (most["call_site"], most["blocks_after"]) == (["/home/user/train.py", 12, "<listcomp>"], 48)
+    assert "job.pickle after 1 s" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("a", "--between", "-1", "2"), "'-1' is not a number of seconds"),
+        (("a", "--between", "1", "nan"), "'nan' is not a number of seconds"),
+        (("a",), "name two recordings, or one and two moments in it"),
+        (("a", "b", "--between", "1", "2"), "name two recordings, or one and two moments in it"),
+    ],
+)
+def test_moments_that_are_wrong(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    code, _, err = run("diff", *words, cwd=tmp_path)
+    assert code == 2
+    assert message in err

@@ -274,6 +274,31 @@ def random() -> None:
     out = F.scaled_dot_product_attention(q, q, v, dropout_p=0.5)
     out.float().sum().backward()  # with values of one, the output and the gradient of the values have equal sums
     print(abs(out.float().sum().item() - v.grad.float().sum().item()) < 2)
+    print(drawn_in_graphs())
+
+
+def drawn_in_graphs() -> bool:
+    """Whether operations in a graph draw what they draw without one, from PyTorch's generator and from another."""
+    a, own = torch.ones(100, device="cuda"), torch.Generator("cuda")
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = F.dropout(x, 0.1)
+        return x + torch.rand(100, device="cuda", generator=own)
+
+    own.manual_seed(7)
+    torch.cuda.manual_seed(5)
+    eager = step(F.dropout(step(a), 0.2))
+    graph, x = torch.cuda.CUDAGraph(), a.clone()
+    graph.register_generator_state(own)
+    with torch.cuda.graph(graph):
+        y = step(x)
+    own.manual_seed(7)
+    torch.cuda.manual_seed(5)
+    graph.replay()
+    x.copy_(F.dropout(y, 0.2))
+    graph.replay()
+    return torch.equal(eager, y)
 
 
 if __name__ == "__main__":

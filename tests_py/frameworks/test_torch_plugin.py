@@ -258,3 +258,20 @@ def test_memory_of_the_backward_pass_is_named(suite: Callable[..., Any], monkeyp
     grown = [line.strip() for line in ran.texts["test_gradients"].splitlines() if line.startswith("  +")]
     assert any(re.fullmatch(r"\+1\.00MiB at unknown line, \d blocks? of PyTorch \(untagged\)", line) for line in grown), grown
     assert "at no line of Python (a library's own thread, such as PyTorch's for the backward pass), " in ran.texts["test_limit"]
+
+
+IN_A_CAPTURE = """
+GRAPH = torch.cuda.CUDAGraph()
+def test_fails_in_a_capture():
+    held = tensor(1)
+    torch.cuda.set_stream(torch.cuda.Stream())
+    GRAPH.capture_begin()
+    raise ValueError
+def test_after_it(): GRAPH.capture_end()
+"""
+
+
+def test_a_test_that_fails_while_a_graph_is_captured(suite: Callable[..., Any]) -> None:
+    """PyTorch's caches cannot be emptied then, which once ended the run with pytest's INTERNALERROR."""
+    ran = suite(IN_A_CAPTURE, "--gpuconf-simulate=T4", header=HEADER)
+    assert ran.outcomes == {"test_fails_in_a_capture": "failed", "test_after_it": "passed"}, ran.out + ran.err

@@ -4,10 +4,10 @@
 
 cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the image, the
 filter and the result in another format, and sums in float of the filter's size, of which it takes one for each image, or as many
-as it divides the work into. For the gradient of a filter, one tree chooses the form, and another the number of sums. With
-torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree foretells its ratio to
-copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters of the recorded
-convolutions for the figures, and to all of them for the file. Needs scikit-learn.
+as it divides the work into. For the gradient of a filter, and the other ways in TREES, one tree chooses the form, and another the
+number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree
+foretells its ratio to copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters
+of the recorded convolutions for the figures, and to all of them for the file. Needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ HEADER = HERE.parent.parent.parent / "pybind" / "simulator" / "runtime" / "cudnn
 LEAVES, FEWEST = 32, 4  # of a tree, and convolutions of a leaf
 KINDS = {"narrow": ("bfloat16", "float16"), "tf32": ("tf32",), "float": ("float32",)}
 WAYS = ("forward", "data", "filter")
+# Where trees foretell more of what forward and the gradient of the image request than the rules of cudnn_workspace.c do.
+TREES = {"tf32_first": ("forward", "data"), "float_last": ("forward",)}
 FEATURES = (
     "N",
     "C",
@@ -66,8 +68,9 @@ def main() -> None:
         ours = [one for one in convolutions if one["type"] in KINDS[kind] and one["channels_last"] == last]
         name = f"{kind}_{'last' if last else 'first'}"
         figures(name, [one for one in ours if not one["benchmark"]], [one for one in ours if one["benchmark"]])
-        text += filter_trees(name, [one for one in ours if not one["benchmark"]])
-        text += [tree(f"{name}_{way}", largest([one for one in ours if one["benchmark"]], way)) for way in WAYS]
+        for way in [*TREES.get(name, ()), "filter"]:
+            text += trees(f"{name}_{way}", [one for one in ours if not one["benchmark"]], way)
+        text += [tree(f"{name}_largest_{way}", largest([one for one in ours if one["benchmark"]], way)) for way in WAYS]
     if asked.write:
         HEADER.write_text("\n".join(text), encoding="utf-8")
 
@@ -152,9 +155,10 @@ def form_of(one: dict[str, Any], request: int) -> tuple[str, float]:
     return form, (request - bytes_of(one, form[:-1], 0.0)) / 4 / one["filter"]
 
 
-def forms_and_sums(ours: list[dict[str, Any]]) -> tuple[Any, dict[str, Any]]:
-    """Fit the trees for gradients of filters."""
-    inputs, found = np.array([features(one) for one in ours]), [form_of(one, one["requests"][2]) for one in ours]
+def forms_and_sums(ours: list[dict[str, Any]], way: str) -> tuple[Any, dict[str, Any]]:
+    """Fit the trees for what one way requests."""
+    number = WAYS.index(way)
+    inputs, found = np.array([features(one) for one in ours]), [form_of(one, one["requests"][number]) for one in ours]
     chooser = DecisionTreeClassifier(max_leaf_nodes=LEAVES, min_samples_leaf=FEWEST, random_state=0)
     chooser.fit(inputs, [FORMS.index(form) for form, _ in found])
     counters = {}
@@ -197,9 +201,9 @@ def bytes_of_largest(one: dict[str, Any], way: str, logarithm: float) -> float:
     return 0.0 if ratio <= 1 / 64 else ratio * unit(one, way)
 
 
-def filter_trees(name: str, ours: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the trees for gradients of filters; a form that was not seen has a tree of one leaf."""
-    chooser, counters = forms_and_sums(ours)
+def trees(name: str, ours: list[dict[str, Any]], way: str) -> Iterator[str]:
+    """Yield the trees for what one way requests; a form that was not seen has a tree of one leaf."""
+    chooser, counters = forms_and_sums(ours, way)
     yield tree(f"{name}_form", chooser)
     for form in ("s", "xyws", "xys"):
         yield (
@@ -240,19 +244,28 @@ def tree(name: str, fitted: Any) -> str:
     return f"static const struct node {name}[] = {{\n" + "\n".join([*lines, line.rstrip().rstrip(",")]) + "\n};"
 
 
-def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
-    """Print how often trees of three quarters foretell the others: the bytes of filters, and the largest within a factor of 2."""
-    for ours in (usual, found):
-        random.Random(0).shuffle(ours)
+def right(usual: list[dict[str, Any]], way: str) -> float:
+    """Return the share of the last quarter whose request trees of the others foretell."""
     cut = len(usual) * 3 // 4
-    chooser, counters = forms_and_sums(usual[:cut])
+    chooser, counters = forms_and_sums(usual[:cut], way)
     near = 0
     for one in usual[cut:]:
         form = FORMS[int(chooser.predict([features(one)])[0])]
         sums = 2 ** float(counters[form].predict([features(one)])[0]) if form in counters else 0.0
-        off = abs(bytes_of(one, form, round(sums) if sums >= 1 else sums) - one["requests"][2])
-        near += off <= max(0.01 * one["requests"][2], 0.01 * tensors(one), 1 << 16)
-    line = f"{name}: gradients of filters {100 * near / (len(usual) - cut):.0f} % of {len(usual) - cut}"
+        request = one["requests"][WAYS.index(way)]
+        off = abs(bytes_of(one, form, round(sums) if sums >= 1 else sums) - request)
+        near += off <= max(0.01 * request, 0.01 * tensors(one), 1 << 16)
+    return near / (len(usual) - cut)
+
+
+def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
+    """Print how often trees of three quarters foretell the others: what is requested, and the largest within a factor of 2."""
+    for ours in (usual, found):
+        random.Random(0).shuffle(ours)
+    line = f"{name}:"
+    for way in [*TREES.get(name, ()), "filter"]:
+        line += f" {way} {100 * right(usual, way):.0f} %,"
+    line += f" of {len(usual) - len(usual) * 3 // 4}"
     cut = len(found) * 3 // 4
     for number, way in enumerate(WAYS):
         fitted = largest(found[:cut], way)

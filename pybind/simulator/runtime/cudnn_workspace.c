@@ -6,6 +6,7 @@
 #include "cudnn_graph.h"
 
 #include <math.h>
+#include <string.h>
 
 enum way { FORWARD, DATA, FILTER };
 enum feature { LEAF = -1, N, C, K, X_PLANE, Y_PLANE, WINDOW, GROUPS, DEPTH, ROWS, X, Y, W, C_REST, K_REST, DIMENSIONS, TILES_128, TILES_64, IS_HALF, GROUP_C };
@@ -154,24 +155,38 @@ static double leaf(const struct node *tree, const struct convolution *one) {
 	return node->value;
 }
 
-/* Trees that fit.py has written, for narrow types, float in TensorFloat-32 and float without tensor cores, each with channels first and last. */
-#define TREES(name) {name##_form, {name##_s, name##_xyws, name##_xys}, {name##_forward, name##_data, name##_filter}}
+/*
+ * Trees that fit.py has written, for narrow types, float in TensorFloat-32 and float without tensor cores, each with channels first and last. Those
+ * for what an engine requests are there where they foretell more than the rules above.
+ */
+#define FORM(name) {name##_form, {name##_s, name##_xyws, name##_xys}}
+#define LARGEST(name) {name##_largest_forward, name##_largest_data, name##_largest_filter}
 static const struct trees {
-	const struct node *form, *sums[3], *largest[3];
-} trees[3][2] = {{TREES(narrow_first), TREES(narrow_last)}, {TREES(tf32_first), TREES(tf32_last)}, {TREES(float_first), TREES(float_last)}};
+	struct {
+		const struct node *form, *sums[3];
+	} ways[3];
+	const struct node *largest[3];
+} trees[3][2] = {
+	{{{[FILTER] = FORM(narrow_first_filter)}, LARGEST(narrow_first)}, {{[FILTER] = FORM(narrow_last_filter)}, LARGEST(narrow_last)}},
+	{{{FORM(tf32_first_forward), FORM(tf32_first_data), FORM(tf32_first_filter)}, LARGEST(tf32_first)},
+	 {{[FILTER] = FORM(tf32_last_filter)}, LARGEST(tf32_last)}},
+	{{{[FILTER] = FORM(float_first_filter)}, LARGEST(float_first)},
+	 {{[FORWARD] = FORM(float_last_forward), [FILTER] = FORM(float_last_filter)}, LARGEST(float_last)}},
+};
 
 static const struct trees *trees_of(const struct convolution *one, int tensor_cores) {
 	return &trees[one->element == 2 ? 0 : tensor_cores ? 1 : 2][one->last != 0];
 }
 
-/* The gradient of a filter: copies, and sums in float, one for each image or as many as the work is divided into. */
-static int64_t of_filter(const struct convolution *one, int tensor_cores) {
+/* What a tree leads to expect: copies, sums in float, one for each image or as many as the work is divided into, and counters. */
+static int64_t of_tree(const struct convolution *one, int way, int tensor_cores) {
 	static const char *const forms[] = {"", "xy", "xyw", "xw", "x", "y", "w", "yw", "n", "s", "xyws", "xys"}; /* FORMS of fit.py */
-	enum { FIRST_WITH_SUMS = 9 };
+	enum { FIRST_WITH_SUMS = 9, COUNTER = 16, COUNTERS = 256, COUNTERS_BESIDE_COPIES = 144 };
 	const struct trees *ours = trees_of(one, tensor_cores);
-	int form = (int)leaf(ours->form, one);
-	double sums = form < FIRST_WITH_SUMS ? 0 : exp2(leaf(ours->sums[form - FIRST_WITH_SUMS], one));
-	int64_t bytes = 0, sum = 4 * one->channels * one->k * one->window;
+	int form = (int)leaf(ours->ways[way].form, one);
+	double sums = form < FIRST_WITH_SUMS ? 0 : exp2(leaf(ours->ways[way].sums[form - FIRST_WITH_SUMS], one));
+	int64_t bytes = form > FIRST_WITH_SUMS ? COUNTERS_BESIDE_COPIES : form == FIRST_WITH_SUMS ? COUNTERS : strchr(forms[form], 'x') != NULL ? COUNTER * one->groups : 0;
+	int64_t sum = 4 * one->channels * one->k * one->window;
 	for (const char *part = forms[form]; *part != 0; part++)
 		bytes += *part == 'x' ? copied_x(one) : *part == 'y' ? copied_y(one) : *part == 'w' ? copied_w(one) : *part == 'n' ? one->n * sum : (int64_t)((sums >= 1 ? round(sums) : sums) * (double)sum);
 	return bytes;
@@ -194,8 +209,8 @@ static int64_t of_engine(const struct convolution *one, int way, int engine) {
 	int tensor_cores = engine == ENGINE_USUAL || engine == ENGINE_LARGEST;
 	if (engine == ENGINE_LARGEST || engine == ENGINE_LARGEST_PLAIN)
 		return of_largest(one, way, tensor_cores);
-	if (way == FILTER)
-		return of_filter(one, tensor_cores);
+	if (trees_of(one, tensor_cores)->ways[way].form != NULL)
+		return of_tree(one, way, tensor_cores);
 	return tensor_cores || one->element != 4 ? of_convolution(one, way == FORWARD) : of_plain_convolution(one);
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 
 from .._typing import Any
@@ -21,21 +22,42 @@ def add_to(commands: Any) -> None:
     diff = commands.add_parser(
         "diff",
         help="show which lines of a program need more memory than before",
-        description="Compare the memory at the peaks of two recordings or snapshots, line by line. Exit code 3 if a peak is "
-        "higher than before. Needs no GPU.",
+        description="Compare the memory at the peaks of two recordings or snapshots, or at two moments of one, line by line. "
+        "Exit code 3 if there is more than before. Needs no GPU.",
         **example("gpuconf diff before.pickle after.pickle --html difference.html"),
     )
-    for name, help_ in (("old", "an RMM log (CSV) or a PyTorch memory snapshot"), ("new", "the one to compare with it")):
-        file: Any = diff.add_argument(name, metavar=name.upper(), help=help_)
-        file.complete = FILES
+    old: Any = diff.add_argument("old", metavar="OLD", help="an RMM log (CSV) or a PyTorch memory snapshot")
+    new: Any = diff.add_argument("new", metavar="NEW", nargs="?", help="the one to compare with it")
+    old.complete = new.complete = FILES
+    diff.add_argument(
+        "--between",
+        metavar=("T1", "T2"),
+        nargs=2,
+        type=_seconds,
+        help="without NEW: compare what is in use T1 and T2 seconds after the GPU's first event, as on the time axis of "
+        "`gpuconf plan --html`",
+    )
     page: Any = diff.add_argument("--html", metavar="FILE", help="write all lines to an HTML page that works offline")
     page.complete = FILES
     add_json(diff)
     diff.set_defaults(run=_run)
 
 
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 1.5")
+    return seconds
+
+
 def _run(options: argparse.Namespace) -> int:
-    for name in (options.old, options.new):
+    if (options.new is None) == (options.between is None):
+        raise UsageError("name two recordings, or one and two moments in it: --between T1 T2")
+    names = [name for name in (options.old, options.new) if name is not None]
+    for name in names:
         if (
             options.html is not None
             and os.path.exists(options.html)
@@ -45,10 +67,13 @@ def _run(options: argparse.Namespace) -> int:
             raise UsageError(f"--html would replace the trace {name!r}")
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
-        found = difference.difference(load_trace(options.old), load_trace(options.new))
+        traces = [load_trace(name) for name in names]
+        found = difference.difference(*traces) if options.between is None else difference.between(traces[0], *options.between)
+    if options.between is not None:
+        names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may be undecodable
-            file.write(difference.page(found, (options.old, options.new)))
+            file.write(difference.page(found, (names[0], names[1])))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in found]})
     else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grew between two traces: the memory at the peak of each, line by line."""
+"""What grew, line by line: between the peaks of two traces, or between two moments of one."""
 
 from __future__ import annotations
 
@@ -63,32 +63,36 @@ class Change(NamedTuple):
 
 
 class Difference:
-    """The difference between the peaks of one logical GPU."""
+    """The difference between the peaks of one logical GPU, or between two ``moments``, in seconds since its first event."""
 
-    def __init__(self, gpu: int, before: Sums, after: Sums) -> None:
+    def __init__(self, gpu: int, before: Sums, after: Sums, moments: tuple[float, float] | None = None) -> None:
         self.gpu = gpu
+        self.moments = moments
         self.bytes_before: int = sum(size for size, _ in before.values())
         self.bytes_after: int = sum(size for size, _ in after.values())
         self.changes: list[Change] = _changes(before, after)  # those that grew most first, those that shrank most last
 
     @property
     def bytes_grown(self) -> int:
-        """The growth of the peak in bytes."""
+        """The growth in bytes."""
         return self.bytes_after - self.bytes_before
 
     def __str__(self) -> str:
         before, after = human_bytes(self.bytes_before), human_bytes(self.bytes_after)
+        at = ("", "") if self.moments is None else tuple(f" at {moment:g} s" for moment in self.moments)
+        what = "peak " if self.moments is None else ""
         if not self.bytes_grown:
-            return f"GPU:{self.gpu}: peak {after}, as before"
+            return f"GPU:{self.gpu}: {what}{after}{at[1]}, as {at[0].strip() or 'before'}"
         percent = f", {100 * self.bytes_grown / self.bytes_before:+.1f}%" if self.bytes_before else ""
-        return f"GPU:{self.gpu}: peak {before} -> {after} ({signed(self.bytes_grown)}{percent})"
+        return f"GPU:{self.gpu}: {what}{before}{at[0]} -> {after}{at[1]} ({signed(self.bytes_grown)}{percent})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON has, with sizes in bytes."""
         changes = [
             {**change._asdict(), "call_site": list(change.call_site) if change.call_site else None} for change in self.changes
         ]
-        return {"gpu": self.gpu, "bytes_before": self.bytes_before, "bytes_after": self.bytes_after, "changes": changes}
+        found = {"gpu": self.gpu, "bytes_before": self.bytes_before, "bytes_after": self.bytes_after, "changes": changes}
+        return found if self.moments is None else {**found, "seconds": list(self.moments)}
 
 
 def signed(count: int) -> str:
@@ -104,6 +108,35 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
     """Compare the peaks of two traces, for each logical GPU that either has."""
     old, new = ({history.gpu: at_peak(history) for history in histories(trace)} for trace in (before, after))
     return [Difference(gpu, old.get(gpu, {}), new.get(gpu, {})) for gpu in sorted(old.keys() | new.keys())]
+
+
+def between(trace: Trace, first: float, second: float) -> list[Difference]:
+    """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event."""
+    all_gpus = [history.gpu for history in histories(trace)]
+    then, now = (
+        {history.gpu: at_peak(history) for history in histories(trace, live_at(trace, seconds))} for seconds in (first, second)
+    )
+    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), (first, second)) for gpu in all_gpus]
+
+
+def live_at(trace: Trace, seconds: float) -> list[str]:
+    """Return the lines of a trace's CSV that allocate what is live at a moment, so that they reach their peak at their end."""
+    live: dict[tuple[str, str], str] = {}
+    begun: dict[str, float] = {}
+    seen: set[tuple[str, str]] = set()
+    for page in trace._pages:
+        for line in page.splitlines():
+            _, time, action, pointer, _, _, gpu, _ = line.split(",", 7)
+            block, late = (gpu, pointer), float(time) - begun.setdefault(gpu, float(time)) > seconds
+            if action == "allocate" and not late:
+                live[block] = line
+            elif action == "free" and block not in seen:
+                live[block] = line.replace(",free,", ",allocate,", 1)  # the trace does not say where it was allocated
+            if action == "free" and not late:
+                live.pop(block, None)
+            if action in ("allocate", "free"):
+                seen.add(block)
+    return [f"{line}\n" for line in live.values()]
 
 
 def at_peak(history: History, without: str = "") -> Sums:

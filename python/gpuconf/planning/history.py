@@ -140,9 +140,9 @@ def _allocation(fields: dict[str, Any], stacks: list[tuple[Any, ...]]) -> Alloca
     return Allocation(fields["event"], time, fields["address"], fields["nbytes"], fields["holder"], stack)
 
 
-def histories(trace: Trace) -> list[History]:
-    """Return the history of each logical GPU of a trace, by number."""
+def histories(trace: Trace, lines: list[str] | None = None) -> list[History]:
+    """Return the history of each logical GPU of a trace, by number; of some ``lines`` of its CSV, or of all."""
     holders, stacks = trace._holders(), trace._stacks()
     with Job(core.pybind_OpenTimeline, INTERVALS) as job:
-        job.feed(HEADER, *trace._pages)
+        job.feed(HEADER, *(trace._pages if lines is None else lines))
         return [History(fields, holders, stacks) for fields in job.finish()["gpus"]]

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 
@@ -13,8 +15,16 @@ from . import generators
 from .thread import state
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
-_recorded: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
-_drawing: weakref.WeakSet[Any] = weakref.WeakSet()  # graphs whose operations draw random numbers
+
+
+class _Operation(NamedTuple):
+    compute: Callable[[int], None]  # takes the seed of the CPU's generator
+    source: torch.Generator | None  # what it draws from
+    advances: bool  # whether it advances the source
+
+
+_recorded: weakref.WeakKeyDictionary[Any, list[_Operation]] = weakref.WeakKeyDictionary()
+_OFFSETS = 4  # by which an operation advances a generator at least
 
 
 def capturing() -> bool:
@@ -22,20 +32,40 @@ def capturing() -> bool:
     return bool(_open) and torch.cuda.is_current_stream_capturing()
 
 
-def record(compute: Callable[[int], None]) -> None:
+def record(compute: Callable[[int], None], source: torch.Generator | None = None, *, advances: bool = True) -> None:
     """Keep an operation for the replays of the graph, as a function of a seed. The graph's pool keeps the memory of its tensors."""
-    _recorded[_open[-1]].append(compute)
+    _recorded[_open[-1]].append(_Operation(compute, source, source is not None and advances))
 
 
-def draws(random: bool) -> None:
-    """Remember whether an operation of the graph draws numbers. PyTorch refuses to tell a generator's state under capture."""
-    if random:
-        _drawing.add(_open[-1])
+class _Draws:
+    """The numbers that the operations of a replay draw from one generator: as without a graph, each from a state of its own.
+
+    PyTorch advances the generator by a sum, and refuses to say a state under capture. So each operation gets an equal part.
+    """
+
+    def __init__(self, source: torch.Generator, count: int) -> None:
+        self._source, self._count = source, count
+        self._before = source.get_offset()
+
+    def begin(self) -> None:
+        """Look how far PyTorch's replay has advanced the generator, and advance it if it has not."""
+        if self._source.get_offset() == self._before:
+            self._source.set_offset(self._before + self._count * _OFFSETS)
+        self._part = (self._source.get_offset() - self._before) // max(1, self._count) // _OFFSETS * _OFFSETS or _OFFSETS
+        self._next = self._before
+
+    def seed(self, operation: _Operation) -> int:
+        """Return the seed of the next operation."""
+        seed = generators.seed_of(self._source.initial_seed(), self._next)
+        if operation.advances:
+            self._next += self._part
+        return seed
 
 
-def _compute(graph: Any, seed: int) -> None:
-    for number, compute in enumerate(_recorded.get(graph, ())):
-        compute(generators.seed_of(seed, number + 1))
+def _draws_of(operations: list[_Operation]) -> dict[torch.Generator, _Draws]:
+    sources = [one.source for one in operations if one.source is not None]
+    counts = Counter(one.source for one in operations if one.advances)
+    return {source: _Draws(source, counts[source]) for source in dict.fromkeys(sources)}
 
 
 def install() -> None:
@@ -46,7 +76,6 @@ def install() -> None:
     def capture_begin(self: Any, *args: Any, **named: Any) -> None:
         begin(self, *args, **named)
         _recorded[self] = []
-        _drawing.discard(self)
         _open.append(self)
 
     def capture_end(self: Any) -> None:
@@ -55,18 +84,18 @@ def install() -> None:
         end(self)
 
     def replay_and_compute(self: Any) -> None:
-        source = generators.default_of(torch.device("cuda"))
-        offset = source.get_offset()
-        seed = generators.seed_of(source.initial_seed(), offset)
+        operations = _recorded.get(self, [])
+        draws = _draws_of(operations)
         state.mark.value += 1
         try:
             replay(self)
         finally:
             state.mark.value -= 1
-        if self in _drawing and source.get_offset() == offset:
-            source.set_offset(offset + 4)  # the next replay draws other numbers
+        for one in draws.values():
+            one.begin()
         torch.cuda.current_stream().synchronize()
-        _compute(self, seed)
+        for operation in operations:
+            operation.compute(0 if operation.source is None else draws[operation.source].seed(operation))
 
     def reset_and_forget(self: Any) -> None:
         _recorded.pop(self, None)

@@ -107,18 +107,28 @@ def _run(operator: Operator, args: Any, named: dict[str, Any], seed: int | None)
         return errors.attempt(operator.compute, CPU_KEYS, args, named)
 
 
-def draw(args: Any, named: dict[str, Any]) -> generators.Draw:
-    """Return the state of the generator that an operation draws from."""
+def source_of(args: Any, named: dict[str, Any]) -> torch.Generator:
+    """Return the generator that an operation draws from."""
     device = None
     for value in (*args, *named.values()):
         if isinstance(value, torch.Generator):
-            return generators.Draw(value)
+            return value
         if device is None:
             if isinstance(value, torch.Tensor) and value.is_cuda:
                 device = value.device
             elif isinstance(value, torch.device) and value.type == "cuda":
                 device = value
-    return generators.Draw(generators.default_of(device or torch.device("cuda")))
+    return generators.default_of(device or torch.device("cuda"))
+
+
+def draw(args: Any, named: dict[str, Any]) -> generators.Draw:
+    """Return the state of the generator that an operation draws from."""
+    return generators.Draw(source_of(args, named))
+
+
+def record(operator: Operator, drawn: tuple[Any, dict[str, Any]], compute: Callable[[int], None]) -> None:
+    """Keep an operation for the replays of a graph. ``drawn`` are its arguments, by place and by name."""
+    graphs.record(compute, source_of(*drawn) if operator.random else None, advances=operator.advances)
 
 
 def write(operator: Operator, results: Any, computed: Any) -> None:
@@ -163,9 +173,8 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
             if fills and captured:
                 # As a node of the graph it would run before the replay computes what reads the tensor.
                 targets = arguments_on_cpu(args)
-                graphs.record(lambda seed: replay(operator, None, targets, named, seed))
+                record(operator, (args, named), lambda seed: replay(operator, None, targets, named, seed))
                 return args[0]
-            graphs.draws(captured and is_random)
             try:
                 results = original(keys, *args, **named)
             except (RuntimeError, errors.ReadInsideError) as error:
@@ -185,7 +194,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
             if captured:
                 targets = arguments_on_cpu(results)
-                graphs.record(lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
+                record(operator, (args, named), lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
             else:
                 write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed))
             return results
@@ -214,7 +223,6 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
                 queues.wait(args, named)
             captured = graphs.capturing()
             source = draw(args, named) if operator.random and not captured else None
-            graphs.draws(captured and operator.random)
             if moves.only_small and any(map(small.has_no_value, args)):
                 seen.sized_by_values[operator.name] += 1
             seed = None if source is None else source.seed
@@ -266,7 +274,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
             again[name] = torch.empty(0, dtype=out.dtype, device=_CPU)
     elif operator.written and captured:
         # Its arguments keep what they hold until a replay.
-        graphs.record(lambda seed: replay(operator, None, cpu_args, cpu_named, seed))
+        record(operator, (args, named), lambda seed: replay(operator, None, cpu_args, cpu_named, seed))
         return _written(operator, args, named)
     computed = run_on_cpu(operator, cpu_args, again, seed)
     if outs:
@@ -282,7 +290,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
         if outs:
             cpu_named = named_on_cpu(named)
         targets = arguments_on_cpu(results)
-        graphs.record(lambda seed: replay(operator, targets, cpu_args, cpu_named, seed))
+        record(operator, (args, named), lambda seed: replay(operator, targets, cpu_args, cpu_named, seed))
     return results
 
 
