@@ -23,10 +23,10 @@ def objects(files: list[Path], flags: list[str], defines: dict[str, str]) -> lis
     return compiled
 
 
-def program(target: Path, main: Path, flags: list[str], broken: str = "", text: str = "") -> Path:
-    """Compile a program that contains the driver, with another text in the place of the file that is named ``broken``."""
+def program(target: Path, main: Path, flags: list[str], broken: str = "", text: str = "", more: tuple[Path, ...] = ()) -> Path:
+    """Compile a program of the driver and more files, with another text in the place of the file that is named ``broken``."""
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *flags]
-    parts = objects([main, *(path for path in sources("cuda") if path.name != broken)], flags, {})
+    parts = objects([main, *more, *(path for path in sources("cuda") if path.name != broken)], flags, {})
     if broken:
         file = target.with_name(broken)
         file.write_text(text)

@@ -134,6 +134,19 @@ def test_a_second_process_has_what_the_first_left(library: Path, cards: _simulat
         assert (a.ask("left()"), b.ask("left()"), b.ask("allocate(300)") > 0) == (824, 824, True)  # type: ignore[operator]
 
 
+def test_a_process_that_is_limited_in_the_size_of_its_files(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+    """Memory lies in blocks, each below the one before; with a limit, as low as possible. The limit counts when the cards start."""
+    limit = "__import__('resource').setrlimit(1, (256 * MIB, -1))"
+    again = "[cu.fakecuda_restart(), cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(contexts[0]), 0), on(0)][1:]"
+    with Program(library, cards.path) as a:
+        first = a.ask("allocate(40)")
+        assert a.ask(limit) is None
+        assert 0 < first - a.ask("allocate(40)") < 128 * MIB  # type: ignore[operator]
+        assert a.ask(again) == [0, 0, None]
+        first = a.ask("allocate(40)")
+        assert a.ask("allocate(40)") == first + 40 * MIB  # type: ignore[operator]
+
+
 KINDS = {
     "cuMemAlloc": "allocate(512) > 0",
     "a pool": "cu.cuMemAllocAsync(byref(c_uint64()), c_size_t(512 * MIB), None) == 0",

@@ -160,6 +160,35 @@ def test_a_forked_child_asks_on(library: Path) -> None:
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xT4") == 2
 
 
+def test_a_child_that_is_forked_during_a_question_asks_on(library: Path) -> None:
+    """It once waited for ever for a lock that another thread of its parent had had."""
+    program = """
+    import os, signal, threading
+    over = []
+    def ask():
+        while not over:
+            n.nvmlDeviceGetMemoryInfo(cards[0])
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    ends = set()
+    for _ in range(400):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            n.nvmlDeviceGetMemoryInfo(cards[0])
+            os._exit(0)
+        ends.add(os.waitpid(child, 0)[1])
+        if ends != {0}:
+            break
+    over.append(True)
+    for thread in threads:
+        thread.join()
+    print(json.dumps(sorted(ends)))
+    """
+    assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="T4") == [0]
+
+
 def test_a_process_with_another_nvml_cannot_simulate(library: Path) -> None:
     program = """
     import ctypes

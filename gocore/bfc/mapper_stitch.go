@@ -167,7 +167,7 @@ func (a *Allocator) targetLocked(bytes uint64, usable func(uint32) bool) (best t
 		a.eachGapLocked(usable, n.visit)
 		return n.best, n.found
 	}
-	a.eachGapAtHoleLocked(bytes, n.visit)
+	a.eachGapAtHoleLocked(&n)
 	if invariants.Enabled {
 		all := nearest{bytes: bytes, space: a.space, supply: a.supplyLocked(usable, math.MaxUint64)}
 		a.eachGapLocked(usable, all.visit)
@@ -185,8 +185,13 @@ type nearest struct {
 	found         bool
 }
 
+// mayBeBetter reports whether a gap in which so much is mapped may have a target that misses less than the best one.
+func (n *nearest) mayBeBetter(mapped uint64) bool {
+	return !n.found || n.bytes-min(n.bytes, mapped) < n.best.missing
+}
+
 func (n *nearest) visit(g gap) bool {
-	if g.end-g.addr < n.bytes || n.found && n.bytes-min(n.bytes, g.mapped) >= n.best.missing {
+	if g.end-g.addr < n.bytes || !n.mayBeBetter(g.mapped) {
 		return true
 	}
 	n.try(g, g.addr)
@@ -250,6 +255,22 @@ func (a *Allocator) freedLocked(i uint32) bool {
 // usable. It stops counting at enough.
 func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes uint64) {
 	bytes = down(a.sub.AvailableBytes(), a.space.granule)
+	if a.shared || bytes >= enough {
+		return bytes + a.walkSupplyLocked(usable, enough-min(enough, bytes))
+	}
+	large := a.largeSupplyLocked(enough - bytes)
+	if invariants.Enabled {
+		all := a.walkSupplyLocked(usable, math.MaxUint64)
+		invariants.Check(large <= all, "%d bytes of large chunks can be moved, but only %d in all", large, all)
+	}
+	if bytes+large >= enough {
+		return bytes + large
+	}
+	return bytes + a.walkSupplyLocked(usable, enough-bytes)
+}
+
+// walkSupplyLocked is supplyLocked for chunks.
+func (a *Allocator) walkSupplyLocked(usable func(uint32) bool, enough uint64) (bytes uint64) {
 	for _, r := range a.regions {
 		if !a.space.holds(r.addr) {
 			continue
@@ -269,6 +290,27 @@ func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes
 			}
 			from = c.Addr() + c.Bytes()
 		}
+	}
+	return bytes
+}
+
+// largeSupplyLocked is supplyLocked for chunks in single mode, where no two neighbors are free. It begins with large
+// ones, of which few are enough, and may count less than there is: one chunk of each size.
+func (a *Allocator) largeSupplyLocked(enough uint64) (bytes uint64) {
+	for end := a.bins.LargestBytes() + chunks.Granularity; end > a.space.granule && bytes < enough; {
+		begin := max(end/2&^(chunks.Granularity-1), a.space.granule)
+		for i := a.bins.BestFit(begin); i != chunks.None && bytes < enough; {
+			c := &a.chunks.Records[i]
+			if c.Bytes() >= end {
+				break
+			}
+			if a.space.holds(c.Addr()) {
+				first, end := a.wholeLocked(c.Addr(), c.Addr()+c.Bytes())
+				bytes += end - first
+			}
+			i = a.bins.BestFit(c.Bytes() + chunks.Granularity)
+		}
+		end = begin
 	}
 	return bytes
 }
@@ -320,10 +362,13 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool
 	a.parts = g.parts[:0]
 }
 
-// eachGapAtHoleLocked is like eachGapLocked in single mode, but visits only gaps that contain a hole and are large
-// enough for a request. It looks at two chunks of each region, because there no two neighbors are free (invariant 4).
-func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
+// eachGapAtHoleLocked is like eachGapLocked in single mode, but visits only gaps that contain a hole, are large enough
+// for a request, and may have a better target than the best one so far. It looks at two chunks of each region, because
+// there no two neighbors are free (invariant 4).
+func (a *Allocator) eachGapAtHoleLocked(n *nearest) {
+	records := a.chunks.Records
 	tail, below := a.space.addr, 0 // where the gap begins, and the region in which it does, from 1
+	mapped := uint64(0)            // bytes of the gap so far
 	end := func(at int, to uint64) {
 		g := gap{addr: tail, end: tail, parts: a.parts[:0]}
 		if below > 0 {
@@ -341,20 +386,26 @@ func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
 		} else {
 			g.grow(to, false)
 		}
-		visit(g)
+		n.visit(g)
 		a.parts = g.parts[:0]
 	}
-	for at, r := range a.regions {
-		head := a.freeBytesLocked(r.first, noStream)
-		if head == r.bytes || !a.space.holds(r.addr) {
+	for at := range a.regions {
+		r := &a.regions[at]
+		head := records[r.first].FreeBytes()
+		if !a.space.holds(r.addr) {
 			continue
 		}
-		if to := r.addr + head; to-tail >= bytes {
+		mapped += head
+		if head == r.bytes {
+			continue
+		}
+		if to := r.addr + head; to-tail >= n.bytes && n.mayBeBetter(mapped) {
 			end(at, to)
 		}
-		tail, below = r.end()-a.freeBytesLocked(a.chunks.Records[r.fence].Prev, noStream), at+1
+		mapped = records[records[r.fence].Prev].FreeBytes()
+		tail, below = r.end()-mapped, at+1
 	}
-	if a.space.end-tail >= bytes {
+	if a.space.end-tail >= n.bytes && n.mayBeBetter(mapped) {
 		end(len(a.regions), a.space.end)
 	}
 }
@@ -415,11 +466,12 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 	if !a.space.holds(r.addr) {
 		return chunks.None, 0, 0
 	}
-	for i := a.chunks.Records[r.fence].Prev; i != chunks.None; i = a.chunks.Records[i].Prev {
-		if a.freeBytesLocked(i, clean) < a.space.granule { // as nearly always: a predictable branch
+	records := a.chunks.Records
+	for i := records[r.fence].Prev; i != chunks.None; i = records[i].Prev {
+		c := &records[i]
+		if c.FreeBytes() < a.space.granule || a.freeBytesLocked(i, clean) == 0 { // as nearly always: predictable
 			continue
 		}
-		c := &a.chunks.Records[i]
 		addr, end := c.Addr(), c.Addr()+c.Bytes()
 		if from, to := a.wholeLocked(max(addr, t.end), end); from < to {
 			return i, from, to

@@ -4,6 +4,7 @@ package devmgr
 
 import (
 	"errors"
+	"slices"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
@@ -45,8 +46,8 @@ func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known K
 			if err == nil {
 				return block, nil
 			}
-			if !isShut(err) {
-				return m.explain(p, bytes, by, err)
+			if err := m.explain(p, bytes, by, err); err != nil {
+				return bfc.Block{}, err
 			}
 		}
 	}
@@ -73,8 +74,8 @@ func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block
 		if err == nil {
 			return block, nil
 		}
-		if !isShut(err) {
-			return m.explain(p, bytes, by, err)
+		if err := m.explain(p, bytes, by, err); err != nil {
+			return bfc.Block{}, err
 		}
 	}
 	m.mu.RLock()
@@ -95,11 +96,19 @@ func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, known Known, bytes 
 	return block, nil
 }
 
-// explain adds the report to the error of a failed allocation.
-func (m *Manager) explain(p *pool, bytes uint64, by holder.ID, err error) (bfc.Block, error) {
+// explain adds the report to the error of an allocation that failed on the fast path. It returns nil if the caller must
+// take the slow path: the pool is closed or about to be, or it was closed while the allocation called the driver, which
+// fails then.
+func (m *Manager) explain(p *pool, bytes uint64, by holder.ID, err error) error {
+	if isShut(err) {
+		return nil
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, by, err)
+	if !slices.Contains(m.gpus, p) {
+		return nil
+	}
+	return m.outOfMemoryLocked(p, bytes, by, err)
 }
 
 func (p *pool) allocate(stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {

@@ -135,7 +135,7 @@ func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 			return false, nap, err
 		}
 	}
-	nap = c.ledger.bell.nap(c.record.word, longestLook)
+	nap = c.ledger.nap(c.record.word, longestLook)
 	granted, ahead, err := c.tryLocked(cards != nil)
 	nap.Most = min(nap.Most, lookAgain(ahead))
 	return granted, nap, err
@@ -152,7 +152,7 @@ func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error)
 		if granted || err != nil || left <= 0 {
 			return granted, err
 		}
-		c.ledger.bell.sleep(nap, time.Duration(left))
+		c.ledger.sleep(nap, time.Duration(left))
 	}
 }
 

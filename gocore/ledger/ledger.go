@@ -204,6 +204,8 @@ func (l *Ledger) Folder() string { return l.folder }
 // Words returns the address of the words of naps, 0 if there are none. It is mapped until the ledger is closed; only
 // the kernel may read there, because a hostile process can truncate the file.
 func (l *Ledger) Words() uintptr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.bell.fd < 0 {
 		return 0
 	}

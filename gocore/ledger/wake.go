@@ -132,3 +132,19 @@ func (b *bell) sleep(nap Nap, most time.Duration) {
 	}
 	pause(int64(min(most, deaf)))
 }
+
+// nap is the bell's nap, for a caller without the lock.
+func (l *Ledger) nap(word uint32, most time.Duration) Nap {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bell.nap(word, most)
+}
+
+// sleep is the bell's sleep, for a caller without the lock. If the ledger is closed meanwhile, the kernel refuses to
+// read the word.
+func (l *Ledger) sleep(nap Nap, most time.Duration) {
+	l.mu.Lock()
+	b := l.bell
+	l.mu.Unlock()
+	b.sleep(nap, most)
+}

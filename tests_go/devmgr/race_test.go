@@ -15,6 +15,7 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/simulated"
 )
@@ -230,4 +231,32 @@ func TestResetBesideEverything(t *testing.T) {
 	p.driver.requireNothingLeft(t)
 	require.GreaterOrEqual(t, served.Load(), int64(150))
 	require.GreaterOrEqual(t, resets.Load(), int64(50))
+}
+
+// hooked calls a function before the first query of a stream's capture.
+type hooked struct {
+	*driver
+	before func()
+	once   sync.Once
+}
+
+func (h *hooked) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, error) {
+	h.once.Do(h.before)
+	return h.driver.StreamGetCaptureInfo(ordinal, stream)
+}
+
+// TestCloseDuringAnAllocation closes the Manager between an allocation's choice of a pool and its first call of the
+// driver. That call fails then, and its error was once the allocation's.
+func TestCloseDuringAnAllocation(t *testing.T) {
+	h := &hooked{driver: newDriver(t, "T4:64MiB", simulated.Options{})}
+	require.NoError(t, h.ContextRetain(0))
+	defer func() { require.NoError(t, h.ContextRelease(0)) }()
+	stream := newStream(t, h.driver)
+	m := initializedOn(t, h.driver, h, 16)
+	h.before = func() {
+		require.NoError(t, m.Close(false))
+		require.NoError(t, h.StreamDestroy(0, stream)) // as with its context
+	}
+	_, err := m.AllocateOn(0, -1, stream, mib, 0)
+	requireCode(t, status.FailedPrecondition, err)
 }

@@ -329,3 +329,32 @@ func TestAClaimWaitsForAnOlderOneOfItsClass(t *testing.T) {
 	require.True(t, granted(t, younger))
 	sound(t, l)
 }
+
+// TestCloseDuringAWait closes a ledger while a claim waits in it. The race detector once reported that the wait read
+// the wake file's descriptor, which another file may have by then.
+func TestCloseDuringAWait(t *testing.T) {
+	folder := t.TempDir() + "/ledger"
+	for range 20 {
+		l, err := ledger.Open(folder, true)
+		require.NoError(t, err)
+		holder, err := l.Claim(request(1, card("GPU-a", 40*gib)))
+		require.NoError(t, err)
+		waiter, err := l.Claim(request(1, card("GPU-a", 40*gib)))
+		require.NoError(t, err)
+		waiting, done := make(chan struct{}), make(chan error)
+		go func() {
+			close(waiting)
+			for {
+				if _, err := waiter.Wait(nil, time.Millisecond); err != nil {
+					done <- err
+					return
+				}
+			}
+		}()
+		<-waiting
+		require.NoError(t, l.Close())
+		require.Equal(t, status.FailedPrecondition, status.CodeOf(<-done))
+		waiter.Release()
+		holder.Release()
+	}
+}

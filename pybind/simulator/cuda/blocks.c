@@ -23,6 +23,7 @@ struct block {
 	uint64_t used;
 	struct block *older;
 	struct block *below; /* the next of the same GPU, downwards */
+	int committed;       /* it is readable and writable */
 };
 
 static uint64_t end_of(struct range range) { return range.addr + range.bytes; }
@@ -65,13 +66,13 @@ static void keep_room_for_kernels(int number) {
 	struct block *first = m->highest[number], *room;
 	if (m->arena_bytes[number] < 8 * ROOM_FOR_KERNELS || first->range.addr < m->gpu[number].arena + ROOM_FOR_KERNELS || (room = calloc(1, sizeof *room)) == NULL)
 		return;
-	*room = (struct block){{first->range.addr - ROOM_FOR_KERNELS, ROOM_FOR_KERNELS}, number, 1, 0, NULL, NULL};
+	*room = (struct block){{first->range.addr - ROOM_FOR_KERNELS, ROOM_FOR_KERNELS}, number, 1, 0, NULL, NULL, 0};
 	first->below = m->room_for_kernels[number] = room;
 }
 
 EXPORT void gpuconf_simulator_with_kernels(void) {
 	struct context *context;
-	enter_machine();
+	hold_machines();
 	LOCK;
 	struct block **room = current_context(&context) == SUCCESS ? &m->room_for_kernels[context->gpu] : NULL;
 	if (room != NULL && *room != NULL) {
@@ -80,6 +81,7 @@ EXPORT void gpuconf_simulator_with_kernels(void) {
 		*room = NULL;
 	}
 	UNLOCK;
+	let_machines_go();
 }
 
 static struct block *new_block(int number, uint64_t bytes) {
@@ -92,7 +94,7 @@ static struct block *new_block(int number, uint64_t bytes) {
 	}
 	if (addr == 0 || (new = calloc(1, sizeof *new)) == NULL)
 		return NULL;
-	*new = (struct block){{addr, whole}, number, 0, 0, m->newest, *link};
+	*new = (struct block){{addr, whole}, number, 0, 0, m->newest, *link, 0};
 	*link = m->newest = new;
 	if (m->highest[number] == new && new->below == NULL)
 		keep_room_for_kernels(number);
@@ -111,7 +113,11 @@ uint64_t take_place(int gpu, uint64_t bytes, struct block **of) {
 	return *of != NULL ? (*of)->range.addr : 0;
 }
 
-struct range range_of_block(const struct block *block) { return block->range; }
+int commit_block(const struct gpu *gpu, struct block *block) {
+	uint64_t end = end_of(block->range);
+	block->committed = block->committed || end <= gpu->committed || commit(gpu, block->range.addr, end);
+	return block->committed;
+}
 
 void enter_block(struct block *block, uint64_t bytes) {
 	block->allocations++;
@@ -150,8 +156,11 @@ void drop_blocks(void) {
 	m->newest = NULL;
 }
 
-/* Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files. */
-int has_blocks(void) {
+/*
+ * Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files. That is looked up when the
+ * cards start, since a look is a call of the system.
+ */
+void choose_blocks(void) {
 	struct rlimit limit;
-	return m->shared == NULL || getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY;
+	m->has_blocks = m->shared == NULL || getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY;
 }

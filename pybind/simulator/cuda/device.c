@@ -260,6 +260,7 @@ CUresult start(void) {
 	result = share_cards();
 	if (result != SUCCESS)
 		return result;
+	choose_blocks();
 	m->started = 1;
 	return SUCCESS;
 }
@@ -359,7 +360,7 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
 	char text[48];
 	int found = -1;
-	enter_machine();
+	hold_machines();
 	LOCK;
 	for (int i = 0; i < m->gpus && found < 0; i++) {
 		const struct gpu *gpu = &m->gpu[i];
@@ -371,12 +372,13 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 		found = 0;
 	}
 	UNLOCK;
+	let_machines_go();
 	return found;
 }
 
 /* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
-	enter_machine();
+	hold_machines();
 	LOCK;
 	int found = device >= 0 && device < m->gpus ? 0 : -1;
 	if (found == 0)
@@ -384,5 +386,6 @@ EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	for (const struct context *one = m->contexts; found == 0 && one != NULL; one = one->next)
 		*held -= one->alive && one->gpu == device ? m->gpu[device].context_bytes : 0;
 	UNLOCK;
+	let_machines_go();
 	return found;
 }

@@ -211,6 +211,7 @@ struct machine {
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *registered, *managed_memory; /* allocations: in address order */
 	struct block *newest, *highest[MAX_GPUS], *room_for_kernels[MAX_GPUS]; /* blocks.c */
+	int has_blocks; /* else linear memory lies in the lowest hole of the arena */
 	uint64_t last_buffer;
 	struct module *modules;
 	struct array *arrays;
@@ -268,6 +269,9 @@ static inline int unknown_device(CUdevice device) { return device < 0 || device 
 			return INVALID_DEVICE; \
 	} while (0)
 void enter_machine(void);
+/* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold a machine's lock. */
+void hold_machines(void);
+void let_machines_go(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
 
@@ -352,9 +356,9 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 
 /* blocks.c: where linear memory lies. What has a place enters its block, and leaves it when it is freed. */
 struct block;
-int has_blocks(void); /* else it lies in the lowest hole of the arena */
+void choose_blocks(void); /* sets has_blocks */
 uint64_t take_place(int gpu, uint64_t bytes, struct block **of); /* 0: there is none */
-struct range range_of_block(const struct block *block);
+int commit_block(const struct gpu *gpu, struct block *block);
 void enter_block(struct block *block, uint64_t bytes);
 void leave_block(struct block *block, uint64_t bytes);
 void drop_blocks(void); /* of all that has been freed */
@@ -362,6 +366,7 @@ void drop_blocks(void); /* of all that has been freed */
 /* memory.c */
 void end_memory(struct context *context);
 void end_gone(void);
+int commit(const struct gpu *gpu, uint64_t begin, uint64_t end); /* makes a part of its arena readable and writable */
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);

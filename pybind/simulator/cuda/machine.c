@@ -22,6 +22,13 @@ static int last_era = 1;
 
 int new_era(void) { return __atomic_add_fetch(&last_era, 1, __ATOMIC_SEQ_CST); }
 
+void hold_machines(void) {
+	pthread_mutex_lock(&opened_lock);
+	enter_machine();
+}
+
+void let_machines_go(void) { pthread_mutex_unlock(&opened_lock); }
+
 void enter_machine(void) { m = bound_to != NULL ? bound_to : __atomic_load_n(&of_process, __ATOMIC_SEQ_CST); }
 
 int driver_version(void) {
@@ -44,9 +51,11 @@ static struct machine *bind_machine(struct machine *machine) {
 }
 
 static void use_machine(struct machine *machine) {
+	pthread_mutex_lock(&opened_lock);
 	if (machine != NULL && !machine->kept)
 		__atomic_store_n(&machine->only_listed, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&of_process, machine != NULL ? machine : &own, __ATOMIC_SEQ_CST);
+	pthread_mutex_unlock(&opened_lock);
 }
 
 static void set_version(int version) { __atomic_store_n(&own.version, version, __ATOMIC_SEQ_CST); }
@@ -103,18 +112,26 @@ static int is_same(const struct machine *machine, const struct simulator_card *c
 	       (path == NULL || wanted == NULL ? path == wanted : strcmp(path, wanted) == 0);
 }
 
-static void close_machine(struct machine *machine) {
-	if (machine->kept)
-		return;
-	struct machine *expected = machine, *before = bind_machine(machine);
-	__atomic_compare_exchange_n(&of_process, &expected, &own, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	enter_machine();
+/* Whether it is out of the lists: not if it is kept. No thread that holds the machines has it any more, or gets it. */
+static int take_out(struct machine *machine) {
+	struct machine *expected = machine, **at = &opened;
 	pthread_mutex_lock(&opened_lock);
-	struct machine **at = &opened;
-	while (*at != machine)
-		at = &(*at)->next;
-	*at = machine->next;
+	int out = !machine->kept;
+	if (out) {
+		__atomic_compare_exchange_n(&of_process, &expected, &own, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		while (*at != machine)
+			at = &(*at)->next;
+		*at = machine->next;
+	}
 	pthread_mutex_unlock(&opened_lock);
+	return out;
+}
+
+static void close_machine(struct machine *machine) {
+	if (!take_out(machine))
+		return;
+	struct machine *before = bind_machine(machine);
+	enter_machine();
 	LOCK;
 	end_machine();
 	UNLOCK;

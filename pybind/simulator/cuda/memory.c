@@ -113,7 +113,7 @@ uint64_t take_charge(struct allocation *one) {
 }
 
 /* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use. */
-static int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
+int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
 	int file = m->arena_files[gpu - m->gpu];
 	struct stat facts;
 	if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena && ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
@@ -129,21 +129,17 @@ static int commit_until(struct gpu *gpu, uint64_t end) {
 	return 1;
 }
 
-static int commit_block(struct gpu *gpu, struct range block) {
-	return block.addr + block.bytes <= gpu->committed || commit(gpu, block.addr, block.addr + block.bytes);
-}
-
 /* Returns where an allocation enters the list, and its address; NULL: there is no place for it. */
 static struct allocation **place(struct gpu *gpu, uint64_t bytes, uint64_t *addr, struct block **block) {
 	int number = (int)(gpu - m->gpu);
 	*block = NULL;
-	if (!has_blocks()) {
+	if (!m->has_blocks) {
 		struct allocation **at = lowest_hole(number, to_pages(bytes), addr);
 		int fits = *addr + bytes <= gpu->arena + m->arena_bytes[number];
 		return fits && commit_until(gpu, *addr + bytes) ? at : NULL;
 	}
 	*addr = take_place(number, to_pages(bytes), block);
-	if (*addr == 0 || !commit_block(gpu, range_of_block(*block)))
+	if (*addr == 0 || !commit_block(gpu, *block))
 		return NULL;
 	struct allocation **at = &m->allocations;
 	while (*at != NULL && (*at)->range.addr < *addr)

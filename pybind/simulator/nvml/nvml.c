@@ -28,8 +28,18 @@ struct machine machine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users; /* guarded by lock */
 
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void after_fork(void) { pthread_mutex_unlock(&lock); }
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+	lock_shared_cards();
+}
+
+static void after_fork(void)
+{
+	unlock_shared_cards();
+	pthread_mutex_unlock(&lock);
+}
+
 __attribute__((constructor)) static void prepare(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 static void note(const char *function)

@@ -93,6 +93,8 @@ struct info {
 uint64_t used_here(const char *uuid);
 int processes_here(const char *uuid, struct budget_process *out, int room);
 int open_shared_cards(char *complaint, unsigned room);
+void lock_shared_cards(void); /* for a fork: a child has no other thread that could unlock them */
+void unlock_shared_cards(void);
 
 /* nvml.c: the checks that every call begins with: 0 to continue. */
 int begin(const char *function, const struct device *device);

@@ -23,7 +23,11 @@
 static struct budget budget; /* guarded by lock, as is state */
 static enum { UNKNOWN, ALONE, SHARED } state;
 static char trouble[256];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken after nvml.c's */
+
+void lock_shared_cards(void) { pthread_mutex_lock(&lock); }
+
+void unlock_shared_cards(void) { pthread_mutex_unlock(&lock); }
 
 void budget_note(const char *format, ...)
 {

@@ -48,22 +48,22 @@ EXPORT void gpuconf_runtime_on_unmarked(void (*callback)(const char *name)) { __
 
 EXPORT void gpuconf_runtime_strict(int on) { __atomic_store_n(&strict, on, __ATOMIC_RELAXED); }
 
-/* The strings are compared last, since most names are literals of one place. */
-static unsigned look_up(const char *name, int texts) {
-	unsigned count = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
-	for (unsigned i = 0; i < count; i++)
+/* The strings are compared last, since most names are literals of one place. Returns how many names there were if it is none of them. */
+static unsigned look_up(const char *name, int texts, unsigned *count) {
+	*count = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
+	for (unsigned i = 0; i < *count; i++)
 		if (names[i].name == name || (texts && strcmp(names[i].name, name) == 0))
 			return i;
-	return count;
+	return *count;
 }
 
 static unsigned place_of(const char *name, int lasting) {
-	unsigned i = look_up(name, 0);
-	if (i < used)
+	unsigned count, i = look_up(name, 0, &count);
+	if (i < count)
 		return i;
 	pthread_mutex_lock(&growing);
-	i = look_up(name, 1);
-	if (i == used) {
+	i = look_up(name, 1, &count);
+	if (i == count) {
 		const char *kept = i == MOST_NAMES - 1 ? "others" : lasting ? name : strdup(name);
 		if (i < MOST_NAMES && kept != NULL) {
 			names[i].name = kept;
