@@ -84,6 +84,24 @@ def test_the_configuration_is_restored() -> None:
     assert gpuconf.memory.stats("GPU:0").bytes_limit == 100 << 20
 
 
+@pytest.mark.parametrize("kept", ["growth", "limit", "visible"])
+def test_each_part_of_the_configuration_is_restored_alone(kept: str) -> None:
+    gpus, limit = gpuconf.config.list_physical_devices("GPU"), gpuconf.config.LogicalDeviceConfiguration(100)
+    if kept == "growth":
+        for gpu in gpus:
+            gpuconf.config.experimental.set_memory_growth(gpu, True)
+    elif kept == "limit":
+        gpuconf.config.set_logical_device_configuration(gpus[1], [limit])
+    else:
+        gpuconf.config.set_visible_devices(gpus[1], "GPU")
+    with gpuconf.lease(memory="3GiB"):
+        pass
+    gpus = gpuconf.config.list_physical_devices("GPU")
+    assert gpuconf.config.get_visible_devices("GPU") == (gpus[1:] if kept == "visible" else gpus)
+    assert bool(gpuconf.config.experimental.get_memory_growth(gpus[1])) is (kept == "growth")
+    assert gpuconf.config.get_logical_device_configuration(gpus[1]) == ([limit] if kept == "limit" else None)
+
+
 def test_an_administrators_ceiling_holds_for_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
     (tmp_path / "etc.toml").write_text('[ceilings]\nlimit = "4GiB"\n')
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
@@ -173,7 +191,20 @@ def test_a_timeout_holds_while_a_process_holds_the_lock(locker: subprocess.Popen
     before, begun = variables(), time.monotonic()
     with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {locker.pid} holds the lock of .*/ledger. It should"):
         gpuconf.lease(memory="4GiB", timeout=timeout).__enter__()
-    assert time.monotonic() - begun < 20
+    assert timeout <= time.monotonic() - begun < 20
+    assert variables() == before
+
+
+def test_a_part_of_a_jobs_lease_that_cannot_be_entered_is_not_begun(
+    locker: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for no memory, and only its figures go to the ledger."""
+    monkeypatch.setenv("GPUCONF_LEASE", 32 * "1")
+    monkeypatch.setenv("GPUCONF_LIMIT", "8GiB")
+    before, leased = variables(), gpuconf.lease(memory="4GiB", timeout=0)
+    with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {locker.pid} holds the lock"):
+        leased.__enter__()
+    assert (leased.gpus, leased.memory) == ([], 0)
     assert variables() == before
 
 

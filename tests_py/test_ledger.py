@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import multiprocessing
@@ -109,6 +110,21 @@ def test_a_timeout_names_who_holds_the_memory(ledger: _ledger.Ledger) -> None:
     assert f"process {holder.pid} holder, user {pwd.getpwuid(os.geteuid()).pw_name}: 30.00GiB" in text
     assert f"{CARD}: 7.00GiB of 38.00GiB left, 30.00GiB leased, 1.00GiB in use outside the ledger" in text
     assert ledger.claims() == []
+
+
+def test_a_timeout_names_the_ten_largest_holders(ledger: _ledger.Ledger) -> None:
+    with contextlib.ExitStack() as held:
+
+        def holders() -> list[str]:
+            with pytest.raises(errors.DeadlineExceededError) as raised:
+                ledger.claim([Card(CARD, 80 * GIB, 70 * GIB)], timeout=0)
+            return re.findall(r"^  (?:process .*: )?([\d.]+GiB(?= for)|and .*)", str(raised.value), re.MULTILINE)
+
+        for gib in range(2, 12):
+            held.enter_context(ledger.claim([Card(CARD, 80 * GIB, gib * GIB)]))
+        assert holders() == [f"{gib}.00GiB" for gib in range(11, 1, -1)]
+        held.enter_context(ledger.claim([Card(CARD, 80 * GIB, GIB)]))
+        assert holders() == [*(f"{gib}.00GiB" for gib in range(11, 1, -1)), "and 1 more"]
 
 
 def test_a_stopped_waiter_is_in_nobodys_way(

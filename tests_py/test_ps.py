@@ -81,8 +81,10 @@ def test_a_lease_and_its_pools(simulated: dict[str, str]) -> None:
 
 def test_a_lease_without_memory(simulated: dict[str, str]) -> None:
     with holder(simulated, lease=10 * GIB):
-        (row,) = shown(simulated)["processes"]
+        found = shown(simulated)
+        (row,) = found["processes"]
         assert (row["lease"], row["limit"], row["notes"]) == (10 * GIB, None, ["no memory in use"])
+        assert (found["gpus"][0]["leased"], found["gpus"][0]["reserved"], found["gpus"][0]["in_use"]) == (10 * GIB, 0, 0)
 
 
 def test_waiting(simulated: dict[str, str]) -> None:
@@ -131,6 +133,14 @@ def test_processes_of_the_driver(library: Path, tmp_path: Path) -> None:
         assert (rows[gone]["notes"], rows[gone]["command"]) == (["gone"], None)
     assert rows[gone]["bytes"] is None
     assert found["gpus"][0]["memory"]["used"] == GIB
+
+
+def test_a_long_command_line_is_cut(library: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "060", *["0"] * 4000]) as sleeper:
+        (row,) = shown(real(library, tmp_path, f"process {sleeper.pid} bytes={MIB} list=compute gi=-1 ci=-1"))["processes"]
+        sleeper.kill()
+    if row["notes"] != ["host PID"]:  # this test may run in a container
+        assert row["command"] == ("sleep 060" + 4000 * " 0")[:4096].strip()
 
 
 def test_the_leases_of_other_users_are_not_seen(library: Path, tmp_path: Path) -> None:

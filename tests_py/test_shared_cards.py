@@ -482,6 +482,8 @@ def test_the_folder_is_private_and_ends_with_the_last_process(library: Path) -> 
         cards.close()
         assert os.path.exists(cards.path)  # a process has a part of a card
         assert cards.path in [one.path for one in _simulated_cards.all_shared()]
+    with pytest.raises(errors.FailedPreconditionError, match="the simulated cards are closed"):
+        cards.keep_descriptor()
     _simulated_cards.share(dict.fromkeys(CARDS, SIZE)).close()
     assert not os.path.exists(folder)
 

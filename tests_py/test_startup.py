@@ -168,6 +168,19 @@ def test_pytorch_and_cupy_are_routed_when_they_first_use_the_gpu(libraries: Path
     assert all("not routed" in text for text in routes(events))
 
 
+def test_cupy_keeps_its_own_pool_if_that_holds_memory_already(tmp_path: Path) -> None:
+    standins = Path(__file__).parent / "frameworks/standins"
+    (tmp_path / "cupy.py").write_text(
+        "import cupy_standin\n"
+        "cupy_standin.Pool.bytes_held, cupy_standin.Pool.malloc = 100, lambda pool, nbytes: ('cupy', nbytes)\n"
+        "cupy_standin.install()\n"
+    )
+    out, events = python("import cupy; print(cupy.cuda.allocator(5))", path=f"{tmp_path}:{standins}")
+    assert out == "('cupy', 5)\n"
+    (route,) = routes(events)
+    assert route.startswith("cupy: not routed: FailedPreconditionError: CuPy has already used the GPU")
+
+
 def test_libraries_are_left_alone_on_simulated_gpus(libraries: Path) -> None:
     out, events = python(
         "import torch, cupy; print(torch.cuda._lazy_init is torch._lazy_init)", path=libraries, GPUCONF_SIMULATE="T4"

@@ -307,3 +307,17 @@ func TestNoHandleOfADestroyedStreamReachesTheDriver(t *testing.T) {
 		})
 	}
 }
+
+func TestAHandleThatIsNoStreamIsRefused(t *testing.T) {
+	for name, options := range bothTimelines {
+		m, d := initialized(t, "T4", options, nil)
+		stream, err := d.machine.StreamCreate(0, 0, 0)
+		require.NoError(t, err)
+		require.NoError(t, d.machine.StreamDestroy(0, stream))
+		for _, known := range []devmgr.Known{0, devmgr.Uncaptured} {
+			_, err = m.AllocateKnowing(0, -1, stream, known, 1000, 0)
+			requireCode(t, status.InvalidArgument, err)
+			require.ErrorContains(t, err, "is not a stream of CUDA device 0: it was destroyed, or belongs to another", name)
+		}
+	}
+}

@@ -1,6 +1,8 @@
 package ledger_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -134,6 +136,46 @@ func TestAWaiterIsWokenByARelease(t *testing.T) {
 	}()
 	holder.Release()
 	require.NoError(t, <-done)
+}
+
+// word returns a word of the wake file, on which processes sleep.
+func word(t *testing.T, l *ledger.Ledger, number uint32) uint32 {
+	t.Helper()
+	text, err := os.ReadFile(l.Folder() + "/wake")
+	require.NoError(t, err)
+	return binary.NativeEndian.Uint32(text[4*number:])
+}
+
+// The nap of a waiter ends with the release that makes it its turn, and not before.
+func TestAReleaseChangesTheWordOfTheNextWaiter(t *testing.T) {
+	l := private(t)
+	holder, other := claim(t, l, request(1, card("A", 30*gib))), claim(t, l, request(1, card("B", gib)))
+	waiter := claim(t, l, request(1, card("A", 20*gib)))
+	ok, nap, err := waiter.Look(nil)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.False(t, nap.Deaf)
+	other.Release()
+	require.Equal(t, nap.Was, word(t, l, nap.Word))
+	holder.Release()
+	require.NotEqual(t, nap.Was, word(t, l, nap.Word))
+	require.True(t, granted(t, waiter))
+}
+
+func TestAClaimOfAsManyCardsAsThereCanBe(t *testing.T) {
+	l := private(t)
+	cards := make([]ledger.Card, ledger.MostCards)
+	for i := range cards {
+		cards[i] = card(fmt.Sprint("A", i), gib)
+	}
+	c := claim(t, l, request(len(cards), cards...))
+	require.True(t, granted(t, c))
+	claims, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Len(t, claims[0].Cards, ledger.MostCards)
+	sound(t, l)
+	_, err = l.Claim(request(1, append(cards, card("B", gib))...))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
 }
 
 func TestAWithdrawnRequestDelaysNobody(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -260,6 +261,23 @@ func TestAnUnusableWakeFileCostsOnlyTime(t *testing.T) {
 	}
 }
 
+// A waiter that cannot be woken looks again and again, and sleeps in between.
+func TestAWaiterThatCannotBeWokenSleeps(t *testing.T) {
+	l := private(t)
+	claim(t, l, request(1, card("A", 30*gib)))
+	waiter := claim(t, l, request(1, card("A", 20*gib)))
+	require.NoError(t, os.Truncate(l.Folder()+"/wake", 0))
+	looks := 0
+	ledger.BeforeSystemCall = func(string) { looks++ }
+	defer func() { ledger.BeforeSystemCall = nil }()
+	begun := time.Now()
+	ok, err := waiter.Wait(nil, time.Second)
+	require.NoError(t, err)
+	require.False(t, ok)
+	require.GreaterOrEqual(t, time.Since(begun), time.Second)
+	require.Less(t, looks, 200)
+}
+
 // tmpfs mounts a small file system of memory.
 func tmpfs(t *testing.T, options string) string {
 	t.Helper()
@@ -310,6 +328,25 @@ func TestAFullDisk(t *testing.T) {
 	p, err := l.Publish(ledger.ID{}, ledger.Text{})
 	require.NoError(t, err)
 	p.End()
+	sound(t, l)
+}
+
+// As a disk that fails, a limit of this process on the size of files makes each write fail.
+func TestAWriteThatFailsIsAnError(t *testing.T) {
+	l := private(t)
+	claim(t, l, request(1, card("A", gib)))
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}))
+	_, err := l.Claim(request(1, card("A", gib)))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, "file too large")
+	claims, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
 	sound(t, l)
 }
 
@@ -403,4 +440,28 @@ func TestALockThatIsHeldIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	require.True(t, granted(t, claim(t, l, request(1, card("A", gib)))))
+}
+
+// Who finds the lock taken sleeps on the last word of the wake file, and after that on the one before: in front of those
+// that were never woken. An unlock changes both.
+func TestTheQueueForTheLock(t *testing.T) {
+	l := private(t)
+	file, err := os.Open(l.Folder() + "/ledger")
+	require.NoError(t, err)
+	require.NoError(t, unix.Flock(int(file.Fd()), unix.LOCK_EX))
+	l.Patience = 0
+	var naps []ledger.Nap
+	for range 3 {
+		_, err = l.Claim(request(1, card("A", gib)))
+		var busy *ledger.Busy
+		require.ErrorAs(t, err, &busy)
+		require.False(t, busy.Nap.Deaf)
+		naps = append(naps, busy.Nap)
+	}
+	require.Equal(t, []uint32{1023, 1022, 1022}, []uint32{naps[0].Word, naps[1].Word, naps[2].Word})
+	require.NoError(t, file.Close())
+	require.True(t, granted(t, claim(t, l, request(1, card("A", gib)))))
+	for _, nap := range naps {
+		require.NotEqual(t, nap.Was, word(t, l, nap.Word))
+	}
 }

@@ -140,6 +140,18 @@ func TestTheFormat(t *testing.T) {
 	require.True(t, granted(t, claim(t, l, request(1, card("A", 10*gib)))))
 }
 
+// A claim has as many leased cards as it needs once it is granted, and none before.
+func TestAClaimThatContradictsItselfIsDamage(t *testing.T) {
+	two, early := thisVersion(2, leasedCard("A", gib, gib)), thisVersion(1, leasedCard("A", gib, gib))
+	two.count = 2
+	for _, w := range []written{two, early, thisVersion(2, card("A", gib))} {
+		l := private(t)
+		placed(t, l.Folder(), slotsLine, fileBytes, w)
+		_, _, err := l.Rows()
+		require.ErrorContains(t, err, "the contents of a slot are invalid")
+	}
+}
+
 // What a lease takes of a card may be more than what its program may use. Sums are made of the former.
 func TestSumsAreMadeOfWhatALeaseTakes(t *testing.T) {
 	l := private(t)

@@ -19,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,13 @@ SLOW_BFC = "Peak|ManyRandom|LittleAddress|TestAllSmall|AllInterleavings|AgainstN
 SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended"
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
 BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
+GUARD = " ".join(
+    f"tests_py/guard/test_{name}.py"
+    for name in (
+        *("exports", "entry_points", "array_formats", "pool_segments", "outside_pools", "where_memory_is", "contexts"),
+        *("ended_contexts", "rounding", "locks", "budget", "early_calls", "prototypes"),
+    )
+)
 # The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short test does.
 TESTS = {
     "bfc": BFC,
@@ -59,16 +67,25 @@ TESTS = {
     "rewind": ["./tests_go/rewind"],
     "plan": ["./tests_go/plan"],
     "sharing": [
-        "tests_py/guard/test_driver_limits.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py",
-        "tests_py/test_lease.py tests_py/test_ledger.py tests_py/test_shared_cards.py",
-        "tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py",
+        "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
+        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py tests_py/test_env.py "
+        "tests_py/test_ledger_command.py tests_py/test_python_options.py",
+        "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
+        "tests_py/test_startup.py tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
+        "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
         "tests_py/test_leased_run.py",
+        "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
         "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py tests_py/test_message.py",
         "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
     ],
-    "guard": ["tests_py/guard"],
+    "guard": [
+        GUARD,
+        "tests_py/guard tests_py/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
+        f"--ignore tests_py/guard/test_driver_limits.py --ignore {GUARD.replace(' ', ' --ignore ')}",
+        "tests_py/guard/test_unreachable.py",
+    ],
 }
 
 
@@ -87,7 +104,7 @@ class Verdict:
 class GoTests:
     """Changes of a package below gocore."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, _: int) -> None:
         self.folder = f"gocore/{package}"
         self.commands = TESTS[package]
         self.timeouts = [3600.0] * len(self.commands)
@@ -125,8 +142,9 @@ class GoTests:
 class PythonTests:
     """Changes of a package of python/gpuconf, or of the guard's C files, tested in an environment with a package of its own."""
 
-    def __init__(self, package: str) -> None:
+    def __init__(self, package: str, workers: int) -> None:
         self.package = package
+        self.workers = ["-n", str(workers), "--dist", "loadfile"] if workers > 1 else []
         self.commands = TESTS[package]
         self.timeouts = [3600.0] * len(self.commands)
         self.site_packages = self.environment()
@@ -160,7 +178,8 @@ class PythonTests:
                 target.write_bytes(mutated(site))
             elif self.package == "guard" and not self.build_guard(site):
                 return "invalid", ""
-            for nth, command in enumerate(self.commands):
+            near = nearest(self.commands, site) if site else ""
+            for nth, command in enumerate([near, *self.commands] if near else self.commands, -1 if near else 0):
                 begin = time.monotonic()
                 python = [
                     str(WORK / "venv/bin/python"),
@@ -173,8 +192,9 @@ class PythonTests:
                     "no:cacheprovider",
                     "-p",
                     "no:randomly",
+                    *self.workers,
                 ]
-                status, output = run([*python, *command.split()], {"PYTHONDONTWRITEBYTECODE": "1"}, self.timeouts[nth])
+                status, output = run([*python, *command.split()], {"PYTHONDONTWRITEBYTECODE": "1"}, self.timeouts[max(nth, 0)])
                 if not site:
                     self.timeouts[nth] = max(LEAST_TIMEOUT, PATIENCE * (time.monotonic() - begin))
                 if status:
@@ -217,6 +237,14 @@ class PythonTests:
         return True
 
 
+def nearest(commands: list[str], site: Site) -> str:
+    """The test file that is named after the changed one, else up to two that name it: they come before all others."""
+    stem = Path(site.path).stem
+    files = [word for command in commands for word in command.split() if word.endswith(".py") and ROOT.joinpath(word).is_file()]
+    named = [file for file in files if Path(file).stem == f"test_{stem.strip('_')}"]
+    return " ".join(named or [file for file in files if re.search(rf"\b{stem}\b", ROOT.joinpath(file).read_text())][:2])
+
+
 def mutated(site: Site) -> bytes:
     """The file's bytes with the site's change."""
     source = ROOT.joinpath(site.path).read_bytes()
@@ -224,16 +252,18 @@ def mutated(site: Site) -> bytes:
 
 
 def run(command: list[str], environment: dict[str, str], timeout: float) -> tuple[int, str]:
-    """Run a test command at low priority. Returns its status and output; what takes too long is ended, with all its processes."""
+    """Run a test command. Returns its status and output; what takes too long is ended, with all its processes."""
 
-    def lower() -> None:
-        os.nice(15)
+    def prepare() -> None:
+        # Background jobs of a script are started with an interrupt ignored, and so would be the tests' programs, which await one.
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         Path("/proc/self/oom_score_adj").write_text("1000")  # a changed loop may take memory without end
 
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            preexec_fn=lower, start_new_session=True,
+            preexec_fn=prepare, start_new_session=True,
         )  # fmt: skip
         try:
             status = process.wait(timeout)
@@ -281,12 +311,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", choices=TESTS)
     parser.add_argument("--minutes", type=float, default=40)
+    parser.add_argument("--nice", type=int, default=15, help="its priority; beside other work, 15 does not get far")
+    parser.add_argument("--workers", type=int, default=1, help="processes that run the Python tests")
+    parser.add_argument("--timeout", type=float, help="seconds of a test command; without it the tests run once unchanged")
     options = parser.parse_args()
+    os.nice(options.nice)
     path = RESULTS / f"{options.package}.txt"
     kind = GoTests if ROOT.joinpath("gocore", options.package).is_dir() else PythonTests
-    tests = kind(options.package)
+    tests = kind(options.package, options.workers)
     known = read(path)
-    verdict, why = tests.test(None)
+    if options.timeout:
+        tests.timeouts = [options.timeout] * len(tests.timeouts)
+    verdict, why = ("survived", "") if options.timeout else tests.test(None)
     if verdict != "survived":
         print(f"the tests of {options.package} fail without a change: {why}", file=sys.stderr)
         return 1

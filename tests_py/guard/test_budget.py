@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import resource
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -81,7 +82,14 @@ def test_a_card_that_the_job_does_not_have_gives_nothing(driver: Path) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "said"),
-    [({}, "1 to 64 cards"), ({"GPU-1": 1}, "UUID"), ({"GPU-" + "g" * 32: 1}, "UUID"), ({CARDS[0]: -1}, "must be 0 to")],
+    [
+        ({}, "1 to 64 cards"),
+        ({"GPU-1": 1}, "UUID"),
+        ({"GPU-" + "0" * 30: 1}, "UUID"),
+        ({"TPU-" + "0" * 32: 1}, "UUID"),
+        ({"GPU-" + "g" * 32: 1}, "UUID"),
+        ({CARDS[0]: -1}, "must be 0 to"),
+    ],
 )
 def test_limits_that_cannot_be(driver: Path, limits: dict[str, int], said: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=said):
@@ -96,6 +104,19 @@ def test_an_unknown_mode(driver: Path) -> None:
 def test_without_a_driver(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFoundError, match=r"libcuda\.so\.1"):
         _budget.prepare({CARDS[0]: MIB}, environment=environment(tmp_path))
+
+
+def test_without_room_for_the_budget_nothing_is_left(driver: Path) -> None:
+    """As on a file system that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(errors.UnavailableError, match=r"no room for the job's budget in .*: File too large") as raised:
+            _budget.prepare({CARDS[0]: MIB}, environment=environment(driver))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    path = re.findall(r"(/\S+/budget):", str(raised.value))[0]
+    assert not os.path.exists(os.path.dirname(path))
 
 
 def damaged(one: object, kind: str) -> None:

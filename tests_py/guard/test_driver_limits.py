@@ -124,6 +124,26 @@ def test_a_group_with_other_processes_stays_and_limits_them(tree: Tree) -> None:
     assert (tree.own / "gpuconf-x/dmem.max").exists()
 
 
+def test_a_controller_that_other_groups_have_is_not_taken_from_them(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel refuses a process in a group that passes controllers on, so it stops that to move back, if no other needs it."""
+    write = _cgroup._write
+
+    def refusing(path: str, text: str) -> None:
+        if path == f"{tree.own}/cgroup.procs" and "-dmem" not in (tree.own / "cgroup.subtree_control").read_text():
+            raise OSError(16, "Device or resource busy", path)
+        write(path, text)
+
+    monkeypatch.setattr(_cgroup, "_write", refusing)
+    limit = _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
+    (tree.own / "else").mkdir()
+    limit.leave()
+    assert (tree.own / "cgroup.subtree_control").read_text().split() == ["+dmem"]
+    (tree.own / "else").rmdir()
+    _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x").leave()
+    assert (tree.own / "cgroup.subtree_control").read_text().split()[-1] == "-dmem"
+    assert (tree.own / "cgroup.procs").read_text().split() == [str(os.getpid())]
+
+
 def not_listed(tree: Tree) -> None:
     (tree.root / "dmem.capacity").write_text(f"{REGIONS[1]} {16 * GIB}\n")
 

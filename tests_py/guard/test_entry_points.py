@@ -75,6 +75,34 @@ def test_older_and_newer_drivers(tmp_path: Path, client: dict[str, Path], versio
             assert one.budget.log() == []
 
 
+def test_functions_that_a_driver_lacks_whose_file_does_not_name_them(tmp_path: Path) -> None:
+    """They cannot be cut out of the guard then, so they say that they are not supported."""
+    folder = build_driver(tmp_path / "driver", 11000)
+    lacking = sorted(name for name in hooks() - (_elf.exports(str(folder / "libcuda.so.1")) or set()) if name.startswith("cu"))
+    data = bytearray((folder / "libcuda.so.1").read_bytes())
+    data[40:48], data[58:64] = bytes(8), bytes(6)  # the place, size and number of the section headers
+    (folder / "libcuda.so.1").write_bytes(data)
+    code = f"""
+        begin()
+        for name in {lacking}:
+            function = getattr(cuda, name)
+            if function(*7 * [None]) != 801:
+                print(name)
+        print(allocate(512)[0])
+    """
+    with job(folder, 512 * MIB) as one:
+        assert one.python(code) == "0\n"
+    assert {"cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAllocFromPoolAsync", "cuMemGetDefaultMemPool"} <= set(lacking)
+
+
+def test_no_function_takes_memory_under_a_damaged_budget(driver: Path, client: dict[str, Path]) -> None:
+    with job(driver, 512 * MIB) as one:
+        with open(one.budget.path, "r+b") as file:
+            file.write(b"PK\3\4")
+        told = [one.run(client[""], "dlsym", "fill", row) for row in rows_until(12040)]
+        assert [line for line in told if not re.fullmatch(r"\w+ 0 2 2048 2048\n", line)] == []
+
+
 def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, client: dict[str, Path]) -> None:
     rows = rows_until(12040)
     with job(driver, 512 * MIB) as one:

@@ -54,6 +54,24 @@ print(cuda.cuMemUnmap(at, c_size_t(200 * MIB)), left(), create(200 * MIB)[0], le
         assert (one.used(), one.budget.usage()[CARDS[0]].peak, one.budget.log()) == (0, 200 * MIB, [])
 
 
+def test_a_program_without_standard_input(driver: Path) -> None:
+    """Its number is the next one that is free."""
+    with job(driver, 256 * MIB) as one:
+        told = one.python(
+            EXPORTS
+            + """
+result, first = create(200 * MIB)
+descriptor = export(first)
+os.close(0)
+second = imported(descriptor)
+os.close(descriptor)
+print(cuda.cuMemRelease(first), left(), cuda.cuMemRelease(second), left())
+"""
+        )
+        assert told == "0 56 0 256\n"
+        assert one.budget.log() == []
+
+
 SIX_TIMES = """
 for turn in range(6):
     result, first = create(200 * MIB)

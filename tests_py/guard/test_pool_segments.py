@@ -28,11 +28,13 @@ def of_graphs(attribute):
     value = c_uint64()
     assert cuda.cuDeviceGetGraphMemAttribute(0, attribute, byref(value)) == 0
     return value.value // MIB
-def graph(bytes):
-    graph, node, executable, props = c_void_p(), c_void_p(), c_void_p(), Props(1, 0, 1, 0, bytes=bytes)
+def graph(*sizes):  # each is freed before the next
+    graph, node, executable = c_void_p(), c_void_p(), c_void_p()
     assert cuda.cuGraphCreate(byref(graph), 0) == 0
-    assert cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(props)) == 0
-    assert cuda.cuGraphAddMemFreeNode(byref(node), graph, byref(node), c_size_t(1), c_uint64(props.at)) == 0
+    for nth, bytes in enumerate(sizes):
+        props = Props(1, 0, 1, 0, bytes=bytes)
+        assert cuda.cuGraphAddMemAllocNode(byref(node), graph, byref(node), c_size_t(nth > 0), byref(props)) == 0
+        assert cuda.cuGraphAddMemFreeNode(byref(node), graph, byref(node), c_size_t(1), c_uint64(props.at)) == 0
     assert cuda.cuGraphInstantiateWithFlags(byref(executable), graph, c_uint64(0)) == 0
     return executable
 RESERVED, MOST_RESERVED = 5, 6
@@ -123,6 +125,12 @@ print(cuda.cuGraphLaunch(executable, None), of_graphs(MOST_OF_GRAPHS), info()[0]
         )
         assert told.splitlines() == [f"0 {segment} 0", f"2 {segment} {segment - 2}"]
         assert one.budget.log() == []
+
+
+def test_a_graph_needs_what_it_holds_at_once(driver: Path) -> None:
+    with job(driver, 64 * MIB, FAKECUDA_SEGMENT=str(2 * MIB)) as one:
+        told = one.python(POOLS + "begin(); print([cuda.cuGraphLaunch(graph(*[size * MIB] * 3), None) for size in (32, 64, 66)])")
+        assert told == "[0, 0, 2]\n"
 
 
 @pytest.mark.parametrize("segment", SEGMENTS)

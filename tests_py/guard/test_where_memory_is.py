@@ -59,6 +59,17 @@ print(cuda.cuMemHostAlloc(byref(memory), c_size_t(256 * MIB), 0), left(), create
         ) == ["0 0 0 128", "0 128 2 0 0"]
 
 
+def test_a_card_that_is_not_the_jobs_has_no_physical_memory(driver: Path) -> None:
+    with job(driver, {CARDS[1]: 128 * MIB}, FAKECUDA_GPUS="2") as one:
+        assert one.python(CALLS + "begin(1); print(*(create(DEVICE, card, 64) for card in (0, 1, 2)), left())") == "2 0 101 64\n"
+
+
+def test_a_device_without_uuid_has_no_physical_memory(tmp_path: Path) -> None:
+    """It cannot be charged to a card."""
+    with job(build_driver(tmp_path / "old", missing=("cuDeviceGetUuid", "cuDeviceGetUuid_v2")), 128 * MIB) as one:
+        assert one.python(CALLS + "begin(); print(create(DEVICE, 0, 64), create(DEVICE, 1, 64))") == "2 101\n"
+
+
 def test_pools_that_the_driver_makes_for_the_host_and_for_managed_memory(newest: Path) -> None:
     """From CUDA 13 on. Managed memory is charged wherever its pages are."""
     with job(newest, 128 * MIB) as one:
