@@ -400,6 +400,13 @@ for form in (cu.cuEventElapsedTime, cu.cuEventElapsedTime_v2):
 assert cu.cuEventElapsedTime(byref(ms), one, untimed) == 400
 ok(cu.cuEventDestroy(two))
 assert cu.cuEventElapsedTime(byref(ms), one, two) == 400
+other = c_void_p()
+ok(cu.cuDevicePrimaryCtxRetain(byref(other), 1))
+ok(cu.cuCtxPushCurrent(other))
+elsewhere = event(0)
+ok(cu.cuEventRecord(elsewhere, NULL))
+ok(cu.cuEventSynchronize(elsewhere))
+assert cu.cuEventElapsedTime(byref(ms), one, elsewhere) == 400  # of two GPUs
 """,
     )
 

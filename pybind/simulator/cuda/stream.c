@@ -735,6 +735,8 @@ EXPORT CUresult cuEventElapsedTime(float *ms, CUevent from, CUevent to) {
 		result = ms == NULL ? INVALID_HANDLE : timed(from);
 		if (result == SUCCESS)
 			result = timed(to);
+		if (result == SUCCESS && to->context->gpu != from->context->gpu)
+			result = INVALID_HANDLE; /* GPUs have no common clock */
 		if (result == SUCCESS)
 			result = context->sticky;
 		if (result == SUCCESS)
