@@ -402,7 +402,7 @@ ok(cu.cuEventDestroy(two))
 assert cu.cuEventElapsedTime(byref(ms), one, two) == 400
 other = c_void_p()
 ok(cu.cuDevicePrimaryCtxRetain(byref(other), 1))
-ok(cu.cuCtxPushCurrent(other))
+ok(cu.cuCtxSetCurrent(other))
 elsewhere = event(0)
 ok(cu.cuEventRecord(elsewhere, NULL))
 ok(cu.cuEventSynchronize(elsewhere))

@@ -317,7 +317,8 @@ func TestAHandleThatIsNoStreamIsRefused(t *testing.T) {
 		for _, known := range []devmgr.Known{0, devmgr.Uncaptured} {
 			_, err = m.AllocateKnowing(0, -1, stream, known, 1000, 0)
 			requireCode(t, status.InvalidArgument, err)
-			require.ErrorContains(t, err, "is not a stream of CUDA device 0: it was destroyed, or belongs to another", name)
+			const text = "is not a stream of CUDA device 0: it was destroyed, or belongs to another"
+			require.ErrorContains(t, err, text, name)
 		}
 	}
 }

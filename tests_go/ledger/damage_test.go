@@ -442,8 +442,8 @@ func TestALockThatIsHeldIsAnError(t *testing.T) {
 	require.True(t, granted(t, claim(t, l, request(1, card("A", gib)))))
 }
 
-// Who finds the lock taken sleeps on the last word of the wake file, and after that on the one before: in front of those
-// that were never woken. An unlock changes both.
+// Who finds the lock taken sleeps on the last word of the wake file, and after that on the one before: in front of
+// those that were never woken. An unlock changes both.
 func TestTheQueueForTheLock(t *testing.T) {
 	l := private(t)
 	file, err := os.Open(l.Folder() + "/ledger")
