@@ -41,8 +41,8 @@ RUN = """
         test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_python_options.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py
-        test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py test_simulate.py
-        test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
+        test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py
+        test_simulate.py test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
         test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
         test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
         test_event_files.py test_stored_switches.py test_tensorflow_root.py
