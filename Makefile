@@ -95,7 +95,7 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
 
 # Long tests with one goroutine, in which the race detector has nothing to find; and package arch reads source files.
-ONE_GOROUTINE := ^(TestAgainstNaive|TestAllSmallPrograms|TestManyRandomStreamPrograms|TestLawsFitIntoLittleMoreThanTheirPeak|TestWhatWasServedOnceIsServedAgain|TestLittleAddressSpace|TestPeakMeasurementsByTheHundredThousand|TestTransformer|TestBudget)$$
+ONE_GOROUTINE := ^(TestAgainstNaive|TestAllSmallPrograms|TestManyRandomStreamPrograms|TestLawsFitIntoLittleMoreThanTheirPeak|TestWhatWasServedOnceIsServedAgain|TestLittleAddressSpace|TestPeakMeasurementsByTheHundredThousand|TestTransformer|TestBudget|TestManyStreamsComeAndGo)$$
 
 .PHONY: race
 race: $(VENV)/dev ## run the Go tests under the race detector
