@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
 from gpuconf._core.native import core
+from gpuconf._core.wire import ledger as wire
 from gpuconf.sharing._ledger import Ledger, open_ledger
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ CROWDS = 20, 40, 100
 CONTENDED_S = 2  # seconds a round
 ROUNDS_OF_CROWDS = 3
 
-REQUEST = f'{{"cards": [{{"uuid": "{CARD}", "capacity": {40 * GIB}, "bytes": {GIB // 16}}}], "count": 1}}'
+REQUEST = json.dumps(wire.Request((wire.Card(CARD, GIB // 16, GIB // 16, 40 * GIB, 40 * GIB),), 1, 0, "", "", "", 0))
 
 # A process that waits for the whole card, reports when it has it, holds it until a line comes, and waits again.
 WAITER = f"""
