@@ -301,11 +301,24 @@ def drawn_in_graphs() -> bool:
     return torch.equal(eager, y)
 
 
+def autocast() -> None:
+    """Recurrent networks under autocast, whose weights PyTorch copies into a buffer, and their gradients: near those without it."""
+    for kind, more in (("LSTM", {"proj_size": 4}), ("LSTM", {"num_layers": 2, "bidirectional": True}), ("GRU", {"bias": False})):
+        layer = getattr(nn, kind)(5, 6, **more).cuda()
+        x = torch.randn(7, 3, 5, device="cuda")
+        found = []
+        for enabled in (False, True):
+            with torch.autocast("cuda", torch.float16, enabled=enabled):
+                y = layer(x)[0].float()
+            found.append((y, *torch.autograd.grad(y.square().sum(), list(layer.parameters()))))
+        print(all(torch.allclose(one, other, atol=0.05) for one, other in zip(*found, strict=True)))
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for name in sys.argv[1:]:
-        if name in ("graph", "random"):
+        if name in ("autocast", "graph", "random"):
             globals()[name]()
         else:
             print(both([name]) or name)

@@ -56,6 +56,10 @@ def test_a_state_of_a_generator_determines_what_is_drawn() -> None:
     assert found == ["True", "True", "False", "True", "True", "True", "True", "True"]
 
 
+def test_recurrent_networks_under_autocast() -> None:
+    assert run("programs_on_simulated_gpus.py", "autocast").stdout == "True\n" * 3
+
+
 def test_without_values_control_flow_goes_on_and_numbers_are_finite() -> None:
     assert run("program_without_values.py").stdout.splitlines() == [
         "[1.0, 2.0] 3.0",

@@ -26,6 +26,22 @@ def _run(x: Tensor, weights: Sequence[Tensor], hx: Tensor, cx: Tensor | None, mo
     return _RUN[mode](x, state, list(weights), biases, layers, dropout, train, both, batch_first)
 
 
+def _shaped(weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, projected: int, both: bool) -> list[Tensor]:
+    """Return the weights in the shapes of the module. Under autocast, PyTorch passes columns: views of cuDNN's buffer."""
+    found = []
+    for number, one in enumerate(weight):
+        layer, kind = number // per_layer // (1 + both), number % per_layer
+        rows = one.numel()
+        if kind == 0:
+            rows //= x.shape[-1] if layer == 0 else (projected or hidden) * (1 + both)
+        elif kind == 1:
+            rows //= projected or hidden
+        elif per_layer in (3, 5) and kind == per_layer - 1:  # of a projection
+            rows = projected
+        found.append(one.reshape(rows) if per_layer >= 4 and kind in (2, 3) else one.reshape(rows, -1))
+    return found
+
+
 def forward(
     x: Tensor,
     weight: Sequence[Tensor],
@@ -34,8 +50,8 @@ def forward(
     hx: Tensor,
     cx: Tensor | None,
     mode: int,
-    _hidden: int,
-    _projected: int,
+    hidden: int,
+    projected: int,
     layers: int,
     batch_first: bool,
     dropout: float,
@@ -46,6 +62,7 @@ def forward(
 ) -> tuple[Any, ...]:
     """``aten::_cudnn_rnn``. The reserve keeps the seed of the dropout between layers."""
     seed = torch.default_generator.initial_seed()
+    weight = _shaped(weight, x, per_layer, hidden, projected, both)
     results = _run(x, weight, hx, cx, mode, (per_layer, layers, batch_first, dropout, train, both, sizes))
     cy = results[2] if mode == _LSTM else None
     return results[0], results[1], cy, Seed(seed) if train else None, None
@@ -63,8 +80,8 @@ def backward(
     grad_hy: Tensor | None,
     grad_cy: Tensor | None,
     mode: int,
-    _hidden: int,
-    _projected: int,
+    hidden: int,
+    projected: int,
     layers: int,
     batch_first: bool,
     dropout: float,
@@ -81,7 +98,8 @@ def backward(
         leaves = [None if one is None else one.detach().requires_grad_() for one in (x, hx, cx, *weight)]
         rest = (per_layer, layers, batch_first, dropout, train, both, sizes)
         with generators.DefaultSeeded(read_seed(reserve)):
-            results = _run(leaves[0], leaves[3:], leaves[1], leaves[2], mode, rest)
+            shaped = _shaped(leaves[3:], x, per_layer, hidden, projected, both)
+            results = _run(leaves[0], shaped, leaves[1], leaves[2], mode, rest)
         pairs = [(one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None]
         wanted = [one for one in leaves if one is not None]
         found = torch.autograd.grad([one for one, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True)
