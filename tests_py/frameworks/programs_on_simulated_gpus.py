@@ -275,6 +275,20 @@ def random() -> None:
     out.float().sum().backward()  # with values of one, the output and the gradient of the values have equal sums
     print(abs(out.float().sum().item() - v.grad.float().sum().item()) < 2)
     print(drawn_in_graphs())
+    print(attention_in_a_graph())
+
+
+def attention_in_a_graph() -> bool:
+    """Whether two dropouts of attention in a graph differ, and each from that of the next replay."""
+    q, graph = torch.zeros(1, 1, 64, 16, device="cuda", dtype=torch.float16), torch.cuda.CUDAGraph()
+    values = torch.ones_like(q)
+    with torch.cuda.graph(graph):
+        one, other = (F.scaled_dot_product_attention(q, q, values, dropout_p=0.5) for _ in range(2))
+    graph.replay()
+    before = one.clone(), other.clone()
+    graph.replay()
+    found = [one, other, *before]
+    return not any(torch.equal(a, b) for number, a in enumerate(found) for b in found[:number])
 
 
 def drawn_in_graphs() -> bool:

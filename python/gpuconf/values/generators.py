@@ -17,6 +17,7 @@ from .._core.fork import module_lock
 from .._typing import Any
 
 _GOLDEN = 0x9E3779B97F4A7C15
+ADVANCE = 4  # by which an operation advances a CUDA generator's offset at least
 _default_lock = module_lock(globals(), "_default_lock")
 
 
@@ -49,7 +50,7 @@ class Draw:
     def done(self) -> None:
         """Advance the state if PyTorch's kernel did not."""
         if self._source.get_offset() == self._offset:
-            self._source.set_offset(self._offset + 4)
+            self._source.set_offset(self._offset + ADVANCE)
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -24,7 +24,6 @@ class _Operation(NamedTuple):
 
 
 _recorded: weakref.WeakKeyDictionary[Any, list[_Operation]] = weakref.WeakKeyDictionary()
-_OFFSETS = 4  # by which an operation advances a generator at least
 
 
 def capturing() -> bool:
@@ -40,26 +39,31 @@ def record(compute: Callable[[int], None], source: torch.Generator | None = None
 class _Draws:
     """The numbers that the operations of a replay draw from one generator: as without a graph, each from a state of its own.
 
-    PyTorch advances the generator by a sum, and refuses to say a state under capture. So each operation gets an equal part.
+    PyTorch advances the generator by a sum, and refuses to say a state under capture. So each operation that surely advances it
+    gets an equal part. Those that advance it with a dropout only, such as attention, have other numbers than without a graph.
     """
 
     def __init__(self, source: torch.Generator, count: int) -> None:
         self._source, self._count = source, count
-        self._before = source.get_offset()
+        self._before = self._next = source.get_offset()
+        self._others = 0  # operations that did not advance it
 
     def begin(self) -> None:
         """Look how far PyTorch's replay has advanced the generator, and advance it if it has not."""
+        count = max(1, self._count)
         if self._source.get_offset() == self._before:
-            self._source.set_offset(self._before + self._count * _OFFSETS)
-        self._part = (self._source.get_offset() - self._before) // max(1, self._count) // _OFFSETS * _OFFSETS or _OFFSETS
-        self._next = self._before
+            self._source.set_offset(self._before + count * generators.ADVANCE)
+        whole = (self._source.get_offset() - self._before) // generators.ADVANCE
+        self._part = max(1, whole // count) * generators.ADVANCE
 
     def seed(self, operation: _Operation) -> int:
         """Return the seed of the next operation."""
         seed = generators.seed_of(self._source.initial_seed(), self._next)
         if operation.advances:
             self._next += self._part
-        return seed
+            return seed
+        self._others += 1
+        return generators.seed_of(seed, self._others)
 
 
 def _draws_of(operations: list[_Operation]) -> dict[torch.Generator, _Draws]:
