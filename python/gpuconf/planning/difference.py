@@ -7,6 +7,7 @@ import html
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from .._core.humanbytes import human_bytes
 from .._core.stacks import Frame, call_site
@@ -112,31 +113,30 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
 
 def between(trace: Trace, first: float, second: float) -> list[Difference]:
     """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event."""
-    all_gpus = [history.gpu for history in histories(trace)]
-    then, now = (
-        {history.gpu: at_peak(history) for history in histories(trace, live_at(trace, seconds))} for seconds in (first, second)
-    )
-    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), (first, second)) for gpu in all_gpus]
+    live = [live_at(trace, seconds) for seconds in (first, second)]
+    then, now = ({history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live)
+    return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), (first, second)) for gpu in sorted(live[0])]
 
 
-def live_at(trace: Trace, seconds: float) -> list[str]:
-    """Return the lines of a trace's CSV that allocate what is live at a moment, so that they reach their peak at their end."""
-    live: dict[tuple[str, str], str] = {}
+def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
+    """Return by GPU the lines of a trace's CSV that allocate what is live at a moment: they reach their peak at their end."""
+    live: dict[str, dict[str, str]] = {}  # by GPU and address
     begun: dict[str, float] = {}
     seen: set[tuple[str, str]] = set()
     for page in trace._pages:
         for line in page.splitlines():
             _, time, action, pointer, _, _, gpu, _ = line.split(",", 7)
-            block, late = (gpu, pointer), float(time) - begun.setdefault(gpu, float(time)) > seconds
+            blocks = live.setdefault(gpu, {})
+            late = float(time) - begun.setdefault(gpu, float(time)) > seconds
             if action == "allocate" and not late:
-                live[block] = line
-            elif action == "free" and block not in seen:
-                live[block] = line.replace(",free,", ",allocate,", 1)  # the trace does not say where it was allocated
+                blocks[pointer] = line
+            elif action == "free" and (gpu, pointer) not in seen:
+                blocks[pointer] = line.replace(",free,", ",allocate,", 1)  # the trace does not say where it was allocated
             if action == "free" and not late:
-                live.pop(block, None)
+                blocks.pop(pointer, None)
             if action in ("allocate", "free"):
-                seen.add(block)
-    return [f"{line}\n" for line in live.values()]
+                seen.add((gpu, pointer))
+    return {int(gpu): [f"{line}\n" for line in blocks.values()] for gpu, blocks in live.items()}
 
 
 def at_peak(history: History, without: str = "") -> Sums:
