@@ -37,35 +37,41 @@ func TestGoroutinesShareAMachine(t *testing.T) {
 	require.Equal(t, []int{0, 0}, []int{allocations, retains})
 }
 
-// TestCloseWaitsForCopies closes a machine during copies. Each copy completes or is refused; none accesses unmapped
-// memory.
+// closeInTheMidst closes a machine while goroutines use it. Each call succeeds or is refused.
+func closeInTheMidst(t *testing.T, m *simulated.Machine, goroutines int, use func() error) {
+	var group sync.WaitGroup
+	started := make(chan struct{}, goroutines)
+	for range goroutines {
+		group.Go(func() {
+			for first := true; ; first = false {
+				err := use()
+				if first {
+					started <- struct{}{}
+				}
+				if err != nil {
+					if !errors.Is(err, gpu.ErrorDeinitialized) {
+						t.Errorf("a call failed with %v", err)
+					}
+					return
+				}
+			}
+		})
+	}
+	<-started
+	require.NoError(t, m.Close())
+	group.Wait()
+}
+
+// TestCloseWaitsForCopies closes a machine during copies: none accesses unmapped memory.
 func TestCloseWaitsForCopies(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", simulated.Options{})
 		addr := alloc(t, m, 4*mib)
-		var group sync.WaitGroup
-		started := make(chan struct{}, 4)
-		for range 4 {
-			group.Go(func() {
-				data := make([]byte, 4*mib)
-				for first := true; ; first = false {
-					err := errors.Join(m.MemsetD8(0, addr, 1, 4*mib), m.MemcpyDtoH(0, data, addr),
-						m.MemcpyHtoD(0, addr, data))
-					if first {
-						started <- struct{}{}
-					}
-					if err != nil {
-						if !errors.Is(err, gpu.ErrorDeinitialized) {
-							t.Errorf("a copy failed with %v", err)
-						}
-						return
-					}
-				}
-			})
-		}
-		<-started
-		require.NoError(t, m.Close())
-		group.Wait()
+		closeInTheMidst(t, m, 4, func() error {
+			data := make([]byte, 4*mib)
+			return errors.Join(m.MemsetD8(0, addr, 1, 4*mib), m.MemcpyDtoH(0, data, addr),
+				m.MemcpyHtoD(0, addr, data))
+		})
 	}
 }
 
@@ -248,31 +254,11 @@ func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 	}
 }
 
-// TestCloseInTheMidstOfStreams closes a machine during all kinds of use. Each call succeeds or is refused.
+// TestCloseInTheMidstOfStreams closes a machine during all kinds of use.
 func TestCloseInTheMidstOfStreams(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", simulated.Options{})
-		var group sync.WaitGroup
-		started := make(chan struct{}, 8)
-		for range 8 {
-			group.Go(func() {
-				for first := true; ; first = false {
-					err := useStreams(m, 0)
-					if first {
-						started <- struct{}{}
-					}
-					if err != nil {
-						if !errors.Is(err, gpu.ErrorDeinitialized) {
-							t.Errorf("a call failed with %v", err)
-						}
-						return
-					}
-				}
-			})
-		}
-		<-started
-		require.NoError(t, m.Close())
-		group.Wait()
+		closeInTheMidst(t, m, 8, func() error { return useStreams(m, 0) })
 	}
 }
 
@@ -281,24 +267,10 @@ func TestCloseInTheMidstOfStreams(t *testing.T) {
 func TestCloseInTheMidstOfQueries(t *testing.T) {
 	for range 300 {
 		m := newMachine(t, "T4", simulated.Options{})
-		var group sync.WaitGroup
-		started := make(chan struct{}, 8)
-		for range 8 {
-			group.Go(func() {
-				started <- struct{}{}
-				for {
-					if _, _, err := m.MemGetAllocationGranularity(0); err != nil {
-						if !errors.Is(err, gpu.ErrorDeinitialized) {
-							t.Errorf("a call failed with %v", err)
-						}
-						return
-					}
-				}
-			})
-		}
-		<-started
-		require.NoError(t, m.Close())
-		group.Wait()
+		closeInTheMidst(t, m, 8, func() error {
+			_, _, err := m.MemGetAllocationGranularity(0)
+			return err
+		})
 	}
 }
 
