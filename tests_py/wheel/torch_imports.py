@@ -31,7 +31,7 @@ STATUS = (
 )  # fmt: skip
 # Only these compute. A function that has a file of its own calls computes() itself.
 COMPUTES = re.compile(
-    r"cublas((?!Set|Create|Destroy)[SDCZHI][a-z]\w+|GemmEx|GemmStridedBatchedEx|LtMatmul)|cufftXtExec|cusolverDn[SDCZX][a-z]+(Batched|StridedBatched)?"
+    r"cublas((?!Set|Create|Destroy)[SDCZHI][a-z]\w+|Gemm(Batched|StridedBatched)?Ex|LtMatmul)|cufftXtExec|cusolverDn[SDCZX][a-z]+(Batched|StridedBatched)?"
     r"|cusparse[SDCZ](bsr[ms][mv]2?|csrgeam2)(_solve|_analysis)?|cusparse(SDDMM|SpM[MV]|SpGEMM_compute|SpGEMM_copy|SpS[MV]_solve)"
     r"|cusparse(Xcoo2csr|XcoosortByRow|Xcsrsort|Xcsrgeam2Nnz|CreateIdentityPermutation|LtMatmul|LtSpMMACompress2)"
     r"|cudnn(BackendExecute|(Batch|Convolution|CTC|Pooling|RNN|SpatialTf)\w*(Forward|Backward|Loss)\w*)"
