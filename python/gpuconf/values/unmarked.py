@@ -20,8 +20,10 @@ _kept: list[Any] = []
 
 
 def install(library: Any, *, strict: bool) -> None:
-    """Use the marks and counters of the library."""
+    """Use the marks and counters of the library. It may be called once for each framework that uses the library."""
     thread.use_marks_of(library)
+    if _kept:
+        return
     callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_note)
     _kept.extend((callback, library))
     library.gpuconf_runtime_on_unmarked(callback)
