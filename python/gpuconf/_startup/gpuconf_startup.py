@@ -47,11 +47,11 @@ class _AsTensorFlow:
 
 
 class _Simulated:
-    """Imports gpuconf before the first import of PyTorch or llama.cpp, so that they run on the simulated GPUs."""
+    """Imports gpuconf before the first import of PyTorch, or of vLLM or llama.cpp, so that they run on the simulated GPUs."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
         """Import gpuconf, and ask the other finders."""
-        if name not in ("torch", "llama_cpp"):
+        if name not in ("torch", "vllm", "llama_cpp"):
             return None
         if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
             sys.meta_path.remove(self)  # type: ignore[arg-type]
