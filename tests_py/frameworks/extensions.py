@@ -33,5 +33,3 @@ def run(program: str, *folders: Path, simulate: str = "A100-40GB", **environment
     text = "import logging\nlogging.basicConfig(format='%(message)s')\n" + textwrap.dedent(program)
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", simulate, "--", sys.executable, "-W", "ignore", "-c", text]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)
-
-

@@ -1,7 +1,7 @@
 """flash-attn on simulated GPUs: an operator with only a kernel for CUDA allocates, and its kernel is named as one without a value.
 
-flash-attn has no wheel on PyPI: a package with an operator of its name and a kernel that is launched outside PyTorch stands in for it.
-fa3-fwd is FlashAttention-3 for inference, and has one.
+flash-attn has no wheel on PyPI: a package with an operator of its name and a kernel that is launched outside PyTorch stands in
+for it. fa3-fwd is FlashAttention-3 for inference, and has one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""llama.cpp's Python package on simulated GPUs: its buffers take memory there, its kernels are named, and what does not run is refused.
+"""llama.cpp's Python package on simulated GPUs: its buffers take memory, its kernels are named, and what does not run is refused.
 
-The package's wheels for CUDA are not on PyPI, so its library is a stand-in with one kernel. The last test is for the real package, if it
-is installed and built for CUDA, and a model that it can load.
+The package's wheels for CUDA are not on PyPI, so its library is a stand-in with one kernel. The last test is for the real package,
+if it is installed and built for CUDA, and a model that it can load.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "lib" / "libggml-cuda.
 library.taken.restype = ctypes.c_size_t
 """
 PROGRAM = """
-import llama_cpp
-before = llama_cpp.library.taken()
-print(llama_cpp.library.take(llama_cpp.ctypes.c_size_t(1 << 30)), llama_cpp.library.launch(None), llama_cpp.library.taken() - before)
+from llama_cpp import ctypes, library
+before = library.taken()
+print(library.take(ctypes.c_size_t(1 << 30)), library.launch(None), library.taken() - before)
 """
 
 
@@ -63,7 +63,8 @@ def test_a_build_for_another_cuda_is_refused_by_name(tmp_path: Path) -> None:
     done = extensions.run(PROGRAM, package(tmp_path, runtime="libcudart.so.11.0"))
     assert done.returncode != 0
     assert done.stderr.splitlines()[-1].endswith(
-        "llama.cpp does not run on simulated GPUs if it is built for libcudart.so.11.0: use a wheel for CUDA 12 or 13, or for the CPU"
+        "llama.cpp does not run on simulated GPUs if it is built for libcudart.so.11.0: "
+        "use a wheel for CUDA 12 or 13, or for the CPU"
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that do not start on simulated GPUs, or not all of them: at their first import one line says so, and what is done instead."""
+"""Libraries that do not start on simulated GPUs, or not wholly: at their first import one line says so, and what to do instead."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ def _tell(name: str) -> None:
 
 
 def _before_vllm() -> None:
-    """Let vLLM draw its samples without FlashInfer if that has no compiler: it compiles this kernel when vLLM measures its memory."""
+    """Let vLLM sample without FlashInfer if that has no compiler: it compiles its kernel when vLLM measures the memory it needs."""
     if runtime.simulated() and _SAMPLER not in os.environ and not _has_nvcc():
         from . import notices
 
         os.environ[_SAMPLER] = "0"
-        notices.log("warning", f"vLLM samples without FlashInfer ({_SAMPLER}=0), which compiles its kernels with nvcc: there is none")
+        notices.log(
+            "warning", f"vLLM samples without FlashInfer ({_SAMPLER}=0), which compiles its kernels with nvcc: there is none"
+        )
 
 
 def _has_nvcc() -> bool:
