@@ -17,6 +17,7 @@ from . import thread
 
 _lines: dict[str, str] = {}  # the first Python line of each name
 _kept: list[Any] = []
+_LAUNCHERS = ("/torch/", "/triton/")  # the line that called them is named
 
 
 def install(library: Any, *, strict: bool) -> None:
@@ -37,7 +38,7 @@ def _note(name: bytes) -> None:
         frame = sys._getframe(1)
     except ValueError:
         return  # a thread of C++
-    while frame.f_back is not None and "/torch/" in frame.f_code.co_filename:
+    while frame.f_back is not None and any(folder in frame.f_code.co_filename for folder in _LAUNCHERS):
         frame = frame.f_back
     _lines.setdefault(name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
