@@ -94,6 +94,15 @@ def test_a_triton_kernel_is_launched_and_named() -> None:
     assert re.search(r"\n  add_one: 1 times, first from \S+program_with_a_triton_kernel.py:\d+", done.stderr)
 
 
+def test_indices_that_a_kernel_without_a_value_should_have_written() -> None:
+    first = "index 9 is out of bounds for dimension 0 with size 4"
+    before, after = run("program_with_indices_without_a_value.py").stdout.splitlines()
+    assert before == first
+    assert after.startswith(f"{first}. gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: ")
+    before, after = run("program_with_indices_without_a_value.py", GPUCONF_SIMULATE_VALUES="none").stdout.splitlines()
+    assert (before, after) == (first, "[0.0, 0.0] [[0.0], [0.0]] [1.0]")
+
+
 def test_in_a_strict_simulation_it_is_an_error() -> None:
     done = run("program_without_a_value.py", GPUCONF_SIMULATE_STRICT="1")
     assert done.stdout.startswith("refused: ")

@@ -55,6 +55,18 @@ def counted() -> dict[str, int]:
     return found
 
 
+def has_any() -> bool:
+    """Whether something ran without a value."""
+    return bool(_kept and _kept[1].gpuconf_runtime_unmarked())
+
+
+def doubt() -> str:
+    """Return what an error says about values that may be of kernels which compute nothing."""
+    names = list(counted())
+    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: {some}"
+
+
 def _report() -> None:
     found = counted()
     if not found:
