@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 
 from .._core import import_hook, notices, runtime
+from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.wire.visible import VisibleDevice
 from .._typing import Any
@@ -180,9 +181,7 @@ def _ordinals() -> str:
     visible = [gpu.name for gpu in get_visible_devices("GPU")]
     if not visible or visible == [gpu.name for gpu in list_physical_devices("GPU")]:
         return "all"
-    import json
-
-    listed = map(VisibleDevice._read, json.loads(core.pybind_Identities()))
+    listed = map(VisibleDevice._read, loads(core.pybind_Identities()))
     ordinals = {one.physical_device: one.cuda_ordinal for one in listed}
     return ",".join(str(ordinals[name]) for name in visible)
 

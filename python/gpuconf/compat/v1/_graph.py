@@ -12,6 +12,7 @@ from ... import errors
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
 from ..._core.made import Made, make
+from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
@@ -400,9 +401,7 @@ class Graph:
             return self._added(kind, encoded, inputs, controls, device)
 
     def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Operation:
-        import json
-
-        node = json.loads(encoded)
+        node = loads(encoded)
         operation = make(Operation)
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]
