@@ -129,8 +129,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// The search for max_split_size_mb tries every value below the largest block. Here a block of 88 MiB that is split serves
-// 70 and 18 MiB; a value of 64 or less keeps it whole.
+// The search for max_split_size_mb tries every value below the largest block. Here a block of 88 MiB that is split
+// serves 70 and 18 MiB; a value of 64 or less keeps it whole.
 func TestTheBestMaxSplitSizeIsFound(t *testing.T) {
 	const m = int64(mib)
 	r := one(t, script(88*m, -1, 70*m, 18*m), plan.PyTorchMaxSplit, 0, plan.Card{})
