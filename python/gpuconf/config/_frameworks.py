@@ -134,18 +134,18 @@ def _pass_on_to_tensorflow() -> str:
 
 def _settings() -> dict[tuple[str, str], Any]:
     """Return what is set: the visible GPUs, and growth and logical devices of each device that has them."""
-    found: dict[tuple[str, str], Any] = {("visible", ""): [gpu.name for gpu in get_visible_devices("GPU")]}
+    settings: dict[tuple[str, str], Any] = {("visible", ""): [gpu.name for gpu in get_visible_devices("GPU")]}
     for gpu in list_physical_devices("GPU"):
         growth = growth_as_set(gpu)
         if growth is not None:
-            found["growth", gpu.name] = bool(growth)
+            settings["growth", gpu.name] = bool(growth)
     for device in list_physical_devices():
         logical = get_logical_device_configuration(device)
         if logical is not None:
-            found["logical", device.name] = [
+            settings["logical", device.name] = [
                 (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in logical
             ]
-    return found
+    return settings
 
 
 def _unchanged() -> dict[tuple[str, str], Any]:
