@@ -155,15 +155,15 @@ def current() -> Reader | None:
 
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
-    found = []
+    readers = []
     for folder in _private_folder.existing(_PREFIX):
         try:
             reader = Reader(os.path.join(folder, _FILE))
             if reader._file.alive():
-                found.append(reader)
+                readers.append(reader)
         except (errors.UnavailableError, OSError):
             continue
-    return found
+    return readers
 
 
 def _outer(environment: Mapping[str, str]) -> str:

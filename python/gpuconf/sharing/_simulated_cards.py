@@ -127,12 +127,12 @@ def current() -> SimulatedCards | None:
 
 def all_shared() -> list[SimulatedCards]:
     """The simulated cards of every living job of this user."""
-    found = []
+    jobs = []
     for folder in _private_folder.existing(_PREFIX):
         try:
             cards = SimulatedCards(os.path.join(folder, _FILE))
             if cards.alive():
-                found.append(cards)
+                jobs.append(cards)
         except (errors.UnavailableError, OSError):
             continue
-    return found
+    return jobs

@@ -341,14 +341,14 @@ class Graph:
         except ValueError:
             text = f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}"
             raise ValueError(text) from None
-        found = self._named.get(operation)
+        producer = self._named.get(operation)
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
-        if found is None:
+        if producer is None:
             raise KeyError(f"{missing} does not exist in the graph.")
         try:
-            return found.outputs[number]
+            return producer.outputs[number]
         except IndexError:
-            raise KeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
+            raise KeyError(f"{missing} exists but only has {len(producer.outputs)} outputs.") from None
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
