@@ -30,15 +30,15 @@ def cuda_of(needed: list[str]) -> int | None:
 
     Raises UnimplementedError for a version that does not run on simulated GPUs.
     """
-    found = [name for name in needed if name.startswith("libcudart.so.")]
-    if not found:
+    runtimes = [name for name in needed if name.startswith("libcudart.so.")]
+    if not runtimes:
         return None
-    version = _VERSIONS.get(found[0].split(".")[2])
+    version = _VERSIONS.get(runtimes[0].split(".")[2])
     if version is None:
         from .. import errors
 
         raise errors.UnimplementedError(
-            f"llama.cpp does not run on simulated GPUs if it is built for {found[0]}: use a wheel for CUDA 12 or 13, or for the CPU"
+            f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or 13, or for the CPU"
         )
     return version
 
