@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+from multiprocessing import util
 
 from .._core import notices
 from .._typing import Any
@@ -31,6 +32,12 @@ def install(library: Any, *, strict: bool) -> None:
     library.gpuconf_runtime_strict(int(strict))
     library.gpuconf_runtime_unmarked.restype = ctypes.c_uint64
     atexit.register(_report)
+    util.register_after_fork(_report, _report_in_child)
+
+
+def _report_in_child(_report_of_parent: Any) -> None:
+    """Name them, too, when a process that `multiprocessing` has forked ends: it runs no function of `atexit`."""
+    util.Finalize(None, _report, exitpriority=0)
 
 
 def _note(name: bytes) -> None:
