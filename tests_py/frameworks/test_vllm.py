@@ -20,8 +20,9 @@ CONFIG = {
 PROGRAM = """
 from vllm import LLM, SamplingParams
 model = LLM(MODEL, load_format="dummy", enforce_eager=True, skip_tokenizer_init=True, max_model_len=1024, **HOW)
-found = model.generate([{"prompt_token_ids": list(range(20))}], SamplingParams(max_tokens=4, detokenize=False))
-print(len(found[0].outputs[0].token_ids), "tokens")
+if GENERATE:
+    found = model.generate([{"prompt_token_ids": list(range(20))}], SamplingParams(max_tokens=4, detokenize=False))
+    print(len(found[0].outputs[0].token_ids), "tokens")
 """
 
 
@@ -30,12 +31,14 @@ print(len(found[0].outputs[0].token_ids), "tokens")
 )
 def test_it_says_how_many_tokens_its_cache_holds(tmp_path: Path, values: str, how: dict[str, float]) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    program = f"MODEL, HOW = {str(tmp_path)!r}, {how!r}\n{PROGRAM}"
-    environment = {"GPUCONF_SIMULATE_VALUES": values, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_NO_USAGE_STATS": "1"}
+    generate = values == "none"  # with values, indices that its kernels should have written are an IndexError
+    program = f"MODEL, HOW, GENERATE = {str(tmp_path)!r}, {how!r}, {generate}\n{PROGRAM}"
+    engine = "1" if values == "none" else "0"  # a process of its own, or this one
+    environment = {"GPUCONF_SIMULATE_VALUES": values, "VLLM_ENABLE_V1_MULTIPROCESSING": engine, "VLLM_NO_USAGE_STATS": "1"}
     done = extensions.run(program, simulate="A100-40GB", HF_HUB_OFFLINE="1", **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     text = done.stdout + done.stderr
-    assert "4 tokens\n" in text
+    assert ("4 tokens\n" in text) == generate
     (tokens,) = re.findall(r"KV cache size: ([\d,]+) tokens", text)
     of_token = 2 * 2 * LAYERS * HEADS * OF_HEAD  # keys and values, of two bytes
     cache = int(tokens.replace(",", "")) * of_token
