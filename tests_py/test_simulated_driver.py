@@ -129,7 +129,8 @@ print(cuda.cuGetErrorName(0, None), cuda.cuGetErrorString(0, None))
     assert out[2].startswith("304 0 b'CUDA_ERROR_OPERATING_SYSTEM' 0 ")
     assert out[3].startswith("402 0 b'CUDA_ERROR_LOSSY_QUERY' 0 ")
     assert out[4:] == ["12345 1 None 1 None", "-1 1 None 1 None", "1 1"]
-    assert run(newest, program, GPUCONF_SIMULATE="T4:driver=12.2")[0].splitlines()[3] == "402 1 None 1 None"  # later drivers know it
+    out = run(newest, program, GPUCONF_SIMULATE="T4:driver=12.2")[0].splitlines()
+    assert out[3] == "402 1 None 1 None", "later drivers know it"
 
 
 def test_a_child_that_was_forked_after_cuinit_cannot_use_the_driver(newest: Path) -> None:

@@ -1,8 +1,8 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for simulated GPUs.
-That is loaded before the program as CUDA's own libraries would be, so nothing in the process knows that its GPU is simulated. Memory,
-streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
+gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for simulated
+GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that its GPU is simulated.
+Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def torch_folder() -> Path | None:
 
 
 def build(folder: Path) -> None:
-    """Build the driver into ``folder``, and, if there is a PyTorch, ``runtime.so`` to preload: the shipped runtime over that driver."""
+    """Build the driver into ``folder``, and for a PyTorch ``runtime.so``, to preload: the shipped runtime over that driver."""
     runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder)
     hide(folder / "libnvidia-ml.so.1")  # on a machine with a GPU, the real one would name other cards
     libraries = torch_folder()

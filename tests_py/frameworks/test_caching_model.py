@@ -100,6 +100,7 @@ def test_every_address_is_the_same(
 
 # Keeps the activations of growing batches until PyTorch runs out of memory, and prints how many tensors it made until then.
 GROWING = """
+import os
 import torch
 torch.cuda.memory._record_memory_history()
 kept, made = [], 0
