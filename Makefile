@@ -190,7 +190,8 @@ docs: $(DOCS_VENV)/docs-ready ## build the documentation site in build/docs
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist .
+	go mod download
+	GOPROXY=off $(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
 
 # What `make wheels` builds with, and nothing else, in an environment of its own: exact versions with hashes, Go and zig's C compiler

@@ -18,10 +18,8 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import (  # noqa: E402
     allocator,
     c_abi,
-    commands,
     config_calls,
     guard,
-    import_time,
     ledger,
     out_of_memory,
     placement,
@@ -29,6 +27,7 @@ from benchmarks import (  # noqa: E402
     recording,
     rehearsals,
     simulated_torch,
+    start,
 )
 from benchmarks.live_figures import ROUNDS as FIGURE_ROUNDS  # noqa: E402
 from benchmarks.live_figures import measure as measure_figures  # noqa: E402
@@ -41,16 +40,12 @@ Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {pyth
 The figures in a table are medians of one run in which the contenders take turns. Compare the
 ratios: absolute times differ between machines.
 
-## Import
+## Start
 
-{imports}
+Whole processes in turns, on a simulated GPU: a bare interpreter, and what the others take beyond it.
+`EARLIER` names a Python that has an earlier gpuconf, which adds a column.
 
-## Commands
-
-Whole commands beside the start of Python, in turns, on a simulated GPU. The ratio is the median of the
-rounds' ratios.
-
-{commands}
+{start}
 
 ## The pytest plugin
 
@@ -213,9 +208,8 @@ def main() -> None:
         "go": subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip(),
         "load": f"{os.getloadavg()[0]:.1f}",
     }
-    print("import ...", flush=True)
-    facts["imports"] = table(import_time.measure())
-    facts["commands"] = table(commands.measure())
+    print("start ...", flush=True)
+    facts["start"] = table(start.measure())
     facts["pytest"] = table(pytest_plugin.measure())
     print("calls from Python ...", flush=True)
     facts["calls"] = table(config_calls.measure())

@@ -18,15 +18,15 @@ func DescribeBLAS(choice string, folders string) (about string, err error) {
 	if err := process.Alive(); err != nil {
 		return "", err
 	}
-	found, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
+	description, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
 	if err != nil {
 		return "", err
 	}
-	if found.Complaints == nil {
-		found.Complaints = []string{}
+	if description.Complaints == nil {
+		description.Complaints = []string{}
 	}
 	return encode(map[string]any{
-		"library": found.Library, "version": found.Version, "path": found.Path, "threads": found.Threads,
-		"complaints": found.Complaints,
+		"library": description.Library, "version": description.Version, "path": description.Path,
+		"threads": description.Threads, "complaints": description.Complaints,
 	})
 }

@@ -20,14 +20,14 @@ func Cards(env string) (survey string, err error) {
 	if err != nil {
 		return "", err
 	}
-	found := wire.Survey{Simulated: wire.Maybe(s.Spec, ""), WhyNone: wire.Maybe(s.WhyNone, ""),
+	message := wire.Survey{Simulated: wire.Maybe(s.Spec, ""), WhyNone: wire.Maybe(s.WhyNone, ""),
 		Driver:   wire.Maybe(s.System.DriverVersion, ""),
 		CUDA:     wire.Maybe([2]int{s.System.CUDAMajor, s.System.CUDAMinor}, [2]int{}),
 		HostPIDs: s.System.HostPIDs}
 	for _, card := range s.Cards {
-		found.Cards = append(found.Cards, surveyed(card))
+		message.Cards = append(message.Cards, surveyed(card))
 	}
-	return wire.Encode(found)
+	return wire.Encode(message)
 }
 
 func surveyed(c process.CardSurvey) wire.Card {

@@ -174,14 +174,14 @@ func LimitInForce(position int64, env string) (limit string, err error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := m.InForce(int(position), variables)
+	inForce, err := m.InForce(int(position), variables)
 	if err != nil {
 		return "", err
 	}
-	if !found.Known {
+	if !inForce.Known {
 		return encode([]any{-1, ""})
 	}
-	return encode([]any{found.Bytes, found.Why})
+	return encode([]any{inForce.Bytes, inForce.Why})
 }
 
 // WhyNoGPU returns why the process has no logical GPU, "" if that is unknown.

@@ -95,13 +95,13 @@ func MalformedVariables(env string) (texts string, err error) {
 	if err != nil {
 		return "", err
 	}
-	found := map[string]string{}
+	byName := map[string]string{}
 	for name, notices := range variables.Malformed() {
 		for _, notice := range notices {
-			found[name] = notice.Text
+			byName[name] = notice.Text
 		}
 	}
-	return encode(found)
+	return encode(byName)
 }
 
 // DrainNotices returns and clears the pending notices for the user: [[level, text], ...].

@@ -25,14 +25,14 @@ LETTERS = {"uint32_t": "I", "uint64_t": "Q"}
 
 def constants(header: str) -> dict[str, int | bytes]:
     """The values of all constants of the header."""
-    found: dict[str, int | bytes] = {}
+    values: dict[str, int | bytes] = {}
     for name, text in re.findall(r"(?m)^#define (\w+) +(.+?)(?: */\*.*)?$", header):
         if text.startswith('"'):
-            found[name] = text.strip('"').encode()
+            values[name] = text.strip('"').encode()
         else:
             expression = re.sub(r"U?INT64_C\((\d+)\)", r"\1", text)
-            found[name] = eval(expression, {}, found)
-    return found
+            values[name] = eval(expression, {}, values)
+    return values
 
 
 def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[
     body = re.search(rf"(?ms)^struct {name} \{{\n(.*?)^\}};", header)
     if not body:
         raise SystemExit(f"pybind/budget/budget.h has no struct {name}")
-    found: list[tuple[str, str]] = []
+    members: list[tuple[str, str]] = []
     for line in re.sub(r"/\*.*?\*/", "", body[1], flags=re.DOTALL).splitlines():
         parts = re.fullmatch(r"\s*(struct \w+|\w+) (.+?);\s*", line)
         if not parts:
@@ -51,8 +51,8 @@ def fields(header: str, name: str, known: dict[str, int | bytes]) -> list[tuple[
             field, _, count = member.partition("[")
             if field != STRUCTS[name]:
                 length = eval(count.rstrip("]").replace("/", "//"), {}, dict(known)) if count else 0
-                found.append((field, _letters(parts[1], length)))
-    return found
+                members.append((field, _letters(parts[1], length)))
+    return members
 
 
 def _letters(kind: str, length: int) -> str:

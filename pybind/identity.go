@@ -13,7 +13,7 @@ import (
 // Identities returns the GPUs that the process sees, with all their names, as a list of objects.
 func Identities() (devices string, err error) {
 	defer process.Gate(&err)
-	found, err := process.Shared().Identities()
+	identities, err := process.Shared().Identities()
 	if err != nil {
 		return "", err
 	}
@@ -21,8 +21,8 @@ func Identities() (devices string, err error) {
 	if process.Shared().Simulated() {
 		source = "simulation"
 	}
-	list := make([]wire.VisibleDevice, len(found))
-	for i, id := range found {
+	list := make([]wire.VisibleDevice, len(identities))
+	for i, id := range identities {
 		list[i] = wire.VisibleDevice{CUDAOrdinal: id.Device.Ordinal, PhysicalDevice: wire.Maybe(id.Physical, ""),
 			Name: id.Device.Name, UUID: id.Device.UUID, PCIBusID: id.Device.PCIBusID,
 			NVMLIndex:         wire.Maybe(id.NVMLIndex, -1),

@@ -157,11 +157,11 @@ func LedgerRows(id int64) (rows string, err error) {
 	if err != nil {
 		return "", err
 	}
-	var found wire.LedgerRows
-	if found.Claims, found.Processes, err = l.Rows(); err != nil {
+	var message wire.LedgerRows
+	if message.Claims, message.Processes, err = l.Rows(); err != nil {
 		return "", err
 	}
-	return wire.Encode(found)
+	return wire.Encode(message)
 }
 
 // LedgerCheck returns what is wrong with a ledger, a list of sentences.

@@ -77,23 +77,23 @@ type devicePolicy struct {
 }
 
 func findSetting(name string) (setting, error) {
-	found, ok := settings[name]
+	entry, ok := settings[name]
 	if !ok {
-		return found, status.Errorf(status.Internal, "unknown setting %q", name)
+		return entry, status.Errorf(status.Internal, "unknown setting %q", name)
 	}
-	return found, nil
+	return entry, nil
 }
 
 // Setting returns the value of a switch as JSON.
 func Setting(name string) (value string, err error) {
 	defer process.Gate(&err)
-	found, err := findSetting(name)
+	entry, err := findSetting(name)
 	if err != nil {
 		return "", err
 	}
 	var got any
 	err = process.Shared().Switches(func(s *config.State) (err error) {
-		got, err = found.get(s)
+		got, err = entry.get(s)
 		return err
 	})
 	if err != nil {
@@ -105,9 +105,9 @@ func Setting(name string) (value string, err error) {
 // SetSetting stores a JSON value in a switch.
 func SetSetting(name string, value string) (done bool, err error) {
 	defer process.Gate(&err)
-	found, err := findSetting(name)
+	entry, err := findSetting(name)
 	if err != nil {
 		return false, err
 	}
-	return true, process.Shared().Switches(func(s *config.State) error { return found.set(s, value) })
+	return true, process.Shared().Switches(func(s *config.State) error { return entry.set(s, value) })
 }

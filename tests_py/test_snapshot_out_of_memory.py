@@ -40,20 +40,22 @@ def test_what_is_said_of_a_full_gpu(tmp_path: pathlib.Path) -> None:
     lines = out.splitlines()
     assert "limit: 1.00GiB, the memory that PyTorch could use" in lines
     at = lines.index("GPU:0 ran out of memory at event 1412, which requests 33.00MiB")
-    assert lines[at + 1 : at + 9] == [
+    assert lines[at + 1 : at + 11] == [
         "  requested at /home/user/train.py:19 (forward)",
         "  938.89MiB in use, 1002.00MiB reserved, 22.00MiB left on the GPU",  # as in PyTorch's message
         "  63.11MiB free in 16 pieces, the largest 7.62MiB",
+        "  large pool: 1000.00MiB reserved, 61.25MiB free",
+        "  small pool: 2.00MiB reserved, 1.86MiB free",  # which serves no request above 1 MiB
         "held by:",
         "  638.00MiB in 23 blocks: at /home/user/train.py:19 (forward)",
         "  156.75MiB in 23 blocks: at /home/user/train.py:20 (forward)",
         "  96.09MiB in 48 blocks: at /home/user/train.py:12 (<listcomp>)",  # through PyTorch's own files
         "  48.05MiB in 24 blocks: at /home/user/train.py:8 (<listcomp>)",
     ]
-    assert lines[at + 9].startswith("segments (")
+    assert lines[at + 11].startswith("segments (")
     assert len([line for line in lines if line.startswith("  0x")]) == 12
     assert "  and 29 more with 756.00MiB, 0B free" in lines
-    assert max(map(len, lines[at : at + 23])) <= 80
+    assert max(map(len, lines[at : at + 25])) <= 80
     # The model fails where PyTorch did, with the same figures.
     state = "in use 938.89MiB, reserved 1002.00MiB, largest free block 7.62MiB"
     assert lines[lines.index("GPU:0 pytorch: event 1412 requests 33.00MiB: fragmented") + 1] == f"  {state}"
@@ -176,3 +178,16 @@ def test_truncated_anywhere(tmp_path: pathlib.Path) -> None:
         path.write_bytes(data[:length])
         with pytest.raises(ValueError, match="cannot read"):
             gpuconf.plan(path)
+
+
+def test_each_pool_has_a_line_if_there_are_several(tmp_path: pathlib.Path) -> None:
+    (failed,) = gpuconf.plan(saved(tmp_path / "oom.pickle", snapshot("out-of-memory"))).out_of_memory
+    first = next(s for s in failed.segments if not s.small)
+    graphs = failed._replace(segments=tuple(s._replace(private=s is first) for s in failed.segments))
+    assert [line.split(":")[0] for line in graphs.lines(width=0) if " pool: " in line] == [
+        "  large pool",
+        "  private pool",
+        "  small pool",
+    ]
+    alone = failed._replace(segments=(first,))
+    assert not [line for line in alone.lines(width=0) if " pool: " in line]

@@ -3,6 +3,7 @@
 An early version of gpuconf had its own idiom: a "stream that is none", "nobody's memory", "the books". Each entry below is one such
 phrase with its replacement. The tests read what users see: the documents, public docstrings, every string in the Python package and
 in the Go and C sources (messages, notices, help), the doc.go pages, and the C header. And they read all comments and docstrings.
+Variables have nouns: tests_go/arch/names.go has the same rule for Go.
 """
 
 from __future__ import annotations
@@ -190,6 +191,41 @@ def test_comments() -> None:
         for text in complaints(read[path.suffix](path.read_text(encoding="utf-8")))
     ]
     assert not found, "\n".join(found)
+
+
+# Participles that say nothing of what a variable holds. They are allowed for a few lines only.
+VAGUE = {"found", "held", "taken", "told"}
+MOST_LINES = 5
+LEFT_OUT = {"python/gpuconf/values/kernels.py"}  # changes to it are under way: the name in named_on_cpu follows them
+
+
+def vague_variables(source: str) -> Iterator[tuple[int, str]]:
+    """Each variable with a vague name, arguments included, that lives for more than a few lines of a function."""
+    for function in ast.walk(ast.parse(source)):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines: dict[str, list[int]] = {}
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name | ast.arg):
+                lines.setdefault(node.id if isinstance(node, ast.Name) else node.arg, []).append(node.lineno)
+        for name in VAGUE & lines.keys():
+            if (lived := max(lines[name]) - min(lines[name])) > MOST_LINES:
+                yield min(lines[name]), f"{name} lives for {lived} lines of {function.name}: name it by what it is"
+
+
+def test_variables_have_nouns() -> None:
+    vague = [
+        f"{where(path, n)}: {text}"
+        for path in sources(("python", "pybind"), {".py"})
+        if str(path.relative_to(ROOT)) not in LEFT_OUT
+        for n, text in vague_variables(path.read_text())
+    ]
+    assert not vague, "\n".join(vague)
+
+
+@pytest.mark.parametrize(("lines", "complaint"), [(5, []), (6, [(1, "found lives for 6 lines of f: name it by what it is")])])
+def test_a_vague_variable_is_noticed(lines: int, complaint: list[tuple[int, str]]) -> None:
+    assert list(vague_variables("def f(found):" + "\n" * lines + "    return found\n")) == complaint
 
 
 @pytest.mark.parametrize(

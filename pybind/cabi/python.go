@@ -13,10 +13,10 @@ import "gpuconf/gocore/holder"
 
 //export gcgo_take
 func gcgo_take(number, nbytes C.int64_t, by C.uint16_t, scope C.int64_t, out *C.struct_gcgo_taken) *C.char {
-	taken, err := Take(int64(number), int64(nbytes), holder.ID(by), func() int64 { return scopeOf(int64(scope)) })
+	buffer, err := Take(int64(number), int64(nbytes), holder.ID(by), func() int64 { return scopeOf(int64(scope)) })
 	*out = C.struct_gcgo_taken{
-		address: C.uint64_t(taken.Address), id: C.uint64_t(taken.ID), gpu: C.int32_t(taken.GPU),
-		noticed: C.bool(taken.Noticed),
+		address: C.uint64_t(buffer.Address), id: C.uint64_t(buffer.ID), gpu: C.int32_t(buffer.GPU),
+		noticed: C.bool(buffer.Noticed),
 	}
 	return textOf(err)
 }

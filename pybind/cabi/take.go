@@ -20,18 +20,18 @@ type Taken struct {
 }
 
 // Take allocates memory on the logical GPU that LogicalGPU returns.
-func Take(number, nbytes int64, by holder.ID, scope func() int64) (taken Taken, err error) {
+func Take(number, nbytes int64, by holder.ID, scope func() int64) (buffer Taken, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := LogicalGPU(number, scope)
 	if err != nil {
-		return taken, err
+		return buffer, err
 	}
 	if nbytes < 0 {
-		return taken, status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
+		return buffer, status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
 	}
 	block, err := m.AllocateFor(gpu, uint64(nbytes), by)
 	if err != nil {
-		return taken, err
+		return buffer, err
 	}
 	return Taken{block.Addr, block.ID, gpu, m.HasNotices()}, nil
 }

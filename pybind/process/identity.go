@@ -26,12 +26,12 @@ func (p *State) Identities() ([]Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, physical, err := m.Found()
+	devices, physical, err := m.Found()
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Identity, len(found))
-	for i, d := range found {
+	list := make([]Identity, len(devices))
+	for i, d := range devices {
 		list[i] = Identity{Device: d, Physical: physical[i], NVMLIndex: -1}
 	}
 	p.mu.Lock()

@@ -88,14 +88,14 @@ func fieldsOf(t reflect.Type) [][]int {
 	if known, ok := fields.Load(t); ok {
 		return known.([][]int)
 	}
-	var found [][]int
+	var indexes [][]int
 	for _, field := range reflect.VisibleFields(t) {
 		if !field.Anonymous && field.Tag.Get("py") != "-" {
-			found = append(found, field.Index)
+			indexes = append(indexes, field.Index)
 		}
 	}
-	fields.Store(t, found)
-	return found
+	fields.Store(t, indexes)
+	return indexes
 }
 
 func appendList(b []byte, count int, item func(int) reflect.Value) (_ []byte, err error) {

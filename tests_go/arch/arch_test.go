@@ -61,7 +61,7 @@ func TestLinesAreShort(t *testing.T) {
 }
 
 func TestVariablesHaveNouns(t *testing.T) {
-	check(t, tree(t, "gocore"), arch.CheckNames)
+	check(t, tree(t, "gocore", "pybind"), arch.CheckNames)
 }
 
 func TestExportedFieldsHaveComments(t *testing.T) {

@@ -244,3 +244,35 @@ func TestNewMemoryForARequest(t *testing.T) {
 	require.Empty(t, m.released)
 	require.NoError(t, a.Check())
 }
+
+// Older decides between two free blocks of one size in restored segments, and reports false for anything else.
+func TestOlderDecidesBetweenFreeBlocksOfRestoredSegments(t *testing.T) {
+	const first, second, small, nowhere = 2 << 40, 3 << 40, 4 << 40, 5 << 40
+	m := newMachine(1 << 40)
+	a := caching.New(m, caching.Options{})
+	for _, s := range []caching.Piece{{Addr: first, Bytes: 40 * mib}, {Addr: second, Bytes: 40 * mib},
+		{Addr: small, Bytes: 36 * mib}} {
+		a.Restore(caching.Segment{Addr: s.Addr, Bytes: s.Bytes, Pieces: []caching.Piece{s}})
+	}
+	blocks := []*caching.Block{allocate(t, a, 40*mib), allocate(t, a, 40*mib), allocate(t, a, 40*mib),
+		allocate(t, a, 50*mib)}
+	taken, large := blocks[2].Addr, blocks[3].Addr
+	for _, b := range blocks {
+		a.Free(b)
+	}
+	request := caching.Request{Bytes: 36 * mib}
+	for name, pair := range map[string][2]uint64{
+		"no block at the address":        {nowhere, first},
+		"no block that serves":           {second, nowhere},
+		"neither":                        {nowhere, nowhere},
+		"one that was not restored":      {taken, first},
+		"before one that was not":        {second, taken},
+		"larger":                         {large, first},
+		"smaller":                        {small, first},
+		"older already, by their number": {first, second},
+	} {
+		require.False(t, a.Older(request, pair[0], pair[1]), name)
+	}
+	require.True(t, a.Older(request, second, first))
+	require.NoError(t, a.Check())
+}

@@ -1,6 +1,7 @@
 package devmgr_test
 
 import (
+	"errors"
 	"math"
 	"testing"
 
@@ -50,6 +51,37 @@ func TestSettingsAfterASessionBuildAnew(t *testing.T) {
 	require.Greater(t, stats(t, m, "GPU:0").BytesLimit, uint64(12*gib*2/5))
 	require.ErrorContains(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, nil) }),
 		"main.py:9 (list_logical_devices)")
+}
+
+// Devices that keep their names may be in use elsewhere. Those that would lose them must not be.
+func TestSettingsAfterASessionThatRenameNeedUnusedDevices(t *testing.T) {
+	d := newDriver(t, "2xK40", simulated.Options{})
+	m := enumerated(t, d, nil)
+	join(t, m, two5ths, "main.py:7 (Session)")
+	inUse := func() error { return errors.New("a tensor is on GPU:1") }
+	require.NoError(t, hide(m, 0, 1), "the CPU and one GPU are left")
+	_, err := m.InitializeAfterSessions(nil, "", inUse)
+	requireCode(t, status.AlreadyExists, err)
+	require.ErrorContains(t, err, "a tensor is on GPU:1")
+
+	m = enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	join(t, m, two5ths, "main.py:7 (Session)")
+	require.NoError(t, setGrowth(m, 0))
+	require.NoError(t, setGrowth(m, 1))
+	renamed, err := m.InitializeAfterSessions(nil, "", inUse)
+	require.NoError(t, err)
+	require.False(t, renamed)
+}
+
+// Without settings after the session, its devices stay, and the configuration is closed when they are needed first.
+func TestTheFirstNeedAfterASessionClosesTheConfiguration(t *testing.T) {
+	m := enumerated(t, newDriver(t, "2xK40", simulated.Options{}), nil)
+	join(t, m, two5ths, "main.py:7 (Session)")
+	renamed, err := m.InitializeAfterSessions(nil, "main.py:9 (list_logical_devices)", nil)
+	require.NoError(t, err)
+	require.False(t, renamed)
+	require.Equal(t, uint64(12*gib*2/5), stats(t, m, "GPU:0").BytesLimit)
+	require.ErrorContains(t, hide(m, 0), "main.py:9 (list_logical_devices)")
 }
 
 func TestSettingsAfterASessionFailWhileMemoryIsInUse(t *testing.T) {

@@ -129,6 +129,15 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// The search for max_split_size_mb tries every value below the largest block. Here a block of 88 MiB that is split
+// serves 70 and 18 MiB; a value of 64 or less keeps it whole.
+func TestTheBestMaxSplitSizeIsFound(t *testing.T) {
+	const m = int64(mib)
+	r := one(t, script(88*m, -1, 70*m, 18*m), plan.PyTorchMaxSplit, 0, plan.Card{})
+	require.Equal(t, "max_split_size_mb:128", r.Settings)
+	require.Equal(t, 88*mib, r.LeastLimit)
+}
+
 func TestWhatIsToldOfAJob(t *testing.T) {
 	const m = int64(mib)
 	events := script(2*m, 2*m, 2*m, -1, -3, 4*m)

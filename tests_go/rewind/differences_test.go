@@ -141,16 +141,36 @@ func TestOversizeBlocksAreReleasedFirst(t *testing.T) {
 	require.Equal(t, v.Segments, v.SameSegments)
 }
 
-// A context that has ended is the error, whatever kind of segments a record has, and not a difference.
+// endsAfter is a context that has ended once it has been looked at a number of times.
+type endsAfter struct {
+	context.Context
+	looks int
+}
+
+func (c *endsAfter) Err() error {
+	if c.looks--; c.looks >= 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// A context that ends is the error, at whatever step and whatever kind of segments a record has, and not a difference.
 func TestACanceledVerifyOfEveryKind(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	for _, row := range settingsTable {
 		history := run(t, rand.New(rand.NewPCG(1, 6)), row.settings, 3000, false)
 		history.Events = history.Events[len(history.Events)/2:]
-		_, err := rewind.Verify(ctx, &trace.History{Settings: historySettings(row.settings),
-			GPUs: []trace.GPUHistory{history}})
-		require.ErrorIs(t, err, context.Canceled, row.name)
+		recorded := &trace.History{Settings: historySettings(row.settings), GPUs: []trace.GPUHistory{history}}
+		whole, err := rewind.Verify(context.Background(), recorded)
+		require.NoError(t, err)
+		for looks := 0; ; looks++ {
+			verdict, err := rewind.Verify(&endsAfter{context.Background(), looks}, recorded)
+			if err == nil {
+				require.Equal(t, whole, verdict, "%s: it was not canceled", row.name)
+				require.Positive(t, looks)
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled, "%s, after %d looks", row.name, looks)
+		}
 	}
 }
 

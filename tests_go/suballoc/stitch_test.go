@@ -137,3 +137,31 @@ func TestSpareMemoryRefuses(t *testing.T) {
 	}
 	require.NoError(t, device.Clean())
 }
+
+// A step of 512 MiB or more has handles of 64 MiB. Stitching from the middle of a spare one replaces it; if the device
+// refuses to unmap it, that is the error, and nothing has changed.
+func TestStitchingFromTheMiddleOfAHandleMayFail(t *testing.T) {
+	device := fakedevice.NewVirtual(1 << 40)
+	v := newVirtual(t, device, 1024*mib)
+	base, bytes, _ := v.Range()
+	_, err := v.Map(base, 512*mib, bytes)
+	require.NoError(t, err)
+	require.NoError(t, v.Spare(base, 512*mib))
+	device.FailOp = func(op string) error {
+		if op == "unmap" {
+			return fakedevice.ErrInjected
+		}
+		return nil
+	}
+	_, err = v.Stitch(base+480*mib, 64*mib)
+	require.ErrorIs(t, err, fakedevice.ErrInjected)
+	require.Equal(t, 512*mib, int(v.SpareBytes()))
+	require.NoError(t, v.Check())
+
+	device.FailOp = nil
+	_, err = v.Stitch(base+480*mib, 64*mib)
+	require.NoError(t, err)
+	require.NoError(t, v.Check())
+	require.NoError(t, v.Close())
+	require.NoError(t, device.Clean())
+}

@@ -58,9 +58,9 @@ def main(dist: str) -> None:
     check_tag(wheels[0])
     check_licenses(wheels[0])
     check_links(wheels[0])
+    check_sdist(sdists[0])
     for interpreter in interpreters():
         smoke(interpreter, wheels[0])
-    from_sdist(sdists[0])
 
 
 def check_tag(wheel: Path) -> None:
@@ -113,26 +113,20 @@ def interpreters() -> list[str]:
     return [found[version] for version in sorted(found, key=lambda v: int(v.split(".")[1]))]
 
 
-def environment(interpreter: str, folder: str, *install: str, **variables: str) -> str:
-    """Create an environment and install into it, with these variables set; return its interpreter."""
-    subprocess.run([interpreter, "-m", "venv", folder], check=True)
-    python = os.path.join(folder, "bin", "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install]
-    subprocess.run(pip, check=True, env=os.environ | variables)
-    return python
-
-
 def smoke(interpreter: str, wheel: Path) -> None:
     """Install the wheel alone into a new environment and use it."""
     with tempfile.TemporaryDirectory() as folder:
-        python = environment(interpreter, folder, "--no-index", str(wheel.resolve()))
+        subprocess.run([interpreter, "-m", "venv", folder], check=True)
+        python = os.path.join(folder, "bin", "python")
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", str(wheel.resolve())]
+        subprocess.run(pip, check=True)
         subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
         told = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
         print(f"smoke test passed on {told}")
 
 
-def from_sdist(sdist: Path) -> None:
-    """Build and install from the source archive, without downloading Go's modules. It has the licenses, the tests and the docs."""
+def check_sdist(sdist: Path) -> None:
+    """The source archive, of which the wheel was built, has the licenses, the tests and the docs."""
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     found = {name.rpartition("/")[2] for name in names if name.startswith("LICENSES/")}
@@ -141,10 +135,7 @@ def from_sdist(sdist: Path) -> None:
     lacking = {"Makefile", "docs/index.md", "tests_py/conftest.py", "tests_go/bfc/allocator_test.go", "CHANGELOG.md"} - names
     if lacking:
         raise SystemExit(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
-    with tempfile.TemporaryDirectory() as folder:
-        python = environment(sys.executable, folder, str(sdist.resolve()), GOPROXY="off")
-        subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
-        print(f"smoke test passed on {sdist.name}, built from source")
+    print(f"{sdist.name} has what it should")
 
 
 if __name__ == "__main__":

@@ -74,14 +74,14 @@ def raise_built_in(module: str, names: Iterable[str], everything: bool = False) 
     """Replace the public functions of a module, and the methods of its classes, by such functions."""
     namespace = vars(sys.modules[module])
     for name in names:
-        found = namespace.get(name)
-        if not getattr(found, "__module__", "").startswith("gpuconf"):
+        member = namespace.get(name)
+        if not getattr(member, "__module__", "").startswith("gpuconf"):
             continue
-        if isinstance(found, type):
-            if found.__module__.startswith("gpuconf.compat."):
-                raise_built_in_class(found, everything)
-        elif callable(found):
-            namespace[name] = raising_built_in(found, everything)
+        if isinstance(member, type):
+            if member.__module__.startswith("gpuconf.compat."):
+                raise_built_in_class(member, everything)
+        elif callable(member):
+            namespace[name] = raising_built_in(member, everything)
 
 
 def raise_built_in_class(cls: type, everything: bool = False) -> None:

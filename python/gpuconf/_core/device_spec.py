@@ -87,14 +87,14 @@ class DeviceSpec:
 
     def to_string(self) -> str:
         """Return the string, such as ``"/job:worker/device:GPU:1"``. It is empty if all parts are None."""
-        found = [
+        parts = [
             f"/{name}:{value}"
             for name, value in (("job", self.job), ("replica", self.replica), ("task", self.task))
             if value is not None
         ]
         if self.device_type is not None:
-            found.append(f"/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}")
-        return "".join(found)
+            parts.append(f"/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}")
+        return "".join(parts)
 
     def __eq__(self, other: object) -> bool:
         # A spec that can change equals none that cannot, as in TensorFlow.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from .._typing import Any
 from .handle import Handle
+from .message import loads
 from .native import core
 
 # The length of one wait in Go. Python handles signals between two waits.
@@ -30,12 +31,10 @@ class Job(Handle):
 
         ``progress`` is called all the time with how much is done, from 0 to 1.
         """
-        import json
-
         while not core.pybind_WaitJob(self.number, _STEP_MS):
             if progress is not None:
                 progress(core.pybind_JobProgress(self.number) / 1000)
-        result: dict[str, Any] = json.loads(core.pybind_JobResult(self.number))
+        result: dict[str, Any] = loads(core.pybind_JobResult(self.number))
         return result
 
     def pages(self) -> list[str]:

@@ -130,8 +130,6 @@ def _load() -> Any:
                     "Use a regular build of CPython 3.10 or newer"
                 ) from error
             raise
-        import json  # noqa: F401
-
         module: Any = _gpuconf
         module.connect_errors(_error_of)
         _module = module

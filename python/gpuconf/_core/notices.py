@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 
+from .message import loads
 from .native import core
 
 _LEVELS = {"info": 20, "warning": 30, "error": 40}
@@ -19,9 +20,7 @@ def publish() -> None:
     encoded = core.pybind_DrainNotices()
     if encoded == "[]":
         return
-    import json
-
-    for level, text in json.loads(encoded):
+    for level, text in loads(encoded):
         log(level, text)
 
 

@@ -17,6 +17,7 @@ from .._typing import Any
 from . import ledger_folder, settings, simulation_notice
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
+from .message import dumps, loads
 from .native import core
 from .notices import publish
 
@@ -109,8 +110,6 @@ other_machines_masks: set[str] = set()
 
 def environment() -> str:
     """Return the environment for the core, as JSON: the variables that it reads, completed by files, and the overrides."""
-    import json
-
     found = settings.environment(os.environ, _ENVIRONMENT)
     read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
     if found.get("CUDA_VISIBLE_DEVICES") in other_machines_masks:
@@ -120,7 +119,7 @@ def environment() -> str:
     read["GPUCONF_PYTHON"] = (sys.executable or "").encode("utf-8", "replace").decode()
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
     read[ledger_folder.VARIABLE] = _ledger()
-    return json.dumps({**read, **current.overrides})
+    return dumps({**read, **current.overrides})
 
 
 def _ledger() -> str:
@@ -169,9 +168,7 @@ def _enumerate() -> None:
         if current.physical is not None:
             return
         list_devices = core.pybind_Enumerate  # loads the core, which must precede all imports: see native._load
-        import json
-
-        listed = json.loads(list_devices(environment()))
+        listed = loads(list_devices(environment()))
         publish()
         devices = [PhysicalDevice(name, device_type) for name, device_type in listed["physical"]]
         _warn_of_names()
@@ -213,11 +210,9 @@ def position(device: object) -> tuple[int, str]:
 
 def details(position: int) -> wire.DeviceDetails | None:
     """Return what is known of a physical device, by its index in the list of them; None for the CPU."""
-    import json
-
     from .wire.details import DeviceDetails
 
-    found = json.loads(core.pybind_DeviceDetails(position))
+    found = loads(core.pybind_DeviceDetails(position))
     return found and DeviceDetails(*found)
 
 
@@ -264,9 +259,7 @@ def initialize(function: str) -> None:
 
 def _list_logical(encoded: str) -> None:
     """Store the core's description of the logical devices. The caller holds the lock."""
-    import json
-
-    listed = json.loads(encoded)
+    listed = loads(encoded)
     current.full_names.update({name: full_name for name, _, full_name, _ in listed["logical"]})
     current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
     current.host_visible = listed["host_visible"]

@@ -80,28 +80,28 @@ class Origin(NamedTuple):
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
     environ = former_names.current(environ)
-    found = {name: value for name, value in environ.items() if name.startswith(prefixes)}
+    variables = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     of_file, ignored = _from_file(environ)
     _log(ignored)
     for name, origin in of_file.items():
-        found.setdefault(name, origin.value)
-    _check_switch(found.get(_GROWTH, ""))
-    values = found.get("GPUCONF_SIMULATE_VALUES")
+        variables.setdefault(name, origin.value)
+    _check_switch(variables.get(_GROWTH, ""))
+    values = variables.get("GPUCONF_SIMULATE_VALUES")
     if values:
         from . import simulated_values
 
         simulated_values.check(values, simulated_values.VARIABLE)
-    limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
+    limit = _below_ceiling(Origin(variables.get(_LIMIT, ""), "", ""))
     if limit.value:
-        found[_LIMIT] = limit.value
-    return found
+        variables[_LIMIT] = limit.value
+    return variables
 
 
 def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, Origin]:
     """Return each setting's value and where it comes from. ``called`` are those that calls have set."""
     environ = former_names.current(environ)
     files, _ = _from_file(environ)
-    found = {}
+    origins = {}
     for setting in SETTINGS:
         name = setting.variable
         if name in called:
@@ -112,8 +112,8 @@ def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, 
             origin = files.get(name) or Origin(setting.default, "default", "")
         if name == _GROWTH:
             _check_switch(origin.value)
-        found[name] = _below_ceiling(origin) if name == _LIMIT else origin
-    return found
+        origins[name] = _below_ceiling(origin) if name == _LIMIT else origin
+    return origins
 
 
 def value(name: str, environ: Mapping[str, str]) -> str:
@@ -181,9 +181,9 @@ def _below_ceiling(origin: Origin) -> Origin:
 def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Ignored]]:
     """Return the settings of the file that counts, by variable, and what does not count."""
     file, ignored = settings_file.find(environ)
-    found: dict[str, Origin] = {}
+    origins: dict[str, Origin] = {}
     if file is None:
-        return found, ignored
+        return origins, ignored
     where = file.path + (", [tool.gpuconf]" if os.path.basename(file.path) == "pyproject.toml" else "")
     table = _renamed(file.path, file.table)
     _refuse_unknown(where, table, _KEYS)
@@ -192,8 +192,8 @@ def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Igno
         if why:
             ignored.append(Ignored(file.path, key, why))
         else:
-            found[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
-    return found, ignored
+            origins[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
+    return origins, ignored
 
 
 def _renamed(path: str, table: Any) -> Any:

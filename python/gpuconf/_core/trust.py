@@ -20,13 +20,13 @@ def folders(environ: Mapping[str, str]) -> list[str]:
     Empty entries are skipped. A shell makes one of ``$OTHER:/srv/team``, and it never means the working directory. There is no
     entry for all folders: it would trust the file that anybody puts into ``/tmp``.
     """
-    found = [entry for entry in environ.get(VARIABLE, "").split(os.pathsep) if entry]
-    for entry in found:
+    entries = [entry for entry in environ.get(VARIABLE, "").split(os.pathsep) if entry]
+    for entry in entries:
         if not os.path.isabs(entry) or "\0" in entry:
             why = "there is none for all folders" if entry == "*" else "a relative name depends on the working directory"
             text = f"{VARIABLE} has the entry {texts.shown(entry)}, which is not the absolute path of a folder: {why}"
             raise errors.InvalidArgumentError(f"{text}. Write paths such as /srv/team, separated by {os.pathsep!r}")
-    return found
+    return entries
 
 
 def names(trusted: list[str], folder: os.stat_result) -> bool:

@@ -13,6 +13,7 @@ from .._core import runtime, settings, simulated_torch, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.keywords import refuse_unknown
+from .._core.message import loads
 from .._core.native import refuse_in_child
 from .._core.table import Table
 from .._typing import Any, NamedTuple, NoReturn
@@ -197,14 +198,12 @@ def _refuse_without_gpu(limit: Any) -> None:
 
 def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, int], dict[str, str]]:
     """Return the limit that holds on each GPU, and why where it is lower than requested."""
-    import json
-
     from .._core.native import core
 
     limits: dict[str, int] = {}
     notes: dict[str, str] = {}
     for gpu, requested in zip(gpus, wanted, strict=True):
-        holding, why = json.loads(core.pybind_LimitInForce(runtime.position(gpu)[0], runtime.environment()))
+        holding, why = loads(core.pybind_LimitInForce(runtime.position(gpu)[0], runtime.environment()))
         if holding < 0:
             continue
         limits[gpu.name] = holding

@@ -23,14 +23,14 @@ def finding(path: Sequence[str]) -> Finding:
     except errors.GpuconfError:  # another finding reports what is wrong with the settings
         choice = ""
     try:
-        found = json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path)))))
+        description = json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path)))))
     except errors.GpuconfError as error:
         return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
-    if found["path"]:
-        version = re.search(r"\d+(\.\d+)+", found["version"])
-        name = " ".join([found["library"] or "an unnamed library", *([version[0]] if version else [])])
-        threads = f", {found['threads']} thread{'s' * (found['threads'] != 1)}" if found["threads"] else ""
-        return Finding(OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {found['path']}")
-    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(found["complaints"]) or "no BLAS library found"
+    if description["path"]:
+        version = re.search(r"\d+(\.\d+)+", description["version"])
+        name = " ".join([description["library"] or "an unnamed library", *([version[0]] if version else [])])
+        threads = f", {description['threads']} thread{'s' * (description['threads'] != 1)}" if description["threads"] else ""
+        return Finding(OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {description['path']}")
+    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(description["complaints"]) or "no BLAS library found"
     text = f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
     return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)

@@ -34,14 +34,14 @@ def add_to(commands: Any) -> None:
 
 
 def _config(options: argparse.Namespace) -> int:
-    found = explain(os.environ, runtime.current.overrides)
+    origins = explain(os.environ, runtime.current.overrides)
     if options.json:
-        listed = [_as_json(setting, found[setting.variable]) for setting in SETTINGS]
+        listed = [_as_json(setting, origins[setting.variable]) for setting in SETTINGS]
         print_json({"settings": listed, "ignored": [one._asdict() for one in ignored(os.environ)]})
         return OK
     header, rows = ["setting", "value"], []
     for setting in SETTINGS:
-        origin = found[setting.variable]
+        origin = origins[setting.variable]
         row: list[Cell] = [setting.variable, (_shown(setting.kind, origin.value), "" if origin.source == "default" else "bold")]
         if options.explain:
             row += [_source(origin), setting.text]

@@ -50,23 +50,23 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     of_settings = list(_settings(environ))
     yield from of_settings
     try:
-        found = view()
+        machine = view()
     except errors.GpuconfError as error:
         if all(finding.text != str(error) for finding in of_settings):
             yield Finding(PROBLEM, "settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
         return
-    yield from _driver(found.survey)
-    yield from _cuda(found.survey, environ)
-    for card in found.survey.cards:
+    yield from _driver(machine.survey)
+    yield from _cuda(machine.survey, environ)
+    for card in machine.survey.cards:
         yield from _card(card)
-    yield from _between_gpus(found.survey)
-    yield from _wsl(found.survey)
-    yield from _processes(found)
-    yield from _limits(found.survey, environ)
-    yield from _ledger(found, environ)
+    yield from _between_gpus(machine.survey)
+    yield from _wsl(machine.survey)
+    yield from _processes(machine)
+    yield from _limits(machine.survey, environ)
+    yield from _ledger(machine, environ)
     yield from _contexts()
-    yield from _stale(found.survey, environ)
-    yield from _two_go_runtimes(found, environ)
+    yield from _stale(machine.survey, environ)
+    yield from _two_go_runtimes(machine, environ)
 
 
 # Settings
@@ -107,25 +107,25 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
 # Driver and CUDA
 
 
-def _driver(found: Survey) -> Iterator[Finding]:
-    if found.simulated:
-        yield Finding(NOTE, "driver", f"not used: the GPUs are simulated ({found.simulated})")
+def _driver(survey: Survey) -> Iterator[Finding]:
+    if survey.simulated:
+        yield Finding(NOTE, "driver", f"not used: the GPUs are simulated ({survey.simulated})")
         return
-    if not found.cards:
+    if not survey.cards:
         fix = "simulate GPUs (GPUCONF_SIMULATE=2xH100-80GB), or install the driver, or start the container with GPUs"
-        yield Finding(PROBLEM, "driver", found.why_none or "no GPU", fix)
+        yield Finding(PROBLEM, "driver", survey.why_none or "no GPU", fix)
         yield from _device_files()
         return
-    version = "CUDA {}.{}".format(*found.cuda) if found.cuda else "an unknown CUDA version"
+    version = "CUDA {}.{}".format(*survey.cuda) if survey.cuda else "an unknown CUDA version"
     kernel = _kernel_module()
-    if kernel and found.driver and kernel != found.driver:
+    if kernel and survey.driver and kernel != survey.driver:
         fix = "restart the machine or reload the kernel module; in a container, restart the container"
         yield Finding(
-            PROBLEM, "driver", f"the driver library is version {found.driver}, but the kernel module is version {kernel}", fix
+            PROBLEM, "driver", f"the driver library is version {survey.driver}, but the kernel module is version {kernel}", fix
         )
     else:
-        yield Finding(OK, "driver", f"{found.driver}, for {version} and older; {_count(len(found.cards), 'card')}")
-    if found.host_pids:
+        yield Finding(OK, "driver", f"{survey.driver}, for {version} and older; {_count(len(survey.cards), 'card')}")
+    if survey.host_pids:
         yield Finding(NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here")
     yield from _device_files()
 
@@ -150,7 +150,7 @@ def _device_files() -> Iterator[Finding]:
             yield Finding(PROBLEM, "driver", f"this user may not open {path}", fix)
 
 
-def _cuda(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _cuda(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what CUDA shows with what the machine has."""
     said = _Warnings()
     logger = logging.getLogger("gpuconf")
@@ -170,21 +170,21 @@ def _cuda(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
             text,
             "correct CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER; gpuconf visible prints the first by UUID",
         )
-    if found.cards and not devices:
+    if survey.cards and not devices:
         shown = environ.get("CUDA_VISIBLE_DEVICES")
         why = f"CUDA_VISIBLE_DEVICES={shown!r} shows none" if shown is not None else "; ".join(said.infos) or "CUDA finds none"
         fix = "unset CUDA_VISIBLE_DEVICES" if shown is not None else "install the driver's CUDA library, libcuda.so.1"
-        yield Finding(PROBLEM, "visible GPUs", f"{_count(len(found.cards), 'card')}, but a program sees none: {why}", fix)
+        yield Finding(PROBLEM, "visible GPUs", f"{_count(len(survey.cards), 'card')}, but a program sees none: {why}", fix)
         return
     if devices:
-        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {_count(_usable(found), 'GPU')}")
-    if not found.simulated:
+        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {_count(_usable(survey), 'GPU')}")
+    if not survey.simulated:
         yield from _wanted(devices, environ)
         yield from _order(devices, environ)
 
 
-def _usable(found: Survey) -> int:
-    return sum(max(1, len(card.instances)) for card in found.cards)
+def _usable(survey: Survey) -> int:
+    return sum(max(1, len(card.instances)) for card in survey.cards)
 
 
 def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -258,8 +258,8 @@ def _card(card: Card) -> Iterator[Finding]:
         yield Finding(NOTE, who, f"the driver does not list its processes: {card.processes_error}")
 
 
-def _between_gpus(found: Survey) -> Iterator[Finding]:
-    if not found.simulated and _usable(found) > 1:
+def _between_gpus(survey: Survey) -> Iterator[Finding]:
+    if not survey.simulated and _usable(survey) > 1:
         text = (
             "gpuconf's pools with growth do not work with NCCL yet, with CUDA IPC (cuIpc: Dask-CUDA, UCX) "
             "or with RDMA (GPUDirect: NCCL, UCX, NIXL across machines)"
@@ -267,8 +267,8 @@ def _between_gpus(found: Survey) -> Iterator[Finding]:
         yield Finding(NOTE, "growth", text, "programs that use these: gpuconf.configure(limit=..., growth=False)")
 
 
-def _wsl(found: Survey) -> Iterator[Finding]:
-    if not found.simulated and is_wsl():
+def _wsl(survey: Survey) -> Iterator[Finding]:
+    if not survey.simulated and is_wsl():
         text = (
             "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an estimate, "
             "and processes are not listed; only gpuconf's own limits are exact"
@@ -287,8 +287,8 @@ def is_wsl(release: str = "/proc/sys/kernel/osrelease", device: str = "/dev/dxg"
         return False
 
 
-def _processes(found: View) -> Iterator[Finding]:
-    for place in found.places:
+def _processes(machine: View) -> Iterator[Finding]:
+    for place in machine.places:
         listed = [share for share in place.shares if share.bytes is not None]
         for share in listed:
             bad = [note for note in share.notes if note in ("gone", "zombie")]
@@ -306,14 +306,14 @@ def _processes(found: View) -> Iterator[Finding]:
 # Limits
 
 
-def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _limits(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Which limits are in force, and who enforces them."""
     said = []
     origin = settings.explain(environ, {})["GPUCONF_LIMIT"]
     if origin.value:
         by = f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
         size = human_bytes(int(origin.value))
-        if found.cards:
+        if survey.cards:
             said.append(f"{size} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
         else:
             said.append(f"{size} for gpuconf's pools of each GPU ({by}), but there is no GPU: no limit is in force")
@@ -324,17 +324,17 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     if environ.get("GPUCONF_LEASE") and os.path.exists(environ.get("GPUCONF_RUN", "")):
         said.append("this is a job of gpuconf run, with a lease")
     said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]
-    if any(card.instances for card in found.cards):
+    if any(card.instances for card in survey.cards):
         said.append("MIG instances: the GPU enforces them")
     yield from (Finding(NOTE, "limits", text) for text in said)
-    drivers = list(_drivers(found, environ))
+    drivers = list(_drivers(survey, environ))
     yield from drivers
     if not said and not drivers:
         yield Finding(OK, "limits", "no limit is set")
 
 
-def _drivers(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
-    for right, text in in_force({card.pci_bus_id: f"GPU {card.index}" for card in found.cards}, environ):
+def _drivers(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+    for right, text in in_force({card.pci_bus_id: f"GPU {card.index}" for card in survey.cards}, environ):
         fix = "start the daemon (nvidia-cuda-mps-control -d), or unset the variable" if not right else ""
         yield Finding(NOTE if right else PROBLEM, "limits", text, fix)
     text = may_be_set()
@@ -356,19 +356,19 @@ _FOREIGN_LIMITS = {
 # The ledger
 
 
-def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     from ..sharing._view import hidden_users
 
-    for text in hidden_users(found):
+    for text in hidden_users(machine):
         yield Finding(NOTE, "ledger", text)
     from ..sharing._ledger import default_folder, lost, open_ledger, why_unusable
 
     for text in lost(default_folder()):
         yield Finding(PROBLEM, "ledger", text, "end the process, or wait until it has ended: other programs do not see its lease")
-    if found.ledger_error:
-        yield Finding(PROBLEM, "ledger", found.ledger_error, "see the message, and gpuconf ledger check")
+    if machine.ledger_error:
+        yield Finding(PROBLEM, "ledger", machine.ledger_error, "see the message, and gpuconf ledger check")
         return
-    if found.ledger is None:
+    if machine.ledger is None:
         why = why_unusable(default_folder())
         if why:
             yield Finding(
@@ -382,11 +382,11 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
         fix = "end the processes that use it, then remove the folder"
         if ledger.shared:  # by its administrator, or the user who spoiled a file
             fix = "its administrator, or the user that the text names, ends the processes that use the file, then removes it"
-        yield Finding(PROBLEM, "ledger", f"{found.ledger}: {text}", fix)
+        yield Finding(PROBLEM, "ledger", f"{machine.ledger}: {text}", fix)
     claims = ledger.claims()
     waiting = sum(claim.state == "waiting" for claim in claims)
     publishing = len(ledger.processes())
-    text = f"{found.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing their pools"
+    text = f"{machine.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing their pools"
     yield Finding(OK, "ledger", text)
     lease = environ.get("GPUCONF_LEASE")
     if lease and all(claim.id != lease for claim in claims):
@@ -414,20 +414,20 @@ def _contexts() -> Iterator[Finding]:
         yield Finding(NOTE, "leases", text)
 
 
-def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in ("GPUCONF_RUN", "GPUCONF_GUARD", "GPUCONF_SIMULATED_CARDS"):
         path = environ.get(name)
         if path and not os.path.exists(path):
             yield Finding(PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")
     who = settings.asked("GPUCONF_SIMULATE", environ)
-    if found.simulated and simulation_notice.has_driver():
+    if survey.simulated and simulation_notice.has_driver():
         yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
     disabled = environ.get("GPUCONF_DISABLE", "")
     if disabled not in ("", "0"):
         text = f"GPUCONF_DISABLE={disabled}: programs under gpuconf run are not routed"
         yield Finding(NOTE, "environment", text)
     shown = environ.get("NVIDIA_VISIBLE_DEVICES")
-    if shown in ("void", "none", "") and not (found.cards and not found.simulated):
+    if shown in ("void", "none", "") and not (survey.cards and not survey.simulated):
         yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
     if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
         yield Finding(
@@ -435,12 +435,12 @@ def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _two_go_runtimes(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
+def _two_go_runtimes(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and go_runtimes.is_go(path)]
     fix = "load only one of them: Go does not support two runtimes in a process"
     if preloaded:
         yield Finding(PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix)
-    for pid in sorted({share.pid for place in found.places for share in place.shares if not share.notes}):
+    for pid in sorted({share.pid for place in machine.places for share in place.shares if not share.notes}):
         libraries = go_runtimes.of_process(pid)
         if len(libraries) > 1:
             yield Finding(

@@ -68,14 +68,14 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
-        found = difference.difference(*traces) if options.between is None else difference.between(traces[0], *options.between)
+        differences = difference.difference(*traces) if options.between is None else difference.between(traces[0], *options.between)
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
         with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may be undecodable
-            file.write(difference.page(found, (names[0], names[1])))
+            file.write(difference.page(differences, (names[0], names[1])))
     if options.json:
-        print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in found]})
+        print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})
     else:
-        print(*difference.lines(found, _MOST), sep="\n")
-    return DIFFERS if any(each.bytes_grown > 0 for each in found) else OK
+        print(*difference.lines(differences, _MOST), sep="\n")
+    return DIFFERS if any(each.bytes_grown > 0 for each in differences) else OK

@@ -69,20 +69,20 @@ def _env(options: argparse.Namespace) -> int:
     if limit < 1 << 20:
         raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory!r}{sizes.unit_hint(limit)}")
     cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
-    found = of_program(cards, limit, options.growth, options.simulate)
-    del found["CUDA_VISIBLE_DEVICES"]  # the scheduler's
+    variables = of_program(cards, limit, options.growth, options.simulate)
+    del variables["CUDA_VISIBLE_DEVICES"]  # the scheduler's
     if not devices:
         console.complain(
             "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are missing, "
             "because they depend on its memory. Run this where the program will run"
         )
     if options.format == "docker":
-        del found["PYTHONPATH"]
-        found.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
+        del variables["PYTHONPATH"]
+        variables.pop("LD_LIBRARY_PATH", None)  # a folder of this machine
     if options.json:
-        print_json({"limit": limit, "environment": found})
+        print_json({"limit": limit, "environment": variables})
     else:
-        print(*(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(found.items())), sep="\n")
+        print(*(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())), sep="\n")
     return OK
 
 

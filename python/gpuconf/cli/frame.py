@@ -62,11 +62,11 @@ class State:
         return True
 
 
-def ordered(found: View, state: State) -> list[tuple[Place, Share]]:
+def ordered(machine: View, state: State) -> list[tuple[Place, Share]]:
     """Return the rows in the chosen order: amounts begin with the largest."""
-    rows = rows_of(found)
+    rows = rows_of(machine)
     amounts = {"memory": "bytes", "lease": "lease", "in use": "in_use"}
-    numbers = {place.gpu: i for i, place in enumerate(found.places)}  # what waits has none, and comes last
+    numbers = {place.gpu: i for i, place in enumerate(machine.places)}  # what waits has none, and comes last
 
     def key(row: tuple[Place, Share]) -> Any:
         place, share = row
@@ -77,17 +77,17 @@ def ordered(found: View, state: State) -> list[tuple[Place, Share]]:
     return sorted(rows, key=key, reverse=state.reverse)
 
 
-def frame(found: View, state: State, width: int, height: int) -> list[Line]:
+def frame(machine: View, state: State, width: int, height: int) -> list[Line]:
     """Return the lines of the screen."""
-    lines = [_title(found, width)]
+    lines = [_title(machine, width)]
     if state.help:
         told: list[Line] = [[(f"  {keys:<30}"[:width], "bold"), text[: max(0, width - 32)]] for keys, text in HELP]
         return [*lines, [], *told][:height]
-    lines += _cards(found.places, width, max(1, (height - 6) * 2 // 3))
-    said = errors_of(found) or ([no_gpus(found.survey)] if found.survey.why_none else [])
+    lines += _cards(machine.places, width, max(1, (height - 6) * 2 // 3))
+    said = errors_of(machine) or ([no_gpus(machine.survey)] if machine.survey.why_none else [])
     lines += [[(text[:width], "yellow")] for text in said[:2]]
     lines.append([])
-    lines += _table(ordered(found, state), state, width, height - len(lines) - 1)
+    lines += _table(ordered(machine, state), state, width, height - len(lines) - 1)
     lines = lines[: height - 1]
     empty: list[Line] = [[] for _ in range(height - 1 - len(lines))]
     return [*lines, *empty, [(_footer(state)[:width], "dim")]]
@@ -98,8 +98,8 @@ def _footer(state: State) -> str:
     return f"q quit  h help  arrows select  , . / order: by {state.order}{reverse}"
 
 
-def _title(found: View, width: int) -> Line:
-    about = found.survey
+def _title(machine: View, width: int) -> Line:
+    about = machine.survey
     parts = [f"gpuconf {__version__}"]
     if about.simulated:
         parts.append(f"simulated {about.simulated}")

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ..sharing._job_memory import JobMemory
 
 
-def jobs_on(found: View) -> list[JobMemory]:
+def jobs_on(machine: View) -> list[JobMemory]:
     """Return what each job that has a lease here has of each card."""
-    leases = {(share.claim, place.uuid) for place in found.places for share in place.shares}
+    leases = {(share.claim, place.uuid) for place in machine.places for share in place.shares}
     if not leases:
         return []
     from ..sharing._job_memory import of_all_jobs
@@ -24,10 +24,10 @@ def jobs_on(found: View) -> list[JobMemory]:
     return [job for job in of_all_jobs() if (job.job, job.uuid) in leases]
 
 
-def print_jobs(found: View, jobs: Sequence[JobMemory]) -> None:
+def print_jobs(machine: View, jobs: Sequence[JobMemory]) -> None:
     """Print a line for each card of a job, and below it one for each process if there are several."""
-    gpus = {place.uuid: place.gpu for place in found.places}
-    names = {share.claim: label(share) for place in found.places for share in place.shares}
+    gpus = {place.uuid: place.gpu for place in machine.places}
+    names = {share.claim: label(share) for place in machine.places for share in place.shares}
     for job in jobs:
         print(f"GPU {gpus[job.uuid]}, job {names[job.job]}: {job}")
         for one in job.processes if len(job.processes) > 1 else ():

@@ -28,17 +28,17 @@ _NEVER_ROUTED = {
 }
 
 
-def of_python(found: Mapping[str, Any], words: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
+def of_python(answer: Mapping[str, Any], words: Sequence[str], environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding for each library that the probe found."""
     under_run = is_under_run(words, environ)
-    installed = found["libraries"]
+    installed = answer["libraries"]
     versions = {name: next((installed[one] for one in packages if one in installed), "") for name, packages in PACKAGES.items()}
     for name, version in versions.items():
         if not version:
             continue
-        why = _why_not(name, version, found, environ)
+        why = _why_not(name, version, answer, environ)
         if not why and under_run:
-            why = _why_not_under_run(found, environ)
+            why = _why_not_under_run(answer, environ)
         if why:
             yield Finding(NOTE, name, f"{version}: {why}")
             continue
@@ -66,15 +66,15 @@ def is_under_run(words: Sequence[str], environ: Mapping[str, str]) -> bool:
     return bool(former_names.current(environ).get("GPUCONF_LIMIT")) and os.path.isdir(environ.get("GPUCONF_RUN", ""))
 
 
-def _why_not(name: str, version: str, found: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+def _why_not(name: str, version: str, answer: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     """Return why a library is not routed, whatever starts the program; "" if nothing is against it."""
     if name in _NEVER_ROUTED:
         return _NEVER_ROUTED[name]
     if name == "torch" and any(build in version for build in ("+cpu", "+rocm", "+xpu")):
         return "not routed: this build has no CUDA"
-    if found["version"] < [3, 10]:
+    if answer["version"] < [3, 10]:
         return "not routed: gpuconf needs Python 3.10 or newer"
-    if "t" in found.get("abiflags", ""):
+    if "t" in answer.get("abiflags", ""):
         return "not routed: gpuconf does not support free-threaded Python"
     if name == "numba-cuda" and environ.get("NUMBA_CUDA_MEMORY_MANAGER"):
         return "not routed by gpuconf run: NUMBA_CUDA_MEMORY_MANAGER is set"
@@ -88,8 +88,8 @@ def _why_not(name: str, version: str, found: Mapping[str, Any], environ: Mapping
     return ""
 
 
-def _why_not_under_run(found: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+def _why_not_under_run(answer: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     """Return why the startup code of ``gpuconf run`` does not route libraries; "" if it does."""
     if environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
         return "not routed: GPUCONF_DISABLE is set"
-    return f"not routed: {' '.join(found['flags'])} keeps gpuconf's startup code from running" if found["flags"] else ""
+    return f"not routed: {' '.join(answer['flags'])} keeps gpuconf's startup code from running" if answer["flags"] else ""

@@ -118,19 +118,19 @@ def _plan(options: argparse.Namespace) -> int:
         trace = load_trace(options.trace)
         progress.show("replaying the trace", 0)
         try:
-            found = find(trace, options.limit, options.gpu, options.policy, lambda done: progress.show("replaying the trace", done))
+            plan = find(trace, options.limit, options.gpu, options.policy, lambda done: progress.show("replaying the trace", done))
         except errors.InvalidArgumentError as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
             progress.show("writing the report")
-            report.write(trace, found, options.html)
+            report.write(trace, plan, options.html)
     if options.json:
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(plan.to_dict(), indent=2))
     else:
-        print(_colored(str(found)) if colors() else found)
+        print(_colored(str(plan)) if colors() else plan)
     if options.plot is not None:
-        _draw(found, options)
-    return DOES_NOT_FIT if found.fits is False else OK
+        _draw(plan, options)
+    return DOES_NOT_FIT if plan.fits is False else OK
 
 
 def _message(options: argparse.Namespace) -> int:
@@ -200,32 +200,35 @@ def _verify(options: argparse.Namespace) -> int:
     for name in ("limit", "gpu", "policy", "plot", "html"):
         if getattr(options, name) is not None:
             raise UsageError(f"--verify cannot be used with --{name}")
-    found = verify(options.trace)
+    verification = verify(options.trace)
     if options.json:
-        counts = found.to_dict()
+        counts = verification.to_dict()
         del counts["difference"]
         print(json.dumps({"schema": SCHEMA, **counts}, indent=2))
-        if found.difference:
-            console.complain(f"gpuconf plan: {found.difference}")
+        if verification.difference:
+            console.complain(f"gpuconf plan: {verification.difference}")
     else:
-        print(*_verification(found), sep="\n")
-    return DIFFERS if found.difference else OK
+        print(*_verification(verification), sep="\n")
+    return DIFFERS if verification.difference else OK
 
 
-def _verification(found: Verification) -> list[str]:
-    lines = [f"allocations  {found.allocations}, same address: {found.same_address}"]
-    if found.undetermined:
-        lines[0] += f" ({found.undetermined} not determined by the snapshot)"
-    lines.append(f"segments     {found.segments}, same: {found.same_segments}")
-    return [*lines, f"first difference: {found.difference}" if found.difference else "the replay agrees with the snapshot"]
+def _verification(verification: Verification) -> list[str]:
+    lines = [f"allocations  {verification.allocations}, same address: {verification.same_address}"]
+    if verification.undetermined:
+        lines[0] += f" ({verification.undetermined} not determined by the snapshot)"
+    lines.append(f"segments     {verification.segments}, same: {verification.same_segments}")
+    return [
+        *lines,
+        f"first difference: {verification.difference}" if verification.difference else "the replay agrees with the snapshot",
+    ]
 
 
-def _draw(found: Plan, options: argparse.Namespace) -> None:
+def _draw(plan: Plan, options: argparse.Namespace) -> None:
     if options.plot != "-":
-        found.plot(options.plot)
+        plan.plot(options.plot)
         return
     stream = sys.stderr if options.json else sys.stdout
-    print(*plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
+    print(*plot.bars(plan, glyphs_of(stream)), sep="\n", file=stream)
 
 
 def _colored(text: str) -> str:

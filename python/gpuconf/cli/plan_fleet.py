@@ -66,26 +66,26 @@ def run(options: argparse.Namespace) -> int:
     dask = int(options.dask) if options.dask is not None and options.dask.isdecimal() else options.dask
     with Progress("gpuconf plan") as progress:
         try:
-            found = find(
+            plan = find(
                 jobs, options.fleet, options.policy or "auto", options.reserve or RESERVE, options.phases, dask, progress.show
             )
         except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
             progress.show("writing the report")
-            page.write(found, options.html)
-    _print(found, options)
-    for name, reason in found.failed:
+            page.write(plan, options.html)
+    _print(plan, options)
+    for name, reason in plan.failed:
         console.complain(f"gpuconf plan: {name}: {reason}")
-    if found.failed:
+    if plan.failed:
         return ERROR
-    return OK if found.fits else DOES_NOT_FIT
+    return OK if plan.fits else DOES_NOT_FIT
 
 
-def _print(found: FleetPlan, options: argparse.Namespace) -> None:
+def _print(plan: FleetPlan, options: argparse.Namespace) -> None:
     if options.json:
-        print(json.dumps(found.to_dict(), indent=2))
+        print(json.dumps(plan.to_dict(), indent=2))
         return
-    head, _, verdict = str(found).rpartition("\n")
-    color = "\033[32m{}\033[0m" if found.fits else "\033[31m{}\033[0m"
+    head, _, verdict = str(plan).rpartition("\n")
+    color = "\033[32m{}\033[0m" if plan.fits else "\033[31m{}\033[0m"
     print(head, color.format(verdict) if colors() else verdict, sep="\n")

@@ -151,20 +151,20 @@ def _largest(options: argparse.Namespace, words: list[str]) -> int:
         searches.append((values, search.run(), search))
         if search.answer(asked.low).ran["ended"] == "interrupted":
             break
-    found = [one for _, some, _ in searches for one in some]
+    results = [one for _, some, _ in searches for one in some]
     if options.json:
         parts = [{"values": values, **largest.to_dict(asked, some, search.answers)} for values, some, search in searches]
         print(json.dumps(parts[0] if len(ranges) == 1 else {"schema": SCHEMA, "searches": parts}, indent=2))
-    elif len(ranges) > 1 and found:
+    elif len(ranges) > 1 and results:
         print(*largest.table_of_all(ranges, [(values, some) for values, some, _ in searches]), sep="\n")
-    elif found:
-        print(*largest.table(asked, found, searches[0][2].answers), sep="\n")
+    elif results:
+        print(*largest.table(asked, results, searches[0][2].answers), sep="\n")
     else:
         first = searches[0][2].answer(asked.low)
         console.complain(f"gpuconf plan: {asked.name}={asked.low}: {first.why_no_verdict}")
-    if not found:
+    if not results:
         return _code(searches[0][2].answer(asked.low)) or ERROR
-    return OK if any(one.largest is not None for one in found) else DOES_NOT_FIT
+    return OK if any(one.largest is not None for one in results) else DOES_NOT_FIT
 
 
 def _rehearsing(options: argparse.Namespace, words: list[str], name: str, values: dict[str, int]) -> Callable[[int], Rehearsal]:

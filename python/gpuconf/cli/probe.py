@@ -62,13 +62,13 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
         text = f"doctor does not recognize {words[0]} as a Python program, so its libraries are unknown"
         yield Finding(NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
         return
-    found = _ask(interpreter)
-    if isinstance(found, str):
-        yield Finding(PROBLEM, "Python", f"{' '.join(interpreter)}: {found}", "check the command, and that this Python starts")
+    answer = _ask(interpreter)
+    if isinstance(answer, str):
+        yield Finding(PROBLEM, "Python", f"{' '.join(interpreter)}: {answer}", "check the command, and that this Python starts")
         return
-    yield from _python(found, libraries.is_under_run(words, os.environ))
-    yield from libraries.of_python(found, words, os.environ)
-    yield blas.finding(found["path"])
+    yield from _python(answer, libraries.is_under_run(words, os.environ))
+    yield from libraries.of_python(answer, words, os.environ)
+    yield blas.finding(answer["path"])
 
 
 def _interpreter(words: Sequence[str]) -> list[str] | None:
@@ -111,29 +111,29 @@ def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
         return (done.stderr.strip().rpartition("\n")[2] or f"it ended with code {done.returncode}")[:200]
 
 
-def _python(found: dict[str, Any], under_run: bool) -> Iterator[Finding]:
-    version = ".".join(map(str, found["version"]))
-    about = f"{version} at {found['executable']}"
-    if found["gpuconf"] == __version__:
+def _python(answer: dict[str, Any], under_run: bool) -> Iterator[Finding]:
+    version = ".".join(map(str, answer["version"]))
+    about = f"{version} at {answer['executable']}"
+    if answer["gpuconf"] == __version__:
         yield Finding(OK, "Python", f"{about}, with gpuconf {__version__}")
-    elif found["version"] < [3, 10]:
+    elif answer["version"] < [3, 10]:
         fix = "use Python 3.10 or newer, or rely on the guard"
         yield Finding(PROBLEM, "Python", f"{about} is too old for gpuconf: its libraries are not routed", fix)
-    elif "t" in found["abiflags"]:
+    elif "t" in answer["abiflags"]:
         fix = "use a Python with the GIL, or rely on the guard"
         text = f"{about} is free-threaded, which gpuconf does not support: its libraries are not routed"
         yield Finding(PROBLEM, "Python", text, fix)
-    elif found["gpuconf"]:
-        yield Finding(NOTE, "Python", f"{about}, with gpuconf {found['gpuconf']}; this command is {__version__}")
+    elif answer["gpuconf"]:
+        yield Finding(NOTE, "Python", f"{about}, with gpuconf {answer['gpuconf']}; this command is {__version__}")
     else:
         yield Finding(NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf")
-    if found["flags"]:
-        text = f"{' '.join(found['flags'])} keeps the startup code of gpuconf run from running: its libraries are not routed"
+    if answer["flags"]:
+        text = f"{' '.join(answer['flags'])} keeps the startup code of gpuconf run from running: its libraries are not routed"
         yield (
             Finding(PROBLEM, "Python", text, "remove the option")
             if under_run
             else Finding(NOTE, "Python", f"{text} there, unless the program calls gpuconf.configure()")
         )
-    if found["start"] == "fork":
+    if answer["start"] == "fork":
         text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent has used them"
         yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")

@@ -16,19 +16,19 @@ DROP = ("contexts", "limit", "reserved", "user", "lease PID")  # on a narrow ter
 _WARNINGS = ("gone", "zombie")
 
 
-def rows_of(found: View) -> list[tuple[Place, Share]]:
+def rows_of(machine: View) -> list[tuple[Place, Share]]:
     """Return the processes that have something of a card. A process that could use a card, and does not, is not listed.
 
     A request that waits for some of several cards is one row, below those of the cards. Its place is called by the cards' numbers.
     """
-    pairs = [(place, share) for place in (*found.places, *found.others) for share in place.shares]
+    pairs = [(place, share) for place in (*machine.places, *machine.others) for share in place.shares]
     waiting: dict[str, list[tuple[Place, Share]]] = {}
     for place, share in pairs:
         if "waiting" in share.notes:
             waiting.setdefault(share.claim, []).append((place, share))
     rows = [(place, share) for place, share in pairs if _has(share) and "waiting" not in share.notes]
     for asked in waiting.values():
-        numbers = "any" if len(asked) == len(found.places) > 1 else ",".join(place.gpu for place, _ in asked)
+        numbers = "any" if len(asked) == len(machine.places) > 1 else ",".join(place.gpu for place, _ in asked)
         rows.append((asked[0][0]._replace(gpu=numbers), asked[0][1]))
     return rows
 
@@ -73,20 +73,20 @@ def _by_library(share: Share) -> list[str]:
     return [f"{library} {size(count)}" for library, count in sorted(share.libraries.items()) if count]
 
 
-def no_gpus(found: Survey) -> str:
+def no_gpus(survey: Survey) -> str:
     """Return the line of a command that finds no GPU. doctor names the files that were looked for, too."""
-    return f"no GPUs: {found.why_none_shortly}; gpuconf doctor says more" if found.why_none else "no GPUs"
+    return f"no GPUs: {survey.why_none_shortly}; gpuconf doctor says more" if survey.why_none else "no GPUs"
 
 
-def as_json(found: View) -> dict[str, Any]:
+def as_json(machine: View) -> dict[str, Any]:
     """Return the machine as the fields of a JSON object."""
     return {
-        "simulated": found.survey.simulated,
-        "driver": found.survey.driver,
-        "ledger": found.ledger,
-        "gpus": [_card(place) for place in found.places],
-        "processes": [_share(place, share) for place in (*found.places, *found.others) for share in place.shares],
-        "errors": errors_of(found),
+        "simulated": machine.survey.simulated,
+        "driver": machine.survey.driver,
+        "ledger": machine.ledger,
+        "gpus": [_card(place) for place in machine.places],
+        "processes": [_share(place, share) for place in (*machine.places, *machine.others) for share in place.shares],
+        "errors": errors_of(machine),
     }
 
 
@@ -101,18 +101,18 @@ def refused_queries(card: Card) -> list[str]:
     return [text for text in card.errors if card.instances and "NVML_ERROR_NO_PERMISSION" in text]
 
 
-def errors_of(found: View) -> list[str]:
+def errors_of(machine: View) -> list[str]:
     """Return what could not be read."""
     said = []
-    for card in found.survey.cards:
+    for card in machine.survey.cards:
         refused = refused_queries(card)
         said += [text for text in card.errors if text not in refused]
         if refused:
             said.append(f"GPU {card.index}: {WHOLE_CARD_UNKNOWN}")
         elif card.processes_error:
             said.append(f"GPU {card.index}: the driver's processes are unknown: {card.processes_error}")
-    if found.ledger_error:
-        said.append(f"the ledger cannot be read: {found.ledger_error}")
+    if machine.ledger_error:
+        said.append(f"the ledger cannot be read: {machine.ledger_error}")
     return said
 
 

@@ -38,29 +38,29 @@ def add_to(commands: Any) -> None:
 
 
 def _ps(options: argparse.Namespace) -> int:
-    found = view()
-    jobs = jobs_on(found)
+    machine = view()
+    jobs = jobs_on(machine)
     simulated = simulated_cards()
     if options.json:
         print_json(
-            {**as_json(found), "jobs": [job.to_dict() for job in jobs], "simulated_cards": [one.to_dict() for one in simulated]}
+            {**as_json(machine), "jobs": [job.to_dict() for job in jobs], "simulated_cards": [one.to_dict() for one in simulated]}
         )
     else:
-        _print(found)
-        print_jobs(found, jobs)
+        _print(machine)
+        print_jobs(machine, jobs)
         print_simulated(simulated)
-    return OK if found.places or found.others else CONDITION
+    return OK if machine.places or machine.others else CONDITION
 
 
-def _print(found: View) -> None:
-    if not found.places and not found.others:
-        print(no_gpus(found.survey))
-    rows = [row_of(*row) for row in rows_of(found)]
+def _print(machine: View) -> None:
+    if not machine.places and not machine.others:
+        print(no_gpus(machine.survey))
+    rows = [row_of(*row) for row in rows_of(machine)]
     if rows:
         print_table(HEADER, rows, right=RIGHT, drop=DROP, cut=("command",))
-    elif found.places:
+    elif machine.places:
         print("no processes")
-    if any(place.shares for place in found.others):
+    if any(place.shares for place in machine.others):
         console.complain("gpuconf ps: cards called by their UUID are not visible here: they are simulated, or of another container")
-    for text in [*errors_of(found), *lost(found.ledger or default_folder()), *hidden_users(found)]:
+    for text in [*errors_of(machine), *lost(machine.ledger or default_folder()), *hidden_users(machine)]:
         console.complain(f"gpuconf ps: {text}")

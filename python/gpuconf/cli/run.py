@@ -125,12 +125,12 @@ def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
 
 def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
     """Return the variables of --simulate, --growth and --as-tensorflow."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if options.simulate is not None:
         from ..sharing._environment import python_path
 
-        found["GPUCONF_SIMULATE"] = options.simulate
-        found["PYTHONPATH"] = python_path()
+        variables["GPUCONF_SIMULATE"] = options.simulate
+        variables["PYTHONPATH"] = python_path()
     for name, value, variable in (
         ("--values", options.values, "GPUCONF_SIMULATE_VALUES"),
         ("--strict-values", options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
@@ -138,10 +138,10 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
         if value:
             if options.simulate is None:
                 raise UsageError(f"{name} needs --simulate")
-            found[variable] = value
+            variables[variable] = value
     if options.growth is not None:
-        found["GPUCONF_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
-        found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
+        variables["GPUCONF_GROWTH"] = variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
     if options.as_tensorflow or options.as_tensorflow_1:
         from ..sharing._descendants import isolating_option
         from ..sharing._environment import python_path
@@ -149,9 +149,9 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
         option = isolating_option(words)
         if option:
             raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
-        found["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
-        found["PYTHONPATH"] = python_path()
-    return found
+        variables["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
+        variables["PYTHONPATH"] = python_path()
+    return variables
 
 
 def _program(options: argparse.Namespace) -> list[str]:

@@ -36,14 +36,14 @@ class SimulatedCard(NamedTuple):
 
 def simulated_cards() -> list[SimulatedCard]:
     """Return the cards of every living job of this user."""
-    found = []
+    cards = []
     for job in all_shared():
         try:
             use = job.usage()
         except errors.UnavailableError:  # it has just ended
             continue
-        found += [SimulatedCard(job.launcher, job.spec, index, uuid, one) for index, (uuid, one) in enumerate(use.items())]
-    return found
+        cards += [SimulatedCard(job.launcher, job.spec, index, uuid, one) for index, (uuid, one) in enumerate(use.items())]
+    return cards
 
 
 def print_simulated(cards: Sequence[SimulatedCard]) -> None:

@@ -41,7 +41,7 @@ def _pid(text: str) -> int:
 def _stats(options: argparse.Namespace) -> int:
     seen = view()
     jobs = [job for job in jobs_on(seen) if options.pid is None or any(one.pid == options.pid for one in job.processes)]
-    found = [
+    pools = [
         (place, share, pool)
         for place in seen.places
         for share in place.shares
@@ -53,13 +53,13 @@ def _stats(options: argparse.Namespace) -> int:
             {
                 "pools": [
                     {"gpu": place.gpu, "uuid": place.uuid, "pid": share.pid, "command": share.command, **pool.to_dict()}
-                    for place, share, pool in found
+                    for place, share, pool in pools
                 ],
                 "jobs": [job.to_dict() for job in jobs],
             }
         )
-        return OK if found or jobs else CONDITION
-    if found:
+        return OK if pools or jobs else CONDITION
+    if pools:
         rows = [
             (
                 place.gpu,
@@ -72,7 +72,7 @@ def _stats(options: argparse.Namespace) -> int:
                 f"{100 * pool.in_use / pool.limit:.0f}%" if pool.limit else "-",
                 label(share),
             )
-            for place, share, pool in found
+            for place, share, pool in pools
         ]
         header = ("GPU", "PID", "device", "limit", "reserved", "in use", "peak", "of limit", "command")
         print_table(
@@ -85,4 +85,4 @@ def _stats(options: argparse.Namespace) -> int:
     elif not jobs:
         print("no process publishes its pools" if options.pid is None else f"process {options.pid} publishes no pools")
     print_jobs(seen, jobs)
-    return OK if found or jobs else CONDITION
+    return OK if pools or jobs else CONDITION

@@ -61,45 +61,45 @@ def _count(text: str) -> int:
 
 
 def _top(options: argparse.Namespace) -> int:
-    found = view()
+    machine = view()
     if options.json:
-        print_json(as_json(found))
+        print_json(as_json(machine))
     elif sys.stdout.isatty():
-        _watch(options, found)
+        _watch(options, machine)
     else:
-        _print(options, found)
-    return OK if found.places else CONDITION
+        _print(options, machine)
+    return OK if machine.places else CONDITION
 
 
-def _print(options: argparse.Namespace, found: View) -> None:
+def _print(options: argparse.Namespace, machine: View) -> None:
     """Print the screens one after another."""
     for i in range(options.iterations or 1):
         if i:
             print()
             time.sleep(options.interval)
-            found = view()
+            machine = view()
         width = shutil.get_terminal_size((120, 24)).columns
-        lines = frame(found, State(), width, 40 + sum(1 + len(place.shares) for place in found.places))
+        lines = frame(machine, State(), width, 40 + sum(1 + len(place.shares) for place in machine.places))
         text = writable(sys.stdout)
         shown = [text("".join(map(text_of, line))).rstrip() for line in lines[:-1]]
         print("\n".join(shown).rstrip(), flush=True)
 
 
-def _watch(options: argparse.Namespace, found: View) -> None:
+def _watch(options: argparse.Namespace, machine: View) -> None:
     state, updates, due = State(), 1, time.monotonic() + options.interval
     while True:
         with Keys() as keys, _screen() as show:
             key: str | None = None
             while key != "stop":
                 size = shutil.get_terminal_size()
-                show(frame(found, state, size.columns, size.lines), size.columns)
+                show(frame(machine, state, size.columns, size.lines), size.columns)
                 if options.iterations is not None and updates >= options.iterations:
                     return
                 key = keys.wait(due)
                 if key is None:
-                    found, updates = view(), updates + 1
+                    machine, updates = view(), updates + 1
                     due = max(due + options.interval, time.monotonic() + options.interval / 2)
-                elif key not in ("resize", "stop") and not state.press(key, len(ordered(found, state))):
+                elif key not in ("resize", "stop") and not state.press(key, len(ordered(machine, state))):
                     return
         os.kill(os.getpid(), signal.SIGTSTP)  # by its default action, with the terminal as it was, until the shell continues us
 

@@ -41,17 +41,17 @@ def take_lease(share: Share, timeout: float, who: str) -> Share:
 
     with _lock:
         if _held is not None:
-            before, held = _held
+            before, holding = _held
             if before != share:
                 raise errors.FailedPreconditionError(
-                    f"{who}: this process has a lease already, {held!r}: restart it to change that"
+                    f"{who}: this process has a lease already, {holding!r}: restart it to change that"
                 )
-            return share._replace(memory=held.memory)
+            return share._replace(memory=holding.memory)
         if share.simulate is not None:
             os.environ["GPUCONF_SIMULATE"] = share.simulate
         try:
-            held = lease(share.memory, timeout=timeout, name=who).__enter__()
+            holding = lease(share.memory, timeout=timeout, name=who).__enter__()
         except errors.GpuconfError as error:
             raise type(error)(f"{who}: {error.message}") from error
-        _held = share, held
-        return share._replace(memory=held.memory)
+        _held = share, holding
+        return share._replace(memory=holding.memory)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .._core import runtime, texts
 from .._core.devices import LogicalDevice, PhysicalDevice
+from .._core.message import dumps
 from .._core.native import core, refuse_in_child
 from .._typing import Any
 
@@ -73,14 +74,12 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """
     chosen: Sequence[Any] = devices if isinstance(devices, list) else [devices]
     runtime.physical_devices()
-    import json
-
     references = [runtime.position(device) for device in chosen]
     if device_type is not None:
         _look_at_types(chosen, references, device_type)
     # As in TensorFlow, which compares with ==, a device_type that is not a string matches no device.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
-    core.pybind_SetVisibleDevices(json.dumps(references), texts.check_text("device_type", wanted), device_type is not None)
+    core.pybind_SetVisibleDevices(dumps(references), texts.check_text("device_type", wanted), device_type is not None)
     runtime.configured()
 
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 
 from .._core import import_hook, notices, runtime
+from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.wire.visible import VisibleDevice
 from .._typing import Any
@@ -133,18 +134,18 @@ def _pass_on_to_tensorflow() -> str:
 
 def _settings() -> dict[tuple[str, str], Any]:
     """Return what is set: the visible GPUs, and growth and logical devices of each device that has them."""
-    found: dict[tuple[str, str], Any] = {("visible", ""): [gpu.name for gpu in get_visible_devices("GPU")]}
+    settings: dict[tuple[str, str], Any] = {("visible", ""): [gpu.name for gpu in get_visible_devices("GPU")]}
     for gpu in list_physical_devices("GPU"):
         growth = growth_as_set(gpu)
         if growth is not None:
-            found["growth", gpu.name] = bool(growth)
+            settings["growth", gpu.name] = bool(growth)
     for device in list_physical_devices():
         logical = get_logical_device_configuration(device)
         if logical is not None:
-            found["logical", device.name] = [
+            settings["logical", device.name] = [
                 (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in logical
             ]
-    return found
+    return settings
 
 
 def _unchanged() -> dict[tuple[str, str], Any]:
@@ -180,9 +181,7 @@ def _ordinals() -> str:
     visible = [gpu.name for gpu in get_visible_devices("GPU")]
     if not visible or visible == [gpu.name for gpu in list_physical_devices("GPU")]:
         return "all"
-    import json
-
-    listed = map(VisibleDevice._read, json.loads(core.pybind_Identities()))
+    listed = map(VisibleDevice._read, loads(core.pybind_Identities()))
     ordinals = {one.physical_device: one.cuda_ordinal for one in listed}
     return ",".join(str(ordinals[name]) for name in visible)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .._core import notices, runtime, texts
 from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
+from .._core.message import dumps
 from .._core.native import core
 from .._typing import Any
 from . import _arguments
@@ -78,12 +79,10 @@ def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: s
     read: list[tuple[Any, Any, Any]] = []
     with contextlib.suppress(Exception):
         read.extend((one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations)
-    import json
-
     cpu = device.device_type == "CPU"
     if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
         items = [[None if field is None else 0 for field in fields] for fields in read]
-        core.pybind_SetLogicalConfiguration(position, text, json.dumps({"tuple": False, "items": items}))
+        core.pybind_SetLogicalConfiguration(position, text, dumps({"tuple": False, "items": items}))
 
 
 def _kind(configurations: Any) -> type:
@@ -118,8 +117,6 @@ def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
 
 def _canonical(configurations: Any) -> str:
     """A configuration list as JSON for Go. Distinguishes a list from a tuple, as TensorFlow's comparison does."""
-    import json
-
     if not hasattr(configurations, "__len__"):
         try:
             iter(configurations)
@@ -135,7 +132,7 @@ def _canonical(configurations: Any) -> str:
         ]
         for limit, priority, ordinal in (_fields(one, configurations) for one in configurations)
     ]
-    return json.dumps({"tuple": isinstance(configurations, tuple), "items": items})
+    return dumps({"tuple": isinstance(configurations, tuple), "items": items})
 
 
 def _number(field: str, value: Any) -> float | str | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .._core import runtime
+from .._core.message import dumps, loads
 from .._core.native import core
 from .._typing import Any
 
@@ -16,14 +17,10 @@ def get(name: str) -> Any:
     if name not in _QUIET:
         runtime.physical_devices()
     text = core.pybind_Setting(name)
-    import json
-
-    return json.loads(text)
+    return loads(text)
 
 
 def put(name: str, value: Any) -> None:
     """Change a setting. None restores the default. Does not list devices: the environment may still select them."""
     set_setting = core.pybind_SetSetting
-    import json
-
-    set_setting(name, json.dumps(value))
+    set_setting(name, dumps(value))

@@ -46,15 +46,15 @@ def budgets(client: distributed.Client) -> dict[str, int]:
 
 
 def _refuse_too_large(wanted: int, client: distributed.Client) -> None:
-    found = {} if client.asynchronous else budgets(client)
-    if not found or wanted <= (largest := max(found.values())):
+    by_worker = {} if client.asynchronous else budgets(client)
+    if not by_worker or wanted <= (largest := max(by_worker.values())):
         return
     if not largest:
         raise errors.InvalidArgumentError(
             f"no worker announces a budget of GPU memory, so this task would wait forever: start them with "
-            f"gpuconf.dask.LocalCluster, or register gpuconf.dask.WorkerSetup(memory=...) ({len(found)} workers)"
+            f"gpuconf.dask.LocalCluster, or register gpuconf.dask.WorkerSetup(memory=...) ({len(by_worker)} workers)"
         )
     raise errors.InvalidArgumentError(
         f"no worker can hold {human_bytes(wanted)} ({wanted} bytes), so this task would wait forever: "
-        f"the largest budget of {len(found)} workers is {human_bytes(largest)} ({largest} bytes)"
+        f"the largest budget of {len(by_worker)} workers is {human_bytes(largest)} ({largest} bytes)"
     )

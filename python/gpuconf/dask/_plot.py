@@ -50,20 +50,20 @@ class _Memory(DashboardComponent):  # type: ignore[misc]  # Dask has no types
     @log_errors  # type: ignore[untyped-decorator]
     def update(self) -> None:
         """Show what the workers' last heartbeats reported."""
-        found = ClusterMemory(
+        memory = ClusterMemory(
             ProcessRow.of(str(worker.name), address, row)
             for address, worker in self.scheduler.workers.items()
             for row in worker.metrics.get("gpuconf") or ()
         )
-        self.summary.text = "" if found else "No worker reports GPU memory."
-        bars, limits = _bars(found)
+        self.summary.text = "" if memory else "No worker reports GPU memory."
+        bars, limits = _bars(memory)
         names = list(dict.fromkeys(limits["y"]))
         if self.figure.y_range.factors != names[::-1]:
             self.figure.y_range.factors = names[::-1]
             self.figure.height = 80 + _ROW * max(1, len(names))
         update(self.bars, bars)
         update(self.limits, limits)
-        self.table.text = found._repr_html_()
+        self.table.text = memory._repr_html_()
 
 
 def _figure(bars: ColumnDataSource, limits: ColumnDataSource) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .._core import runtime
+from .._core.message import loads
 from .._core.native import core
 from .._core.wire import cards as wire
 from .._core.wire.cards import SimulatedModel
@@ -27,14 +28,10 @@ def survey() -> Survey:
     card, which ``why_none`` explains. Raises ValueError if ``GPUCONF_SIMULATE`` is invalid.
     """
     text = core.pybind_Cards(runtime.environment())
-    import json
-
-    return Survey(*wire.Survey._read(json.loads(text)))
+    return Survey(*wire.Survey._read(loads(text)))
 
 
 def models() -> list[SimulatedModel]:
     """Return the models that can be simulated, newest first."""
     text = core.pybind_Models()
-    import json
-
-    return list(map(SimulatedModel._read, json.loads(text)))
+    return list(map(SimulatedModel._read, loads(text)))

@@ -10,6 +10,7 @@ from .. import errors
 from .._core import runtime, simulated_torch, simulated_values, simulation_notice, texts
 from .._core.keywords import refuse_unknown
 from .._core.made import Made, make
+from .._core.message import loads
 from .._core.native import core, loaded, refuse_in_child
 from .._typing import NoReturn
 from ..memory import _buffer
@@ -56,13 +57,12 @@ def _live_tensors() -> list[str]:
     if not runtime.initialized():
         return []
     import gc
-    import json
 
     from ..tensors.tensor import release_abandoned
 
     for collect in (True, False):
         release_abandoned()
-        lines: list[str] = json.loads(core.pybind_LiveTensors())["tensors"]
+        lines: list[str] = loads(core.pybind_LiveTensors())["tensors"]
         if not lines:
             break
         if collect:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .._core import runtime
 from .._core.devices import VisibleDevice
+from .._core.message import loads
 from .._core.native import core
 from .._core.notices import publish
 from .._core.wire import visible as wire
@@ -43,8 +44,6 @@ def visible_devices() -> list[VisibleDevice]:
     """
     runtime.physical_devices()
     text = core.pybind_Identities()
-    import json
-
-    entries = json.loads(text)
+    entries = loads(text)
     publish()
     return [VisibleDevice(*wire.VisibleDevice._read(one)) for one in entries]

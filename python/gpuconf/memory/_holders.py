@@ -88,7 +88,7 @@ class _Blocks(dict):  # type: ignore[type-arg]
 
     def gradients(self) -> list[tuple[object, object]]:
         """Return the gradients of PyTorch's tensors, each with its tensor: the collector does not see that reference."""
-        found = []
+        pairs = []
         for kind, block in self._kinds:
             for thing in instances(kind) if block is _torch_block else ():
                 try:
@@ -96,8 +96,8 @@ class _Blocks(dict):  # type: ignore[type-arg]
                 except Exception:
                     continue  # half built, or of another version of the library
                 if gradient is not None:
-                    found.append((gradient, thing))
-        return found
+                    pairs.append((gradient, thing))
+        return pairs
 
     def __missing__(self, cls: type) -> Any:
         self[cls] = next((block for kind, block in self._kinds if issubclass(cls, kind)), None)
@@ -167,7 +167,9 @@ def holders(most: int = 10) -> list[Holder]:
     tensors = {id(gradient): tensor for gradient, tensor in gradients}
     gradients.clear()
     names = _names([things[:_VIEWS] for _, things in largest], tensors)
-    return [Holder(nbytes, _describe(things[0]), tuple(found)) for (nbytes, things), found in zip(largest, names, strict=True)]
+    return [
+        Holder(nbytes, _describe(things[0]), tuple(referrers)) for (nbytes, things), referrers in zip(largest, names, strict=True)
+    ]
 
 
 def _describe(thing: Any) -> str:
@@ -275,11 +277,11 @@ def _short(key: object) -> str:
 def _attributes(thing: object) -> dict[str, object]:
     """Return the attributes of an object, those in slots too, without running code of its class."""
     try:
-        found = object.__getattribute__(thing, "__dict__")
-        if found:
-            return found  # type: ignore[no-any-return]
+        attributes = object.__getattribute__(thing, "__dict__")
+        if attributes:
+            return attributes  # type: ignore[no-any-return]
     except AttributeError:
-        found = {}
+        attributes = {}
     slots = {}
     for cls in type(thing).__mro__:
         for name, member in vars(cls).items():
@@ -288,7 +290,7 @@ def _attributes(thing: object) -> dict[str, object]:
                     slots[name] = member.__get__(thing)
                 except AttributeError:
                     continue
-    return slots or found
+    return slots or attributes
 
 
 _FUNCTION = 1  # CO_OPTIMIZED: the locals are not a dictionary of a module or a class

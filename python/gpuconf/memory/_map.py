@@ -12,6 +12,7 @@ from .._core import html, sizes, texts
 from .._core.device_argument import Device
 from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
+from .._core.message import loads
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.wire import memorymap as wire
@@ -170,6 +171,4 @@ def memory_map(device: Device | None = None) -> MemoryMap:
       nothing reserved yet
     """
     text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))
-    import json
-
-    return MemoryMap(*wire.MemoryMap._read(json.loads(text)))
+    return MemoryMap(*wire.MemoryMap._read(loads(text)))

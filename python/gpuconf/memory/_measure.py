@@ -10,6 +10,7 @@ from .._core import html, runtime
 from .._core.columns import columns
 from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
+from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
 from .._core.table import Table
@@ -83,8 +84,6 @@ class Measurement:
     def __enter__(self) -> Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; create another with gpuconf.memory.measure()")
-        from json import loads
-
         with runtime.unchanged():  # so that both numbers are of this generation
             number = gpu_number(self._device, "memory.measure")
             try:
@@ -111,8 +110,6 @@ class Measurement:
             raise errors.FailedPreconditionError("the runtime was reset during the measurement")
 
     def _finish(self, told: str) -> None:
-        from json import loads
-
         self.after, peak, _, rows = Usage._read(loads(told))
         before = self._before.get
         split = (MeasureRow(r.library, r.tag, before((r.library, r.tag), 0), r.bytes_in_use, r.peak_bytes_in_use) for r in rows)

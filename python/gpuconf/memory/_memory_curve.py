@@ -77,7 +77,7 @@ def _predicted(runs: Sequence[Run]) -> tuple[int, int]:
     if not fitting or failed is None:
         return 0, 0
     best = fitting[-1]
-    found = most = failed.batch_size - 1
+    estimate = most = failed.batch_size - 1
     for gpu, use in enumerate(best.uses):
         if use.peak <= 0 or gpu >= len(failed.uses):
             continue
@@ -91,8 +91,8 @@ def _predicted(runs: Sequence[Run]) -> tuple[int, int]:
             careful = min(size, best.batch_size * use.room / use.peak)  # as if nothing were constant
             progress = _progress(failed.uses[gpu], use)
             size = size if progress == 1 else careful if progress < _TELLING else math.sqrt(size * careful)
-        found = min(found, max(int(size * _MARGIN), best.batch_size))
-    return found, most
+        estimate = min(estimate, max(int(size * _MARGIN), best.batch_size))
+    return estimate, most
 
 
 def _size(run: Run) -> int:

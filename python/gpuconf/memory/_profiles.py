@@ -44,15 +44,15 @@ def _of_pytorch(name: str, packed: bool) -> Iterator[str]:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: it is not JSON: {error}") from None
     events = content.get("traceEvents", []) if isinstance(content, dict) else content
     wanted = [e for e in events if isinstance(e, dict) and e.get("name") == "[memory]"] if isinstance(events, list) else []
-    found = sorted(filter(None, map(_instant, wanted)))
-    if not found:
+    instants = sorted(filter(None, map(_instant, wanted)))
+    if not instants:
         raise errors.InvalidArgumentError(
             f"cannot read {name!r} as a trace: it has no memory events of a GPU; use torch.profiler.profile(profile_memory=True)"
         )
-    yield from _signed((time, gpu, address, nbytes) for time, gpu, address, nbytes, _ in found)
-    last = found[-1][0]
-    for gpu in sorted({event[1] for event in found}):
-        before = _never_freed([event for event in found if event[1] == gpu])
+    yield from _signed((time, gpu, address, nbytes) for time, gpu, address, nbytes, _ in instants)
+    last = instants[-1][0]
+    for gpu in sorted({event[1] for event in instants}):
+        before = _never_freed([event for event in instants if event[1] == gpu])
         if before > 0:
             yield f"0,{last / 1e6:.6f},free,0x{(1 << 62) + gpu:x},{before},0,{gpu}\n"
 

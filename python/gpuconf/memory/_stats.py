@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .._core import html
 from .._core.device_argument import Device
+from .._core.message import loads
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.wire import stats as wire
@@ -39,13 +40,9 @@ def stats(device: Device | None = None) -> MemoryStats:
     84011909120
     """
     text = core.pybind_MemoryStats(gpu_text(device, "memory.stats"))
-    import json
-
-    return MemoryStats(*json.loads(text))
+    return MemoryStats(*loads(text))
 
 
 def totals(number: int) -> wire.MemoryTotals:
     """Return the counters of a logical GPU's pool that :class:`MemoryStats` lacks. The pools must exist."""
-    import json
-
-    return wire.MemoryTotals(*json.loads(core.pybind_MemoryTotals(number)))
+    return wire.MemoryTotals(*loads(core.pybind_MemoryTotals(number)))

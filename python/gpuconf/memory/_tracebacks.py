@@ -14,14 +14,14 @@ from ._ipython import shell
 
 def stored_exceptions() -> Iterator[BaseException]:
     """Yield the exceptions that the interpreter and IPython keep: the last uncaught one, and the one that is being handled."""
-    for found in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None), sys.exc_info()[1]):
-        if isinstance(found, BaseException):
-            yield found
+    for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None), sys.exc_info()[1]):
+        if isinstance(error, BaseException):
+            yield error
     outcome = getattr(shell(), "last_execution_result", None)
     for name in ("error_before_exec", "error_in_exec"):
-        found = getattr(outcome, name, None)
-        if isinstance(found, BaseException):
-            yield found
+        error = getattr(outcome, name, None)
+        if isinstance(error, BaseException):
+            yield error
 
 
 def stored_tracebacks() -> Iterator[TracebackType]:
@@ -63,14 +63,14 @@ def clear_through(filename: str) -> int:
     Libraries keep exceptions that no program catches: Hypothesis those of its examples, plugins of pytest those of subtests and
     reruns.
     """
-    found = []
+    tracebacks = []
     for traceback in instances(TracebackType):
         each = traceback
         while each is not None and each.tb_frame.f_code.co_filename != filename:
             each = each.tb_next
         if each is not None:
-            found.append(traceback)
-    return _clear(found)
+            tracebacks.append(traceback)
+    return _clear(tracebacks)
 
 
 def _clear(tracebacks: list[TracebackType | None]) -> int:

@@ -9,6 +9,7 @@ from .._core import html
 from .._core.columns import columns
 from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
+from .._core.message import loads
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
@@ -112,7 +113,5 @@ def usage(device: Device | None = None) -> MemoryUsage:
       gpuconf  weights  1.00MiB  1.00MiB       1
     """
     text = core.pybind_MemoryUsage(gpu_text(device, "memory.usage"))
-    import json
-
-    name, (in_use, peak, blocks, rows) = DeviceUsage._read(json.loads(text))
+    name, (in_use, peak, blocks, rows) = DeviceUsage._read(loads(text))
     return MemoryUsage(name, in_use, peak, blocks, by_size(rows))

@@ -164,43 +164,43 @@ def _changes(before: Sums, after: Sums) -> list[Change]:
         else:
             pairs += [(each, None) for each in theirs]
             pairs += [(None, each) for each in ours]
-    found = []
+    changes = []
     for old, fresh in pairs:
         had, has = before.get(old, (0, 0)) if old else (0, 0), after.get(fresh, (0, 0)) if fresh else (0, 0)
         site = fresh or old
         if had != has and site is not None:
-            found.append(Change(*site, had[0], has[0], had[1], has[1]))
-    return sorted(found, key=lambda change: (-change.bytes_grown, -change.blocks_grown, change.where, change.who))
+            changes.append(Change(*site, had[0], has[0], had[1], has[1]))
+    return sorted(changes, key=lambda change: (-change.bytes_grown, -change.blocks_grown, change.where, change.who))
 
 
 def _by_function(sites: Iterable[Site]) -> dict[tuple[str, ...], list[Site]]:
-    found: dict[tuple[str, ...], list[Site]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Site]] = defaultdict(list)
     for site in sorted(sites, key=str):
         library, tag, at = site
         key = (library, tag, *((os.path.basename(at[0]), at[2]) if at else ()))
-        found[key].append(site)
-    for each in found.values():
+        groups[key].append(site)
+    for each in groups.values():
         each.sort(key=lambda site: site[2][1] if site[2] else 0)
-    return found
+    return groups
 
 
-def lines(found: Sequence[Difference], most: int) -> Iterable[str]:
+def lines(differences: Sequence[Difference], most: int) -> Iterable[str]:
     """Yield a report: for each GPU its peaks, the lines that grew or shrank most, and how many are left out."""
-    for each in found:
+    for each in differences:
         yield str(each)
         for change in sorted(each.changes, key=lambda change: -abs(change.bytes_grown))[:most]:
             yield f"  {change}"
         if len(each.changes) > most:
             yield f"  and {len(each.changes) - most:,} more lines"
-    if not found:
+    if not differences:
         yield "neither trace has allocations"
 
 
-def page(found: Sequence[Difference], names: tuple[str, str]) -> str:
+def page(differences: Sequence[Difference], names: tuple[str, str]) -> str:
     """Return an HTML page with all lines, which can be opened without a network."""
     head = ("call site", "library and tag", "growth", "before", "after", "blocks before", "blocks after")
     body = []
-    for each in found:
+    for each in differences:
         rows = [
             (
                 change.where,

@@ -87,17 +87,17 @@ class History:
         """
         if self.segments:
             return self.segments
-        found: list[list[int]] = []
+        ranges: list[list[int]] = []
         for block in self.blocks:
-            if found and block.address - found[-1][1] <= _FAR:
-                found[-1][1] = block.address + block.nbytes
+            if ranges and block.address - ranges[-1][1] <= _FAR:
+                ranges[-1][1] = block.address + block.nbytes
             else:
-                found.append([block.address, block.address + block.nbytes])
-        return [(start, end - start) for start, end in found]
+                ranges.append([block.address, block.address + block.nbytes])
+        return [(start, end - start) for start, end in ranges]
 
     def free(self) -> list[tuple[int, int]]:
         """Return the (address, bytes) of free memory between the blocks at the peak."""
-        found: list[tuple[int, int]] = []
+        gaps: list[tuple[int, int]] = []
         starts = [block.address for block in self.blocks]
         for start, nbytes in self.spans():
             at, end = start, start + nbytes
@@ -106,11 +106,11 @@ class History:
                 if block.address >= end:
                     break
                 if block.address > at:
-                    found.append((at, block.address - at))
+                    gaps.append((at, block.address - at))
                 at = block.address + block.nbytes
             if at < end:
-                found.append((at, end - at))
-        return found
+                gaps.append((at, end - at))
+        return gaps
 
 
 def _by_line(parts: Iterable[tuple[Any, int, int, int, int]]) -> list[Site]:

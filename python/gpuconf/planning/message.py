@@ -274,17 +274,17 @@ _KINDS = (
 
 def read(text: str) -> tuple[Message, ...]:
     """Return the messages in a text, such as a log, each once, in their order. Raises ValueError if there are none."""
-    begins = sorted((found.start(), kind) for kind in range(len(_KINDS)) for found in re.finditer(_KINDS[kind][0], text))
-    found: dict[Message, None] = {}
+    begins = sorted((match.start(), kind) for kind in range(len(_KINDS)) for match in re.finditer(_KINDS[kind][0], text))
+    messages: dict[Message, None] = {}
     for place, (start, kind) in enumerate(begins):
         end = begins[place + 1][0] if place + 1 < len(begins) else len(text)
         _, reader, most = _KINDS[kind]
         if kind == _TENSORFLOW:
             end = start + most  # its statistics may follow other lines
             start = max(start - most, 0) if "Limit:" not in text[start:end] else start
-        found[reader(text[start : min(end, start + most) if kind != _TENSORFLOW else end])] = None
-    known: Iterable[Message] = [m for m in found if m.library != "CUDA"] or found
-    if not found:
+        messages[reader(text[start : min(end, start + most) if kind != _TENSORFLOW else end])] = None
+    known: Iterable[Message] = [m for m in messages if m.library != "CUDA"] or messages
+    if not messages:
         raise errors.InvalidArgumentError("no out-of-memory error of PyTorch, TensorFlow, JAX or CuPy is in the text")
     return tuple(known)
 

@@ -41,6 +41,7 @@ class _Segment(NamedTuple):
     small: bool  # only for requests up to 1 MiB
     expandable: bool
     blocks: tuple[SegmentBlock, ...]
+    private: bool  # of a private pool, as CUDA graphs have
 
 
 class Segment(Table, _Segment):
@@ -91,6 +92,7 @@ class OutOfMemory(Table, _OutOfMemory):
             yield "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
         pieces = f"{len(self.free_blocks)} pieces" if len(self.free_blocks) != 1 else "1 piece"
         yield f"  {human_bytes(free)} free in {pieces}, the largest {human_bytes(max(self.free_blocks, default=0))}"
+        yield from _pools(self.segments)
         held = list(sites.lines(self.sites, _SITES))
         if held:
             yield "held by:"
@@ -129,7 +131,25 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
         blocks.append(
             SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]], b["before"])
         )
-    return Segment(fields["address"], fields["nbytes"], fields["stream"], fields["small"], fields["expandable"], tuple(blocks))
+    return Segment(
+        fields["address"],
+        fields["nbytes"],
+        fields["stream"],
+        fields["small"],
+        fields["expandable"],
+        tuple(blocks),
+        fields["pool"] != [0, 0],
+    )
+
+
+def _pools(segments: Iterable[Segment]) -> Iterator[str]:
+    """Yield what each of PyTorch's pools has, if there are several: free memory of one does not serve requests of another."""
+    pools: dict[str, list[Segment]] = {}
+    for s in segments:
+        pools.setdefault("private" if s.private else "small" if s.small else "large", []).append(s)
+    for name, own in sorted(pools.items() if len(pools) > 1 else ()):
+        reserved, free = sum(s.nbytes for s in own), sum(s.free for s in own)
+        yield f"  {name} pool: {human_bytes(reserved)} reserved, {human_bytes(free)} free"
 
 
 def _map(segments: Iterable[Segment], glyphs: Glyphs, width: int) -> Iterator[str]:

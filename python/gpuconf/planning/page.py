@@ -25,7 +25,7 @@ _ROWS, _PER_ROW = 24, 150  # of the map: rows, and the most rectangles in one
 
 def render(histories: Sequence[History], plan: Plan, library: str) -> str:
     """Return the page. ``library`` is the text of plotly.min.js."""
-    failed = {found.gpu for found in plan.out_of_memory}
+    failed = {failure.gpu for failure in plan.out_of_memory}
     sections = [_Section(history, plan) for history in sorted(histories, key=lambda h: (h.gpu not in failed, h.gpu))]
     figures = {name: figure for section in sections for name, figure in section.figures.items()}
     body = "".join(section.text for section in sections) or "<p>The trace has no events.</p>"
@@ -129,13 +129,13 @@ class _Section:
 
     def _out_of_memory(self) -> Iterable[str]:
         """Yield what is known of the failed allocation that ends a PyTorch snapshot."""
-        for found in self.plan.out_of_memory:
-            if found.gpu == self.history.gpu:
-                yield f"<h3>Out of memory</h3><pre>{html.escape(chr(10).join(found.lines(width=0)))}</pre>"
-                if found.segments:
-                    figure = page_segments.segments(found, _COLORS)
-                    drawn = len(page_segments.shown_segments(found))
-                    note = f"{drawn} of {_count(len(found.segments), 'segment')}: those with the most free memory. "
+        for failure in self.plan.out_of_memory:
+            if failure.gpu == self.history.gpu:
+                yield f"<h3>Out of memory</h3><pre>{html.escape(chr(10).join(failure.lines(width=0)))}</pre>"
+                if failure.segments:
+                    figure = page_segments.segments(failure, _COLORS)
+                    drawn = len(page_segments.shown_segments(failure))
+                    note = f"{drawn} of {_count(len(failure.segments), 'segment')}: those with the most free memory. "
                     note += "A color is a line of the program; gray is free."
                     yield self._figure("segments", "Segments when it ran out", figure, 80 + 18 * drawn, note)
 
@@ -222,14 +222,18 @@ class _Section:
         library, tag = holders[0]
         return html.escape(" · ".join(part for part in (library, tag) if part) or "memory in use")
 
-    def _described(self, found: Allocation) -> str:
+    def _described(self, allocation: Allocation) -> str:
         """Return what the trace says about an allocation, in plotly's subset of HTML."""
-        library, tag = self.history.holders[found.holder]
-        lines = [f"{human_bytes(found.requested)} ({found.requested:,} bytes)"]
+        library, tag = self.history.holders[allocation.holder]
+        lines = [f"{human_bytes(allocation.requested)} ({allocation.requested:,} bytes)"]
         if library or tag:
             lines[0] += f", {' · '.join(part for part in (library, tag) if part)}"
-        lines.append(f"event {found.event + 1}, after {found.time:.6f} s" if found.event >= 0 else "allocated before the recording")
-        return "<br>".join(html.escape(line) for line in (*lines, *_frames(found.stack)))
+        lines.append(
+            f"event {allocation.event + 1}, after {allocation.time:.6f} s"
+            if allocation.event >= 0
+            else "allocated before the recording"
+        )
+        return "<br>".join(html.escape(line) for line in (*lines, *_frames(allocation.stack)))
 
     def _holder_rows(self) -> Iterable[tuple[str, ...]]:
         total = sum(self.history.peak.in_use) or 1

@@ -60,18 +60,18 @@ def _line(times: Sequence[float], values: Sequence[int], name: str, style: dict[
     }
 
 
-def shown_segments(found: OutOfMemory) -> list[Segment]:
+def shown_segments(failure: OutOfMemory) -> list[Segment]:
     """Return the segments with the most free memory, by address."""
-    ordered = sorted(found.segments, key=lambda s: (-s.free, -s.nbytes, s.address))
+    ordered = sorted(failure.segments, key=lambda s: (-s.free, -s.nbytes, s.address))
     return sorted(ordered[:_SEGMENTS], key=lambda s: int(s.address))
 
 
-def segments(found: OutOfMemory, colors: Sequence[str]) -> dict[str, Any]:
+def segments(failure: OutOfMemory, colors: Sequence[str]) -> dict[str, Any]:
     """Return a row for each segment, with its blocks in the color of the line of code that allocated them."""
-    color = {site.call_site: colors[i] for i, site in enumerate(found.sites[: len(colors)])}
+    color = {site.call_site: colors[i] for i, site in enumerate(failure.sites[: len(colors)])}
     rows: dict[str, list[Any]] = {"x": [], "base": [], "y": [], "customdata": []}
     filled: list[str] = []
-    drawn = shown_segments(found)
+    drawn = shown_segments(failure)
     for y, segment in enumerate(drawn):
         for at, nbytes, blocks in _joined(segment):
             largest = max(blocks, key=lambda b: int(b.nbytes))

@@ -182,7 +182,7 @@ class Plan(metaclass=Made):
             "gpu": None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory},
             "fits": self.fits,
             "fitting": list(self.fitting),
-            "out_of_memory": [found.to_dict() for found in self.out_of_memory],
+            "out_of_memory": [failure.to_dict() for failure in self.out_of_memory],
             "usages": [usage.to_dict() for usage in self.usages],
             "results": [result.to_dict() for result in self.results],
         }
@@ -229,22 +229,22 @@ class Plan(metaclass=Made):
     def _lines(self) -> list[str]:
         table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
-        ran_out = [line for found in self.out_of_memory for line in (*found.lines(glyphs_of(sys.stdout)), "")]
+        ran_out = [line for failure in self.out_of_memory for line in (*failure.lines(glyphs_of(sys.stdout)), "")]
         return [*self._top(), *ran_out, *self._summary(), *table, *self._failures(), *notes, *self._advice(), self._verdict()]
 
     def _top(self) -> Iterable[str]:
         """Yield a verdict for each GPU that ran out of memory, in at most 80 columns a line."""
-        for found in self.out_of_memory:
-            usage = next((u for u in self.usages if u.gpu == found.gpu), None)
-            if usage is None or found.unknown:
+        for failure in self.out_of_memory:
+            usage = next((u for u in self.usages if u.gpu == failure.gpu), None)
+            if usage is None or failure.unknown:
                 continue
-            needs, has = human_bytes(usage.needed_bytes), human_bytes(found.bytes_limit)
+            needs, has = human_bytes(usage.needed_bytes), human_bytes(failure.bytes_limit)
             advice = self._help()
             helps = "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
-            yield f"GPU:{found.gpu} ran out of memory: it needs {needs} and has {has}" + (f"; {helps}" if helps else "")
+            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {has}" + (f"; {helps}" if helps else "")
             if advice:
                 yield f"  {advice}"
-            for site in found.sites:
+            for site in failure.sites:
                 if site.call_site is not None:
                     start = f"  {human_bytes(site.bytes_in_use)} of it are held by "
                     yield start + sites.cut(site.call_site, 80 - len(start))
@@ -346,7 +346,7 @@ class Plan(metaclass=Made):
             yield "the file's last line has no newline: if the file was cut there, the end of the job is missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
-            if u.failures > any(found.gpu == u.gpu for found in self.out_of_memory):
+            if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
                 yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
             if u.unfreed:
                 what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
@@ -371,7 +371,7 @@ def _failed(trace: Trace) -> tuple[OutOfMemory, ...]:
 
 def _had(failed: Iterable[OutOfMemory]) -> int:
     """Return what PyTorch could have when it ran out of memory, on the GPU where that was least; 0 if that is unknown."""
-    return min((found.bytes_limit for found in failed), default=0)
+    return min((failure.bytes_limit for failure in failed), default=0)
 
 
 def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
@@ -462,24 +462,24 @@ def find(
 
     from .._core.notices import log
 
-    taken = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     request = {
-        "limit": sizes.limit_bytes(limit) if limit is not None else _had(_failed(taken)) if gpu is None else 0,
+        "limit": sizes.limit_bytes(limit) if limit is not None else _had(_failed(trace)) if gpu is None else 0,
         "gpu": texts.check_text("gpu", gpu) if gpu is not None else "",
         "policies": check_policies(policy),
-        "settings": taken._settings,
-        "wanted": bool(taken._failed),
-        "starts": {r["gpu"]: r["start"] for r in taken._recorded if r["start"]},
+        "settings": trace._settings,
+        "wanted": bool(trace._failed),
+        "starts": {r["gpu"]: r["start"] for r in trace._recorded if r["start"]},
         "env": json.loads(runtime.environment()),
     }
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")
     with Job(open_plan, json.dumps(request)) as job:
-        job.feed(HEADER, *taken._pages)
+        job.feed(HEADER, *trace._pages)
         fields = job.finish(progress)
     for level, text in fields["notices"]:
         log(level, text)
-    return make(Plan, taken, fields)
+    return make(Plan, trace, fields)
 
 
 def check_policies(policy: Any) -> list[str]:

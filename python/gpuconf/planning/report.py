@@ -34,8 +34,8 @@ def report(
     GPU, and OSError as ``open`` does.
     """
     plotly_script()  # if it is missing, the rest would be in vain
-    taken = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
-    write(taken, plan(taken, limit=limit, gpu=gpu), path)
+    trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    write(trace, plan(trace, limit=limit, gpu=gpu), path)
 
 
 def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:

@@ -34,25 +34,25 @@ class Guard:
 
 def users_of_cuda() -> list[str]:
     """Return the libraries of this process that have created a CUDA context, without importing any."""
-    found = []
+    users = []
     core: Any = sys.modules.get("gpuconf._core.runtime")
     if core is not None and core.initialized() and core.ordinals():
-        found.append("gpuconf")
+        users.append("gpuconf")
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     if getattr(cuda, "is_initialized", bool)():
-        found.append("PyTorch")
+        users.append("PyTorch")
     driver: Any = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "driver", None)
     if getattr(driver, "is_initialized", False):
-        found.append("Numba")
+        users.append("Numba")
     context: Any = sys.modules.get("tensorflow.python.eager.context")
     if getattr(getattr(context, "_context", None), "_initialized", False):
-        found.append("TensorFlow")
+        users.append("TensorFlow")
     bridge: Any = sys.modules.get("jax._src.xla_bridge")
     if getattr(bridge, "_backends", None):
-        found.append("JAX")
-    if not found and "libcuda.so" in _loaded_libraries() and _has_context():
-        found.append("a library")  # CuPy, and programs' own
-    return found
+        users.append("JAX")
+    if not users and "libcuda.so" in _loaded_libraries() and _has_context():
+        users.append("a library")  # CuPy, and programs' own
+    return users
 
 
 def _loaded_libraries() -> str:

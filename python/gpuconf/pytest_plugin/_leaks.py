@@ -31,16 +31,16 @@ Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag)
 
 def holdings() -> Holdings:
     """Return what is in use in gpuconf's pools and PyTorch's allocator on all GPUs. Initializes nothing."""
-    found: Holdings = {(f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)}
-    found.update({(f"cuda:{ordinal}", _DRIVER, ""): (size, 0) for ordinal, size in _pytorch.of_driver().items()})
+    usage: Holdings = {(f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)}
+    usage.update({(f"cuda:{ordinal}", _DRIVER, ""): (size, 0) for ordinal, size in _pytorch.of_driver().items()})
     if not loaded() or not runtime.initialized():
-        return found
+        return usage
     segments = "torch" if _pytorch.mode() == "segments" else None  # whose blocks PyTorch counts
     for device in (d for d in runtime.logical_devices("pytest") if d.device_type == "GPU"):
         for row in memory.usage(device.name):
             if row.live_blocks and row.library != segments:
-                found[device.name, row.library, row.tag] = row.bytes_in_use, row.live_blocks
-    return found
+                usage[device.name, row.library, row.tag] = row.bytes_in_use, row.live_blocks
+    return usage
 
 
 def _that_a_reset_leaves(held: Holdings) -> Holdings:

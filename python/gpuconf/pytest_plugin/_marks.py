@@ -92,13 +92,13 @@ def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
     if isinstance(value, int) and not isinstance(value, bool):
         value = (value,)
     text = ".".join(map(str, value)) if isinstance(value, tuple) else value  # (9, 0), as PyTorch has it
-    found = []
+    conditions = []
     for part in str(text).split(","):
         match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})(?:\.(\d{1,3}))?\s*", part)
         if match is None or not isinstance(text, str):
             raise MarkError(f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}")
-        found.append((match[1], tuple(int(number) for number in match.groups()[1:] if number)))
-    return found
+        conditions.append((match[1], tuple(int(number) for number in match.groups()[1:] if number)))
+    return conditions
 
 
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
@@ -175,20 +175,20 @@ def machine_of(item: pytest.Item) -> str:
 
 def tolerance(name: str, value: Any) -> float:
     """Return the part by which a peak may be higher: 0.05, or "5%". Raises MarkError."""
-    found = 0.0
+    part = 0.0
     try:
         if isinstance(value, str):
-            found = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
+            part = float(value.strip().removesuffix("%")) / (100 if value.strip().endswith("%") else 1)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found = float(value)
+            part = float(value)
         else:
             raise ValueError
-        if not 0 <= found <= 1:
+        if not 0 <= part <= 1:
             raise ValueError
     except ValueError:
-        hint = f"; did you mean '{found:g}%'?" if 1 < found <= 100 else ""
+        hint = f"; did you mean '{part:g}%'?" if 1 < part <= 100 else ""
         raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}{hint}") from None
-    return found
+    return part
 
 
 _OWN = pytest.StashKey[frozenset[str]]()

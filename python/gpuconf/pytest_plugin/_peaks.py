@@ -56,15 +56,15 @@ class Peaks:
     def read(self) -> None:
         """Update ``above`` with what has happened so far."""
         if self._generation == runtime.current.generation and self._open:
-            found = {n: _stopped(n, peak) - before for n, peak, before in self._open}
+            peaks = {n: _stopped(n, peak) - before for n, peak, before in self._open}
             self._open = [(n, _started(n), before) for n, _, before in self._open]
         else:  # the pools are younger than the test
-            found, self._before = _of_pools(), {}
+            peaks, self._before = _of_pools(), {}
         if self._torch is not None:
             for ordinal, size in self._torch.read().items():
                 number = _pytorch.number_of(ordinal)
-                found[number] = found.get(number, 0) + size - self._torch_before.get(ordinal, 0)
-        for number, size in found.items():
+                peaks[number] = peaks.get(number, 0) + size - self._torch_before.get(ordinal, 0)
+        for number, size in peaks.items():
             self.above[number] = max(self.above.get(number, 0), size)
 
     def _stop(self) -> None:

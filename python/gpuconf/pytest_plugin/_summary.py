@@ -40,17 +40,17 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         for report in reports:
             if getattr(report, "when", None) != "teardown":
                 continue
-            found = dict(report.user_properties)
-            if "gpuconf.leak" in found:
-                leaks.append((found["gpuconf.leaked_bytes"], report.nodeid, found["gpuconf.leak"]))
-            if "gpuconf.no_baseline" in found:
+            properties = dict(report.user_properties)
+            if "gpuconf.leak" in properties:
+                leaks.append((properties["gpuconf.leaked_bytes"], report.nodeid, properties["gpuconf.leak"]))
+            if "gpuconf.no_baseline" in properties:
                 missing.append(report.nodeid)
-            if "gpuconf.peak" in found:
-                failed.append((report.location, found["gpuconf.peak"]))
-            if "gpuconf.leak" in found and report.failed:
-                failed.append((report.location, f"left allocated: {found['gpuconf.leak']}"))
-            if "gpuconf.peak_bytes" in found:
-                peaks[report.nodeid] = found["gpuconf.peak_bytes"], found.get("gpuconf.leaked_bytes", 0)
+            if "gpuconf.peak" in properties:
+                failed.append((report.location, properties["gpuconf.peak"]))
+            if "gpuconf.leak" in properties and report.failed:
+                failed.append((report.location, f"left allocated: {properties['gpuconf.leak']}"))
+            if "gpuconf.peak_bytes" in properties:
+                peaks[report.nodeid] = properties["gpuconf.peak_bytes"], properties.get("gpuconf.leaked_bytes", 0)
     if leaks:
         reporter.section("GPU memory left allocated")
         _lines(reporter, [f"{nodeid}  {text}" for _, nodeid, text in sorted(leaks, key=lambda leak: -leak[0])])

@@ -148,12 +148,12 @@ def _guess(low: int, fits: dict[str, Any], high: int, fails: dict[str, Any] | No
     return min(max(low + int(part * (high - low)), low + 1), high - 1)
 
 
-def table(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal]) -> list[str]:
+def table(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal]) -> list[str]:
     """Return the result as lines."""
-    settings = settings_of({"setting": one.setting} for one in found)
+    settings = settings_of({"setting": one.setting} for one in results)
     rows = [("card", *settings)]
-    for card in dict.fromkeys(one.card for one in found):
-        of_card = {one.setting: one for one in found if one.card == card}
+    for card in dict.fromkeys(one.card for one in results):
+        of_card = {one.setting: one for one in results if one.card == card}
         rows.append((card, *(_cell(asked, of_card.get(setting)) for setting in settings)))
     lines = [f"the largest {asked.name} from {asked.low} to {asked.high} that fits:", "", *columns(rows, left=3), ""]
     tried = sorted(answers.items())
@@ -174,14 +174,14 @@ def _tried(value: int, one: Rehearsal) -> tuple[str, ...]:
     return str(value), human_bytes(one.peak_allocated), human_bytes(one.peak_reserved)
 
 
-def to_dict(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal]) -> dict[str, Any]:
+def to_dict(asked: Range, results: Sequence[Found], answers: dict[int, Rehearsal]) -> dict[str, Any]:
     """Return the result as plain values."""
     return {
         "schema": SCHEMA,
         "name": asked.name,
         "low": asked.low,
         "high": asked.high,
-        "largest": [one.to_dict() for one in found],
+        "largest": [one.to_dict() for one in results],
         "tried": [{"value": value, **one.to_dict()} for value, one in sorted(answers.items())],
     }
 
@@ -189,15 +189,15 @@ def to_dict(asked: Range, found: Sequence[Found], answers: dict[int, Rehearsal])
 def table_of_all(asked: Sequence[Range], searches: Sequence[tuple[Mapping[str, int], Sequence[Found]]]) -> list[str]:
     """Return the results of searches with other numbers as lines: a row for each combination and card."""
     first = asked[0]
-    settings = settings_of({"setting": one.setting} for _, found in searches for one in found)
+    settings = settings_of({"setting": one.setting} for _, results in searches for one in results)
     rows: list[tuple[str, ...]] = [(*(one.name for one in asked[1:]), "card", *settings)]
-    for values, found in searches:
+    for values, results in searches:
         start = tuple(map(str, values.values()))
-        for card in dict.fromkeys(one.card for one in found):
-            of_card = {one.setting: one.largest for one in found if one.card == card}
+        for card in dict.fromkeys(one.card for one in results):
+            of_card = {one.setting: one.largest for one in results if one.card == card}
             cells = ["-" if setting not in of_card else str(of_card[setting] or "none") for setting in settings]
             rows.append((*start, card, *cells))
-        if not found:
+        if not results:
             rows.append((*start, "nothing is known", *("" for _ in settings)))
     head = f"the largest {first.name} from {first.low} to {first.high} that fits:"
     return [head, "", *columns(rows, left=len(asked))]

@@ -41,15 +41,15 @@ def beside(card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
     """Return what is taken beside the allocators of the processes that share a GPU."""
     processes = len(gpu)
     context = card.context()
-    found = [Beside(context.what, context.low * processes, context.high * processes, context.source)]
+    rows = [Beside(context.what, context.low * processes, context.high * processes, context.source)]
     if any((one["world"] or 1) > 1 for one in gpu):
-        found.append(NCCL)
+        rows.append(NCCL)
     convolutions = sum(one["convolutions"] for one in gpu)
     if convolutions:
         most = WORKSPACES * max(one["largest"] for one in gpu)
         source = f"beyond those counted: at most {WORKSPACES} times the largest tensor, as in docs/accuracy.md"
-        found.append(Beside("workspaces of cuDNN", 0, most, source))
-    return found
+        rows.append(Beside("workspaces of cuDNN", 0, most, source))
+    return rows
 
 
 def verdict(card: Card, setting: str, gpus: Sequence[Sequence[dict[str, Any]]]) -> Verdict:

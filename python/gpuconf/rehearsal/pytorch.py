@@ -35,7 +35,7 @@ class PyTorch(Framework):
         planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
         usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
-        found = []
+        rows = []
         for usage in usages:
             results = {result.policy: result for result in planned.results if result.gpu == usage.gpu}
             of_gpu = parts.get(usage.gpu, {"parts": {}, "growth": 0, "uuid": str(usage.gpu), "largest": 0})
@@ -65,8 +65,8 @@ class PyTorch(Framework):
                 "largest": of_gpu["largest"],
                 "convolutions": convolutions_of(report),
             }
-            found.append(one)
-        return found
+            rows.append(one)
+        return rows
 
     def may_differ(self, run: Run, _card: Card) -> bool:
         """Whether the program asks how much memory the card has."""

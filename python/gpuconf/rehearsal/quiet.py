@@ -28,14 +28,14 @@ def environment(folder: str) -> dict[str, str]:
 
 def told(folder: str, kept: Sequence[str]) -> list[str]:
     """Return what is said at the end of what the program wrote."""
-    found = []
+    lines = []
     if folder:
-        found.append(f"what the program wrote is in {folder}; its tensors have no values")
+        lines.append(f"what the program wrote is in {folder}; its tensors have no values")
     paths = sorted(set(kept))
     if paths:
         shown = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
-        found.append(f"unchanged: {shown}")
-    return found
+        lines.append(f"unchanged: {shown}")
+    return lines
 
 
 def remove_empty(folders: Iterable[str]) -> None:

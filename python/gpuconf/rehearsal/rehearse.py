@@ -122,15 +122,15 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
 
 def _run_of(ended: start.Program | start.Outcome, heard: Sequence[start.Heard], cards: list[Card], *, first: bool) -> Run:
     """Return what is known of a run: its framework, each process's peak on each GPU, and what ran."""
-    found = []
+    runs = []
     framework: Framework
     for framework in (PyTorch(), JAX()):
         own = [(one, report) for one in heard if (report := one.report(framework.report)) is not None]
         processes = [row for one, report in own for row in framework.peaks(one, report, cards[0], first=first)]
         processes.sort(key=lambda one: (one["rank"] is None, one["rank"] or 0, one["pid"], one["gpu"]))
-        found.append(Run(cards, ended, framework, [report for _, report in own], processes))
-    run = max(found, key=lambda run: (bool(run.processes), bool(run.reports)))
-    run.alone = not all(run.processes for run in found)
+        runs.append(Run(cards, ended, framework, [report for _, report in own], processes))
+    run = max(runs, key=lambda run: (bool(run.processes), bool(run.reports)))
+    run.alone = not all(run.processes for run in runs)
     return run
 
 
@@ -201,7 +201,7 @@ def _is_short(cards: Sequence[dict[str, Any]]) -> bool:
 def _changed(asked: Asked, first: Run, folder: str) -> list[dict[str, Any]]:
     """Run the program with each change that may help, and return what saved memory. One with which it fails is left out."""
     before = _least(first)
-    found = []
+    savings = []
     for number, (change, text) in enumerate(first.framework.changes(first).items()):
         asked.progress(f"trying {text}")
         own = os.path.join(folder, f"change{number}")
@@ -214,8 +214,8 @@ def _changed(asked: Asked, first: Run, folder: str) -> list[dict[str, Any]]:
             break
         failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
         if not failed and (least := _least(run)) < before:
-            found.append({"setting": text, "saves": before - least, "least": least, "how": "tried by a run"})
-    return found
+            savings.append({"setting": text, "saves": before - least, "least": least, "how": "tried by a run"})
+    return savings
 
 
 def _least(run: Run) -> int:

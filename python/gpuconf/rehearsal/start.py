@@ -260,7 +260,7 @@ def _has_descriptor(stream: Any) -> bool:
 def _living(folder: str, session: int) -> dict[int, bool]:
     """Return the living processes of a rehearsal, and whether each is a helper that ends by itself."""
     marker = f"{VARIABLE}={folder}".encode()
-    found = {}
+    processes = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == os.getpid():
             continue
@@ -275,10 +275,10 @@ def _living(folder: str, session: int) -> dict[int, bool]:
                     ours = marker in file.read().split(b"\0")
             if ours:
                 with open(f"/proc/{name}/cmdline", "rb") as file:
-                    found[int(name)] = _HELPERS in file.read()
+                    processes[int(name)] = _HELPERS in file.read()
         except OSError:
             continue
-    return found
+    return processes
 
 
 def new_folder() -> str:

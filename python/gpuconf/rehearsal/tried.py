@@ -25,12 +25,12 @@ def is_tried(events: Sequence[dict[str, Any]], number: int) -> bool:
 
 def without_tried(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the events but for those of such workspaces."""
-    found, left = [], 0
+    rest, left = [], 0
     for number, event in enumerate(events):
         if is_tried(events, number):
             left = event["addr"]
         elif event["addr"] == left and event["action"].startswith("free_"):
             left = left if event["action"] == "free_requested" else 0
         else:
-            found.append(event)
-    return found
+            rest.append(event)
+    return rest

@@ -79,29 +79,29 @@ def notes(
     run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
-    found = []
+    texts = []
     if processes and ran["jax"] and not ran["optimizer_steps"]:
-        found.append(
+        texts.append(
             "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
         )
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
-        found.append("no backward pass ran: this is the memory of inference")
+        texts.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:
-        found.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
+        texts.append(f"{ran['skipped_steps']} steps of the optimizer were skipped")
     sized = {name for report in reports for name in report["sized_by_values"]}
     if sized:
         names = ", ".join(sorted(one.removeprefix("aten::") for one in sized))
-        found.append(f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu")
+        texts.append(f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu")
     if run.ended == "seconds" and processes:
-        found.append("the steps did not repeat by then: a later step may need more")
+        texts.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
-        found.append(f"the program left {run.outlived} processes running, which were ended")
+        texts.append(f"the program left {run.outlived} processes running, which were ended")
     if any(report["tried"] for report in reports):
-        found.append(
+        texts.append(
             "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory. "
             "Estimates of them are in the peak, and not in what the program needs"
         )
     grown = max((one["growth"] for one in processes), default=0)
     if grown > 0:
-        found.append(f"memory in use grows by {human_bytes(grown)} with each step")
-    return found
+        texts.append(f"memory in use grows by {human_bytes(grown)} with each step")
+    return texts

@@ -102,7 +102,7 @@ class Budget(Reader):
         os.close(self._held)
         self._held = None
         folder = os.path.dirname(self.path)
-        shutil.rmtree(folder, ignore_errors=True) if damaged else _private_folder.remove_if_unused(folder, _FILE)
+        _private_folder.remove(folder) if damaged else _private_folder.remove_if_unused(folder, _FILE)
 
 
 def prepare(
@@ -139,7 +139,7 @@ def prepare(
         held = _budget_file.create(path, limits, parent, job)
         _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        _private_folder.remove(folder)
         raise
     return Budget(path, held, chosen, _variables(folder, outer_folder, chosen, given), notes)
 
@@ -155,15 +155,15 @@ def current() -> Reader | None:
 
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
-    found = []
+    readers = []
     for folder in _private_folder.existing(_PREFIX):
         try:
             reader = Reader(os.path.join(folder, _FILE))
             if reader._file.alive():
-                found.append(reader)
+                readers.append(reader)
         except (errors.UnavailableError, OSError):
             continue
-    return found
+    return readers
 
 
 def _outer(environment: Mapping[str, str]) -> str:

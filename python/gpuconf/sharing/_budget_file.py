@@ -198,17 +198,17 @@ class BudgetFile:
             HEADER_BYTES + MAX_SLOTS * (SLOT.size + 8 * header.cards * kind) for kind in range(4)
         ]  # used, pools, contexts, the shares
         shared = _shared(data[columns[3] :], min(header.shares, SHARES), living)
-        found = {}
+        uses = {}
         for card in range(header.cards):
             row = BudgetCard(*CARD.unpack_from(data, HEADER.size + card * CARD.size))
             values = [struct.unpack_from(f"<{MAX_SLOTS}Q", data, column + card * MAX_SLOTS * 8) for column in columns[:3]]
             processes = [_process(data, slot, *(column[slot] for column in values)) for slot in living]
             used = sum(process.used for process in processes) + shared.get(card, 0)
             pools = sum(process.pools for process in processes)
-            found[_uuid_text(row.uuid, row.flags)] = CardUse(
+            uses[_uuid_text(row.uuid, row.flags)] = CardUse(
                 row.limit, used, pools, row.peak, row.refused, tuple(processes), shared.get(card, 0), row.contexts_peak
             )
-        return found
+        return uses
 
 
 def _process(data: bytes, slot: int, used: int, pools: int, contexts: int) -> ProcessUse:

@@ -46,7 +46,7 @@ def regions() -> dict[Card, str]:
 
 def limits() -> dict[Card, tuple[int, str]]:
     """Return the smallest limit of each card, in bytes, and the control group that has it: this process's own or one above it."""
-    found: dict[Card, tuple[int, str]] = {}
+    by_card: dict[Card, tuple[int, str]] = {}
     try:
         group = own_group()
     except OSError:
@@ -54,10 +54,10 @@ def limits() -> dict[Card, tuple[int, str]]:
     while len(group) >= len(ROOT):
         for region, limit in _table(f"{group}/dmem.max").items():
             card = card_at(region)
-            if card is not None and limit is not None and (card not in found or limit < found[card][0]):
-                found[card] = limit, group[len(ROOT) :] or "/"
+            if card is not None and limit is not None and (card not in by_card or limit < by_card[card][0]):
+                by_card[card] = limit, group[len(ROOT) :] or "/"
         group = os.path.dirname(group)
-    return found
+    return by_card
 
 
 def _table(path: str) -> dict[str, int | None]:

@@ -36,14 +36,14 @@ def below(roots: Set[int]) -> set[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             children.setdefault(_parent(int(name)), []).append(int(name))
-    found: set[int] = set()
+    pids: set[int] = set()
     todo = list(roots)
     while todo:
         pid = todo.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in pids:
+            pids.add(pid)
             todo += children.get(pid, [])
-    return found
+    return pids
 
 
 def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:

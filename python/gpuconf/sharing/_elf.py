@@ -48,7 +48,7 @@ def _sections(data: bytes) -> list[Any]:
 def _symbols(data: bytes) -> list[tuple[str, int, bool]]:
     """The dynamic symbols: name, place of the entry in the file, and whether the file defines it."""
     sections = _sections(data)
-    found = []
+    symbols = []
     for section in sections:
         if section[1] != _DYNSYM:
             continue
@@ -56,8 +56,8 @@ def _symbols(data: bytes) -> list[tuple[str, int, bool]]:
         for at in range(offset, offset + size, _SYMBOL.size):
             name, _, _, where, _, _ = _SYMBOL.unpack_from(data, at)
             begin = strings + name
-            found.append((data[begin : data.index(b"\0", begin)].decode("ascii", "replace"), at, where != 0))
-    return found
+            symbols.append((data[begin : data.index(b"\0", begin)].decode("ascii", "replace"), at, where != 0))
+    return symbols
 
 
 def exports(path: str) -> set[str] | None:

@@ -27,15 +27,15 @@ def of_program(
 
     ``growth`` None leaves it to each framework whether its pools grow. ``simulate`` is the simulated machine, if any.
     """
-    found = of_frameworks(cards, limit, growth, environ)
-    found["GPUCONF_LIMIT"] = str(limit)
+    variables = of_frameworks(cards, limit, growth, environ)
+    variables["GPUCONF_LIMIT"] = str(limit)
     if growth is not None:
-        found["GPUCONF_GROWTH"] = "true" if growth else "false"
+        variables["GPUCONF_GROWTH"] = "true" if growth else "false"
     if simulate:
-        found["GPUCONF_SIMULATE"] = simulate
-        found.update(of_simulation(environ))
-    found["PYTHONPATH"] = python_path(environ)
-    return found
+        variables["GPUCONF_SIMULATE"] = simulate
+        variables.update(of_simulation(environ))
+    variables["PYTHONPATH"] = python_path(environ)
+    return variables
 
 
 def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) -> dict[str, str]:

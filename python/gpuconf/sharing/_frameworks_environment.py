@@ -44,14 +44,14 @@ class LeasedCard(NamedTuple):
 
 def of_frameworks(cards: Sequence[LeasedCard], limit: int, growth: bool | None, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for ``limit`` bytes of each card. ``environ`` is the user's environment."""
-    found = {"CUDA_VISIBLE_DEVICES": ",".join(card.uuid for card in cards), "CUPY_GPU_MEMORY_LIMIT": str(limit)}
+    variables = {"CUDA_VISIBLE_DEVICES": ",".join(card.uuid for card in cards), "CUPY_GPU_MEMORY_LIMIT": str(limit)}
     if cards:
-        found["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"] = str(max(0, *(-(-(card.free_bytes - limit) // _MIB) for card in cards)))
-        found[_fraction_name(environ)] = _fraction(min(limit * _PPM // card.total_bytes for card in cards))
+        variables["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"] = str(max(0, *(-(-(card.free_bytes - limit) // _MIB) for card in cards)))
+        variables[_fraction_name(environ)] = _fraction(min(limit * _PPM // card.total_bytes for card in cards))
     if growth is not None:
-        found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if growth else "false"
-        found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if growth else "true"
-    return found
+        variables["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if growth else "false"
+        variables["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if growth else "true"
+    return variables
 
 
 def _fraction_name(environ: Mapping[str, str]) -> str:

@@ -63,13 +63,13 @@ class Grant:
 
         A Python that starts a program closes all descriptors that it does not know. So the startup code must know this one.
         """
-        found = {"GPUCONF_LEASE": self.id}
+        variables = {"GPUCONF_LEASE": self.id}
         if self.claim is not None:
             file = self.claim.fileno()
             os.set_inheritable(file, True)
             status = os.fstat(file)
-            found["GPUCONF_LEASE_FD"] = f"{file}:{status.st_dev}:{status.st_ino}"
-        return found
+            variables["GPUCONF_LEASE_FD"] = f"{file}:{status.st_dev}:{status.st_ino}"
+        return variables
 
     def leave_to_others(self) -> None:
         """Do not release the claim at the end: other processes have inherited it and still run."""
@@ -108,13 +108,13 @@ def grant(
 
 def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:
     known = memories(survey())
-    found = []
+    cards = []
     for device in devices:
         memory = known.get(device.uuid)
         free = device.total_memory if memory is None or memory.free is None else memory.free
         source = memory.source if memory else None
-        found.append(LeasedCard(device.uuid, device.total_memory, free, device.memory_kind, source))
-    return found
+        cards.append(LeasedCard(device.uuid, device.total_memory, free, device.memory_kind, source))
+    return cards
 
 
 def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> Grant:

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Set
 
+from .._core.message import loads
 from .._typing import Any, NamedTuple
 
 _PREFIX = "gpuconf-run-"
@@ -166,10 +167,8 @@ def peaks(events: list[JobEvent]) -> tuple[dict[str, int], list[str]]:
 
 
 def _told(event: JobEvent) -> dict[str, Any]:
-    import json
-
     try:
-        told = json.loads(event.text)
+        told = loads(event.text)
         return told if isinstance(told, dict) and isinstance(told.get("peaks"), dict) else {}
     except ValueError:
         return {}

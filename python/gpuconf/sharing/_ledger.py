@@ -14,6 +14,7 @@ from .._core import runtime
 from .._core.handle import Handle
 from .._core.humanbytes import human_bytes
 from .._core.ledger_folder import default_folder
+from .._core.message import dumps, loads
 from .._core.native import by_hand, core
 from .._core.wire import ledger as wire
 from ._proc import user_name
@@ -72,9 +73,7 @@ def why_unusable(folder: str) -> str:
 
 def lost(folder: str) -> list[str]:
     """Return the leases of this user that the ledger of a folder does not have: one that was removed, or 0.2's. Changes nothing."""
-    import json
-
-    found: list[str] = json.loads(core.pybind_LedgerLost(_text(folder)))
+    found: list[str] = loads(core.pybind_LedgerLost(_text(folder)))
     return found
 
 
@@ -145,15 +144,11 @@ class Ledger(Handle):
         return list(self._rows().processes)
 
     def _rows(self) -> wire.LedgerRows:
-        import json
-
-        return wire.LedgerRows._read(json.loads(core.pybind_LedgerRows(self.number)))
+        return wire.LedgerRows._read(loads(core.pybind_LedgerRows(self.number)))
 
     def check(self) -> list[str]:
         """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
-        import json
-
-        findings: list[str] = json.loads(core.pybind_LedgerCheck(self.number))
+        findings: list[str] = loads(core.pybind_LedgerCheck(self.number))
         return findings
 
     def publish(
@@ -164,9 +159,7 @@ class Ledger(Handle):
         It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process. DeadlineExceededError:
         another process has held the ledger's lock for ``timeout`` seconds.
         """
-        import json
-
-        said = json.dumps((_text(name), _text(job), _text(command or own_command())))
+        said = dumps((_text(name), _text(job), _text(command or own_command())))
         _forget_publication()
         descriptor = self._patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout)
         _published[:] = [descriptor]
@@ -229,9 +222,7 @@ class Claim(Handle):
         self._ledger = ledger
 
     def _request(self, request: wire.Request, timeout: float | None) -> None:
-        import json
-
-        encoded = json.dumps(request)
+        encoded = dumps(request)
 
         def enter(last: bool) -> int:
             self._receipt.clear()
@@ -245,8 +236,6 @@ class Claim(Handle):
     def _wait(
         self, cards: Callable[[], Sequence[Card]] | None, begun: float, timeout: float | None, now: Sequence[Card], count: int
     ) -> None:
-        import json
-
         refreshed = time.monotonic()
         changed = ""
         while (nap := core.pybind_LedgerLook(self.number, changed, False)) != 0:
@@ -259,16 +248,14 @@ class Claim(Handle):
                 changed = ""
             if cards is not None and at - refreshed >= _REFRESH_S:
                 refreshed, now = at, cards()
-                changed = json.dumps(_requested(now))
+                changed = dumps(_requested(now))
                 continue
             left = _REFRESH_S if timeout is None else begun + timeout - at
             self._ledger._nap(nap, min(left, refreshed + _REFRESH_S - at) if cards is not None else left)
         self.cards = self._grant().cards
 
     def _grant(self) -> wire.Grant:
-        import json
-
-        return wire.Grant._read(json.loads(core.pybind_LedgerGrant(self.number)))
+        return wire.Grant._read(loads(core.pybind_LedgerGrant(self.number)))
 
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""

@@ -32,13 +32,13 @@ def running(environ: Mapping[str, str]) -> bool:
 
 def limits(environ: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes that each process may have, by GPU as the variable names it: an ordinal or a UUID. {} if it is malformed."""
-    found = {}
+    by_gpu = {}
     for entry in filter(None, environ.get(VARIABLE, "").split(",")):
         match = _ENTRY.fullmatch(entry)
         if match is None:
             return {}
-        found[match[1]] = int(match[2]) << (30 if match[3] in "gG" else 20)
-    return found
+        by_gpu[match[1]] = int(match[2]) << (30 if match[3] in "gG" else 20)
+    return by_gpu
 
 
 def default_limit(environ: Mapping[str, str], gpu: int) -> str:

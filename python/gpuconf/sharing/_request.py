@@ -125,14 +125,14 @@ def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
 
 def _why_none() -> str:
     """Return why no GPU is visible, and what to do."""
-    found = survey()
+    machine = survey()
     shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if found.cards and shown is not None:
+    if machine.cards and shown is not None:
         entries = [entry.strip() for entry in shown.split(",")]
         twice = next((entry for entry in entries if entry and entries.count(entry) > 1), None)
         why = f"names {twice} twice, so CUDA hides all GPUs" if twice else "shows none"
         return f": CUDA_VISIBLE_DEVICES={shown!r} {why}. Correct it, or unset it"
-    why = f": {found.why_none_shortly}" if found.why_none else ""
+    why = f": {machine.why_none_shortly}" if machine.why_none else ""
     return f"{why}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
 
 
@@ -164,7 +164,7 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
     for held in (one for row in claims if row.state == "granted" for one in row.cards):
         leased[held.uuid] = leased.get(held.uuid, 0) + held.charge
     ours = below({row.pid for row in claims if row.local}) | {row.pid for row in ledger.processes() if row.local}
-    found = {}
+    usage = {}
     for card in now.cards:
         known = not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
         for uuid, memory, instance in [
@@ -173,10 +173,10 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
         ]:
             if known:
                 theirs = (one for one in card.processes if one.pid not in ours and instance in (None, one.instance))
-                found[uuid] = sum(one.bytes or 0 for one in theirs)
+                usage[uuid] = sum(one.bytes or 0 for one in theirs)
             else:  # who uses it is unknown: whatever exceeds the leases
-                found[uuid] = max(0, (memory.used or 0) - leased.get(uuid, 0))
-    return found
+                usage[uuid] = max(0, (memory.used or 0) - leased.get(uuid, 0))
+    return usage
 
 
 def memories(now: Survey) -> dict[str, CardMemory]:

@@ -8,7 +8,6 @@ It has the layout of a job's budget, in which a card's limit is its size. The si
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Mapping
 
@@ -79,7 +78,7 @@ class OwnedCards(SimulatedCards):
         os.close(self._held)
         self._held = None
         folder = os.path.dirname(self.path)
-        shutil.rmtree(folder, ignore_errors=True) if alone else _private_folder.remove_if_unused(folder, _FILE)
+        _private_folder.remove(folder) if alone else _private_folder.remove_if_unused(folder, _FILE)
 
     def _is_alone(self) -> bool:
         """Whether no process but this one has a part of a card. Its own machine goes on without the file."""
@@ -116,7 +115,7 @@ def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
     try:
         return OwnedCards(path, _budget_file.create(path, cards, "", spec))
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        _private_folder.remove(folder)
         raise
 
 
@@ -128,12 +127,12 @@ def current() -> SimulatedCards | None:
 
 def all_shared() -> list[SimulatedCards]:
     """The simulated cards of every living job of this user."""
-    found = []
+    jobs = []
     for folder in _private_folder.existing(_PREFIX):
         try:
             cards = SimulatedCards(os.path.join(folder, _FILE))
             if cards.alive():
-                found.append(cards)
+                jobs.append(cards)
         except (errors.UnavailableError, OSError):
             continue
-    return found
+    return jobs

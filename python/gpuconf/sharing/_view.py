@@ -131,17 +131,17 @@ def view() -> View:
     return View(found, places, folder, problem, others)
 
 
-def hidden_users(found: View) -> list[str]:
+def hidden_users(machine: View) -> list[str]:
     """Return that other users use the cards while the ledger is this user's alone, in one sentence; nothing if it is not so."""
     from ._ledger import default_folder, open_ledger
 
     own = _proc.user_name(os.geteuid())
-    others = sorted({share.user for place in found.places for share in place.shares if share.user not in (None, own)})
-    if not others or found.ledger_error or (found.ledger is not None and open_ledger(create=False).shared):
+    others = sorted({share.user for place in machine.places for share in place.shares if share.user not in (None, own)})
+    if not others or machine.ledger_error or (machine.ledger is not None and open_ledger(create=False).shared):
         return []
     names = ", ".join(str(name) for name in others[:3]) + (" and others" if len(others) > 3 else "")
     return [
-        f"{names} use these GPUs, but the ledger ({found.ledger or default_folder()}) is yours alone: it does not show their "
+        f"{names} use these GPUs, but the ledger ({machine.ledger or default_folder()}) is yours alone: it does not show their "
         f"leases. For one that all users share: sudo gpuconf ledger init --shared"
     ]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from .._core.message import loads
 from .._core.native import core
 
 
@@ -25,9 +26,7 @@ def write(lines: Iterable[str]) -> None:
 def write_pending() -> None:
     """Write the queued placements of eager operations, and log their warnings."""
     text = core.pybind_DrainPlacementLog()
-    import json
-
     from .._core.notices import publish
 
-    write(json.loads(text))
+    write(loads(text))
     publish()

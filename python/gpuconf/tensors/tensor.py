@@ -10,6 +10,7 @@ import weakref
 from .. import errors
 from .._core import html, runtime, texts
 from .._core.made import Made
+from .._core.message import loads
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import current_scope
 from .._typing import Any
@@ -60,9 +61,7 @@ class Tensor(metaclass=Made):
         try:
             return self._info
         except AttributeError:
-            import json
-
-            self._info = json.loads(core.pybind_TensorInfo(self._receipt[0] >> 1))
+            self._info = loads(core.pybind_TensorInfo(self._receipt[0] >> 1))
             return self._info
 
     @property

@@ -18,16 +18,16 @@ _MOST = 8192
 def _base(address: int, size: int, dtype: torch.dtype) -> torch.Tensor:
     """Return a tensor of a storage's whole memory. It does not own the memory."""
     key = (address, size, dtype)
-    found = _bases.get(key)
-    if found is None:
+    base = _bases.get(key)
+    if base is None:
         if len(_bases) >= _MOST:
             _bases.clear()
         with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch.inference_mode(False):
-            found = torch.empty(0, dtype=dtype, device=_CPU)
+            base = torch.empty(0, dtype=dtype, device=_CPU)
             if address and size:
-                _set(found, _storage(address, _CPU, size), 0, (size // dtype.itemsize,), (1,))
-        _bases[key] = found
-    return found
+                _set(base, _storage(address, _CPU, size), 0, (size // dtype.itemsize,), (1,))
+        _bases[key] = base
+    return base
 
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:

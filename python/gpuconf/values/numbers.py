@@ -31,17 +31,17 @@ def as_tensor(value: Any) -> torch.Tensor:
     """Return the tensor that PyTorch makes of a number."""
     kind = type(value)
     key = (kind, repr(value))  # of zeros, too, the sign counts
-    found = _made.get(key)
-    if found is None:
+    tensor = _made.get(key)
+    if tensor is None:
         if len(_made) >= _MOST:
             _made.clear()
         # A mode, such as that of torch.export, would make a tensor of its own here.
         off = torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch._C._DisablePythonDispatcher()
         with off[0], off[1], off[2], torch.inference_mode(False):
-            found = _TEMPLATES[kind].detach()
-            found.set_(torch.full((), value, dtype=_KINDS[kind], device="cpu").untyped_storage(), 0, (), ())
-        _made[key] = found
-    return found
+            tensor = _TEMPLATES[kind].detach()
+            tensor.set_(torch.full((), value, dtype=_KINDS[kind], device="cpu").untyped_storage(), 0, (), ())
+        _made[key] = tensor
+    return tensor
 
 
 def as_tensors(args: tuple[Any, ...], places: tuple[int, ...]) -> tuple[Any, ...]:

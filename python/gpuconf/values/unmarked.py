@@ -43,13 +43,13 @@ def _note(name: bytes) -> None:
 def counted() -> dict[str, int]:
     """Return how often each function ran without a value."""
     library = _kept[1] if _kept else None
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     name, count = ctypes.create_string_buffer(256), ctypes.c_uint64()
     index = 0
     while library is not None and library.gpuconf_runtime_unmarked_name(index, name, len(name), ctypes.byref(count)) == 0:
-        found[name.value.decode("utf-8", "replace")] = count.value
+        counts[name.value.decode("utf-8", "replace")] = count.value
         index += 1
-    return found
+    return counts
 
 
 def _report() -> None:

@@ -399,22 +399,22 @@ def define(messages: Mapping[str, str], enums: Mapping[str, str], classes: Mappi
 
     ``classes`` are those of the messages that have a class already. The others get one, of the module of the first of these.
     """
-    found: dict[str, Any] = dict(classes)
+    types: dict[str, Any] = dict(classes)
     module = next(iter(classes.values())).__module__
     for name in messages:
-        if name not in found:
-            found[name] = _subclass(name, module, "Stored but has no effect.")
-        _nest(found, name)
+        if name not in types:
+            types[name] = _subclass(name, module, "Stored but has no effect.")
+        _nest(types, name)
     for name, text in enums.items():
         members = {label: int(number) for label, number in (line.split(" = ") for line in text.split("\n") if line.strip())}
         members = {label.strip(): number for label, number in members.items()}
-        found[name] = Enum(f"tensorflow.{name}", members)
-        if _nest(found, name):
+        types[name] = Enum(f"tensorflow.{name}", members)
+        if _nest(types, name):
             for label, number in members.items():
-                setattr(found[name.rpartition(".")[0]], label, number)
+                setattr(types[name.rpartition(".")[0]], label, number)
     for name, text in messages.items():
-        _give_fields(found[name], [line.strip() for line in text.split("\n") if line.strip()], found)
-    return found
+        _give_fields(types[name], [line.strip() for line in text.split("\n") if line.strip()], types)
+    return types
 
 
 def _subclass(name: str, module: str, doc: str) -> type[Message]:
@@ -422,15 +422,15 @@ def _subclass(name: str, module: str, doc: str) -> type[Message]:
     return type(name.rpartition(".")[2], (Message,), body)
 
 
-def _nest(found: dict[str, Any], name: str) -> bool:
+def _nest(types: dict[str, Any], name: str) -> bool:
     """Make a message or enum an attribute of the message that declares it."""
     outer, _, inner = name.rpartition(".")
     if outer:
-        setattr(found[outer], inner, found[name])
+        setattr(types[outer], inner, types[name])
     return bool(outer)
 
 
-def _give_fields(message: type[Message], lines: list[str], found: Mapping[str, Any]) -> None:
+def _give_fields(message: type[Message], lines: list[str], types: Mapping[str, Any]) -> None:
     message.FIELDS = {}
     for line in lines:
         before, _, number = line.partition(" = ")
@@ -441,14 +441,14 @@ def _give_fields(message: type[Message], lines: list[str], found: Mapping[str, A
             key, kind = kind[4:-1].split(", ")
             field.is_repeated, field.key = True, Scalar(key)
             entry = _subclass(f"{message.__qualname__}.{entry_name(name)}", message.__module__, "An entry of a map.")
-            _give_fields(entry, [f"{key} key = 1", f"{kind} value = 2"], found)
+            _give_fields(entry, [f"{key} key = 1", f"{kind} value = 2"], types)
             setattr(message, entry_name(name), entry)
         elif kind.startswith("repeated "):
             field.is_repeated, kind = True, kind.removeprefix("repeated ")
-        if isinstance(found.get(kind), Enum):
-            field.scalar = Scalar("enum", found[kind])
-        elif kind in found:
-            field.message = found[kind]
+        if isinstance(types.get(kind), Enum):
+            field.scalar = Scalar("enum", types[kind])
+        elif kind in types:
+            field.message = types[kind]
         else:
             field.scalar = Scalar(kind)
         message.FIELDS[name] = field

@@ -12,6 +12,7 @@ from ... import errors
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.devices import LogicalDevice
 from ..._core.made import Made, make
+from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
@@ -340,14 +341,14 @@ class Graph:
         except ValueError:
             text = f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}"
             raise ValueError(text) from None
-        found = self._named.get(operation)
+        producer = self._named.get(operation)
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
-        if found is None:
+        if producer is None:
             raise KeyError(f"{missing} does not exist in the graph.")
         try:
-            return found.outputs[number]
+            return producer.outputs[number]
         except IndexError:
-            raise KeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
+            raise KeyError(f"{missing} exists but only has {len(producer.outputs)} outputs.") from None
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
@@ -400,9 +401,7 @@ class Graph:
             return self._added(kind, encoded, inputs, controls, device)
 
     def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Operation:
-        import json
-
-        node = json.loads(encoded)
+        node = loads(encoded)
         operation = make(Operation)
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]

@@ -11,6 +11,7 @@ from types import TracebackType
 from ..._core import texts
 from ..._core.built_in_errors import raise_built_in_class
 from ..._core.device_spec import name_of
+from ..._core.message import dumps
 from ..._core.native import core
 from ..._typing import Any
 
@@ -94,9 +95,7 @@ def _request(own: str, scope: str) -> str:
     key = (own, scope)
     merged = _requests.get(key)
     if merged is None:
-        import json
-
-        merged = core.pybind_RequestDevice(own, json.dumps([scope]))
+        merged = core.pybind_RequestDevice(own, dumps([scope]))
         if len(_requests) < 4096:
             _requests[key] = merged
     return merged

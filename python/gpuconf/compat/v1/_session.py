@@ -10,6 +10,7 @@ from types import TracebackType
 from ... import errors
 from ..._core import runtime
 from ..._core.fork import module_lock
+from ..._core.message import dumps, loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
@@ -80,10 +81,8 @@ class Session:
 
         Raises CancelledError for a closed session.
         """
-        import json
-
         self._check_open()
-        return [DeviceAttributes(*row) for row in json.loads(core.pybind_SessionDevices(self._number))]
+        return [DeviceAttributes(*row) for row in loads(core.pybind_SessionDevices(self._number))]
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Compute tensors and return them as NumPy arrays, scalars as NumPy scalars.
@@ -168,8 +167,6 @@ class Session:
 
     def _core_step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
         """Run one step in the core."""
-        import json
-
         np = _arrays.numpy()
         sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}  # kept alive until the run ends
         step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
@@ -177,12 +174,12 @@ class Session:
             shapes: Any = [tensor._shape for tensor in wanted]
             if any(shape is None or None in shape for shape in shapes):
                 step["fetches"] = [[tensor.op._number, 0, 0] for tensor in wanted]
-                shapes = json.loads(core.pybind_SessionShapes(self._number, json.dumps(step)))
+                shapes = loads(core.pybind_SessionShapes(self._number, dumps(step)))
             results = {
                 tensor: _arrays.empty(shape, tensor._dtype) for tensor, shape in zip(wanted, map(tuple, shapes), strict=True)
             }
             step["fetches"] = _placed(results)
-            core.pybind_RunSession(self._number, json.dumps(step))
+            core.pybind_RunSession(self._number, dumps(step))
         except errors.OpError as error:
             operation = self._named_in(error.message)
             if operation is not None:
@@ -200,9 +197,7 @@ class Session:
 
     def _write_log(self) -> bool:
         """Write new lines of the placement log. Returns whether there were any."""
-        import json
-
-        lines = json.loads(core.pybind_SessionLog(self._number))
+        lines = loads(core.pybind_SessionLog(self._number))
         placement_log.write(lines)
         return bool(lines)
 

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
+from ..._core.message import dumps
 from ..._typing import Any
 from ._config_proto import ConfigProto
 
 
 def options_of(config: ConfigProto | None, place_pruned: bool = False) -> str:
     """Return a ConfigProto as JSON for the core. For None, placement follows ``gpuconf.config``."""
-    import json
-
     if config is None:
-        return json.dumps({"place_pruned_graph": place_pruned})
+        return dumps({"place_pruned_graph": place_pruned})
     gpu = config.gpu_options
     more = gpu.experimental
     virtual: list[dict[str, Any]] = [
@@ -23,7 +22,7 @@ def options_of(config: ConfigProto | None, place_pruned: bool = False) -> str:
         }
         for each in more.virtual_devices
     ]
-    return json.dumps(
+    return dumps(
         {
             "device_count": dict(config.device_count),
             "visible_device_list": gpu.visible_device_list,

@@ -133,13 +133,13 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     graph = get_default_graph()
     scope = graph.variable_scopes.current
     full = scope.full(name)
-    found = next((each for each in graph.variables if each.op.name == full), None)
-    if found is not None and scope.reuse:
-        if shape is not None and TensorShape(arrays.shape_of(shape)) != found.shape:
-            wanted, has = TensorShape(arrays.shape_of(shape)), found.shape
+    variable = next((each for each in graph.variables if each.op.name == full), None)
+    if variable is not None and scope.reuse:
+        if shape is not None and TensorShape(arrays.shape_of(shape)) != variable.shape:
+            wanted, has = TensorShape(arrays.shape_of(shape)), variable.shape
             raise ValueError(f"Trying to share variable {full}, but specified shape {wanted} and found shape {has}.")
-        return found
-    if found is not None:
+        return variable
+    if variable is not None:
         raise ValueError(
             f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
         )

@@ -27,15 +27,15 @@ def assign(packing: Packing, cards: Sequence[int], sizes: Sequence[int], parts: 
 
 def _by_jobs(cards: Sequence[int], sizes: Sequence[int], parts: Sequence[int], order: Sequence[int]) -> _Assignment:
     """Place one job after the other, each part onto the first card that has room and no part of the job."""
-    found = _Assignment(cards, sizes)
+    assignment = _Assignment(cards, sizes)
     for job in order:
-        fitting = list(islice(found.with_room(sizes[job]), parts[job]))
+        fitting = list(islice(assignment.with_room(sizes[job]), parts[job]))
         if len(fitting) == parts[job]:
             for card in fitting:
-                found.put(job, card)
+                assignment.put(job, card)
         else:
-            found.unplaced += sizes[job] * parts[job]
-    return found
+            assignment.unplaced += sizes[job] * parts[job]
+    return assignment
 
 
 def _by_places(packing: Packing, cards: Sequence[int], sizes: Sequence[int], parts: Sequence[int]) -> _Assignment:
@@ -44,7 +44,7 @@ def _by_places(packing: Packing, cards: Sequence[int], sizes: Sequence[int], par
     Among equal sizes, the jobs with the most parts choose first, the cards with the most places. A part without a place goes where
     there is room; only if that fails, its job is left out.
     """
-    found = _Assignment(cards, sizes)
+    assignment = _Assignment(cards, sizes)
     places: dict[int, Counter[int]] = {}
     for card, content in enumerate(packing.contents):
         for size in content:
@@ -57,16 +57,16 @@ def _by_places(packing: Packing, cards: Sequence[int], sizes: Sequence[int], par
         free = [(-n, card) for card, n in places.get(size, Counter()).items()]
         heapq.heapify(free)
         for job in sorted(jobs, key=lambda job: -parts[job]):
-            taken = [heapq.heappop(free) for _ in range(min(parts[job], len(free)))]
-            for n, card in taken:
-                found.put(job, card)
+            picks = [heapq.heappop(free) for _ in range(min(parts[job], len(free)))]
+            for n, card in picks:
+                assignment.put(job, card)
                 if n < -1:
                     heapq.heappush(free, (n + 1, card))
-            if len(taken) < parts[job]:
-                missing.append((job, parts[job] - len(taken)))
+            if len(picks) < parts[job]:
+                missing.append((job, parts[job] - len(picks)))
     for job, n in sorted(missing, key=lambda pair: -sizes[pair[0]]):
-        found.find_room(job, n)
-    return found
+        assignment.find_room(job, n)
+    return assignment
 
 
 class _Assignment:

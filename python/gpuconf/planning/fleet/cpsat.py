@@ -18,10 +18,10 @@ def solve(model: Any, seconds: float) -> Any:
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(solver.solve, model)
         try:
-            found = answer.result()
+            status = answer.result()
         except BaseException:  # Ctrl-C, which no handler sees while the solver has this thread
             solver.stop_search()
             raise
-    if found == cp_model.INFEASIBLE:
+    if status == cp_model.INFEASIBLE:
         return False
-    return solver if found in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None
+    return solver if status in (cp_model.OPTIMAL, cp_model.FEASIBLE) else None

@@ -66,10 +66,10 @@ def _fullest(left: _Left, room: int, chance: random.Random) -> list[int]:
         if reached[-1] >> room:
             break
     target = reached[-1].bit_length() - 1
-    found = []
+    content = []
     for i in range(len(reached) - 1, 0, -1):
         size = items[i - 1]
         if size <= target and reached[i - 1] >> (target - size) & 1:
-            found.append(size)
+            content.append(size)
             target -= size
-    return found
+    return content

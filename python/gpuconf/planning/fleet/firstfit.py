@@ -21,7 +21,7 @@ def place(sizes: Iterable[int], rooms: Sequence[int]) -> tuple[list[list[int]], 
     most = [0] * leaves + list(rooms) + [0] * (leaves - len(rooms))  # the most room: node n covers nodes 2n and 2n+1
     for node in range(leaves - 1, 0, -1):
         most[node] = max(most[2 * node], most[2 * node + 1])
-    found: list[list[int]] = [[] for _ in rooms]
+    contents: list[list[int]] = [[] for _ in rooms]
     unplaced = []
     for size in sorted(sizes, reverse=True):
         if most[1] < size:
@@ -30,8 +30,8 @@ def place(sizes: Iterable[int], rooms: Sequence[int]) -> tuple[list[list[int]], 
         node = 1
         while node < leaves:
             node = 2 * node if most[2 * node] >= size else 2 * node + 1
-        found[node - leaves].append(size)
+        contents[node - leaves].append(size)
         most[node] -= size
         while node := node // 2:
             most[node] = max(most[2 * node], most[2 * node + 1])
-    return found, unplaced
+    return contents, unplaced

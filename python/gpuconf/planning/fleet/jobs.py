@@ -33,23 +33,23 @@ class Need(Table, _Need):
 
 def need(trace: Any, policies: tuple[str, ...], phases: bool = False) -> Need:
     """Replay a trace: a file, a Trace or a Recording. ``phases`` adds the curve."""
-    taken: Trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
-    of_pytorch = bool(taken._recorded or taken._incomplete)
+    trace = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
+    of_pytorch = bool(trace._recorded or trace._incomplete)
     if policies == (AUTO,):
-        policies = ("pytorch" if of_pytorch and not taken._settings.get("expandable_segments") else "virtual",)
-    found = plan(taken, policy=policies)
-    if not found.results:
+        policies = ("pytorch" if of_pytorch and not trace._settings.get("expandable_segments") else "virtual",)
+    outcome = plan(trace, policy=policies)
+    if not outcome.results:
         return Need(1, 1 << 20, policies[0], "")  # no allocations; the smallest limit there is
     best: Need | None = None
     for policy in policies:
-        results = [result for result in found.results if result.policy == policy]
+        results = [result for result in outcome.results if result.policy == policy]
         worst = max(results, key=lambda result: result.least_limit)
         if best is None or worst.least_limit < best.limit:
             best = Need(len(results), worst.least_limit, policy, worst.settings)
             if of_pytorch:
-                best = _below_run(best, taken)
+                best = _below_run(best, trace)
     assert best is not None
-    return best._replace(curve=_curve(found, best)) if phases else best
+    return best._replace(curve=_curve(outcome, best)) if phases else best
 
 
 def _below_run(need: Need, trace: Trace) -> Need:
@@ -85,10 +85,10 @@ def _as_text(settings: dict[str, Any]) -> str:
     return ",".join(parts)
 
 
-def _curve(found: Plan, best: Need) -> tuple[tuple[float, int], ...]:
+def _curve(outcome: Plan, best: Need) -> tuple[tuple[float, int], ...]:
     """Return the memory in use over time, at each time that of the GPU with the most."""
-    gpus = {result.gpu for result in found.results}
-    lines = [[(point.time, point.bytes_in_use) for point in found.timeline(gpu, best.policy)] for gpu in gpus]
+    gpus = {result.gpu for result in outcome.results}
+    lines = [[(point.time, point.bytes_in_use) for point in outcome.timeline(gpu, best.policy)] for gpu in gpus]
     if len(lines) == 1:
         return tuple(lines[0])
     times = sorted({time for line in lines for time, _ in line})

@@ -44,10 +44,10 @@ def _packed(
     order = sorted(range(len(rooms)), key=lambda card: -rooms[card])
     cards = [rooms[card] for card in order]
     fitting = [job for job in jobs if sizes[job] <= cards[0] and parts[job] <= len(cards)]
-    found = pack_sizes([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
+    packing = pack_sizes([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
     placed: list[list[int]] = [[] for _ in rooms]
     for card, held in zip(
-        order, assign(found.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]), strict=True
+        order, assign(packing.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]), strict=True
     ):
         placed[card] = [fitting[job] for job in held]
-    return Packed(placed, found.bound, found.first)
+    return Packed(placed, packing.bound, packing.first)

@@ -18,34 +18,34 @@ _FREE = "rgba(128,128,128,0.18)"
 _MOST_NAMES = 30  # cards with their names below the figure
 
 
-def write(found: FleetPlan, path: str | os.PathLike[str]) -> None:
+def write(plan: FleetPlan, path: str | os.PathLike[str]) -> None:
     """Write the page. Raises MissingPackageError without plotly, and OSError as ``open`` does."""
-    text = render(found, plotly_script())
+    text = render(plan, plotly_script())
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may contain undecodable bytes
         file.write(text)
 
 
-def render(found: FleetPlan, library: str) -> str:
+def render(plan: FleetPlan, library: str) -> str:
     """Return the page. ``library`` is the text of plotly.min.js."""
-    used, memory = sum(card.used for card in found.cards), sum(card.memory for card in found.cards)
+    used, memory = sum(card.used for card in plan.cards), sum(card.memory for card in plan.cards)
     numbers = [
-        ("jobs", f"{len(found.jobs):,}"),
-        ("cards used", f"{found.cards_used:,} of {sum(gpus.count for gpus in found.fleet):,}"),
-        ("lower bound", f"{found.lower_bound:,}"),
-        ("gap", "-" if found.gap is None else f"{100 * found.gap:.2f}%"),
-        ("without room", f"{len(found.unplaced):,}"),
+        ("jobs", f"{len(plan.jobs):,}"),
+        ("cards used", f"{plan.cards_used:,} of {sum(gpus.count for gpus in plan.fleet):,}"),
+        ("lower bound", f"{plan.lower_bound:,}"),
+        ("gap", "-" if plan.gap is None else f"{100 * plan.gap:.2f}%"),
+        ("without room", f"{len(plan.unplaced):,}"),
         ("memory in use on these cards", f"{100 * used / memory:.1f}%" if memory else "-"),
     ]
     parts = ["<dl>", *(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in numbers), "</dl>"]
-    parts += [f"<p>Warning: {html.escape(found.warning)}.</p>" if found.warning else ""]
-    parts += [_section("No room", ("job", "need of each card", "cards"), _unplaced(found), 1)]
-    parts += [_section("Not planned", ("trace", "reason"), found.failed, 2)]
-    if found.cards:
+    parts += [f"<p>Warning: {html.escape(plan.warning)}.</p>" if plan.warning else ""]
+    parts += [_section("No room", ("job", "need of each card", "cards"), _unplaced(plan), 1)]
+    parts += [_section("Not planned", ("trace", "reason"), plan.failed, 2)]
+    if plan.cards:
         parts += ["<h3>The cards and their jobs</h3>", '<div class="figure" id="cards" style="height:420px"></div>']
-    parts += [_section("Jobs", ("job", "cards", "command", "limit", "need"), _jobs(found), 3)]
-    parts += [_section("Cards", ("card", "jobs", "in use", "left"), _cards(found), 1)]
-    head = ", ".join(f"{gpus.count} x {gpus.gpu}" for gpus in found.fleet)
-    return frame("fleet plan", head, "".join(parts), {"cards": _figure(found)} if found.cards else {}, library)
+    parts += [_section("Jobs", ("job", "cards", "command", "limit", "need"), _jobs(plan), 3)]
+    parts += [_section("Cards", ("card", "jobs", "in use", "left"), _cards(plan), 1)]
+    head = ", ".join(f"{gpus.count} x {gpus.gpu}" for gpus in plan.fleet)
+    return frame("fleet plan", head, "".join(parts), {"cards": _figure(plan)} if plan.cards else {}, library)
 
 
 def _section(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]], left: int) -> str:
@@ -53,35 +53,35 @@ def _section(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]],
     return f"<h3>{title}</h3>{table(head, rows, left)}" if rows else ""
 
 
-def _unplaced(found: FleetPlan) -> Iterable[tuple[str, ...]]:
-    return ((job.name, human_bytes(job.need), str(job.gpus)) for job in found.unplaced)
+def _unplaced(plan: FleetPlan) -> Iterable[tuple[str, ...]]:
+    return ((job.name, human_bytes(job.need), str(job.gpus)) for job in plan.unplaced)
 
 
-def _names(found: FleetPlan) -> list[str]:
-    return [f"{card.gpu} {card.number}" for card in found.cards]
+def _names(plan: FleetPlan) -> list[str]:
+    return [f"{card.gpu} {card.number}" for card in plan.cards]
 
 
-def _jobs(found: FleetPlan) -> Iterable[tuple[str, ...]]:
-    names = _names(found)
-    for job in found.jobs:
+def _jobs(plan: FleetPlan) -> Iterable[tuple[str, ...]]:
+    names = _names(plan)
+    for job in plan.jobs:
         cards = ", ".join(names[place] for place in job.cards)
         yield job.name, cards or "-", f"{job.command} ...", human_bytes(job.limit), human_bytes(job.need)
 
 
-def _cards(found: FleetPlan) -> Iterable[tuple[str, ...]]:
-    for name, card in zip(_names(found), found.cards, strict=True):
+def _cards(plan: FleetPlan) -> Iterable[tuple[str, ...]]:
+    for name, card in zip(_names(plan), plan.cards, strict=True):
         yield name, str(len(card.jobs)), human_bytes(card.used), human_bytes(card.free)
 
 
-def _figure(found: FleetPlan) -> dict[str, Any]:
-    names = _names(found)
-    needs = {job.name: job.need for job in found.jobs}
+def _figure(plan: FleetPlan) -> dict[str, Any]:
+    names = _names(plan)
+    needs = {job.name: job.need for job in plan.jobs}
     rows: dict[str, list[Any]] = {"x": [], "base": [], "y": [], "hovertext": []}
     colors = []
-    for place, card in enumerate(found.cards):
+    for place, card in enumerate(plan.cards):
         base = 0
         pieces = [(needs[name], html.escape(name), _COLORS[i % len(_COLORS)]) for i, name in enumerate(card.jobs)]
-        if not found.phases:  # else the needs are not all at one time, and may be more than the card has
+        if not plan.phases:  # else the needs are not all at one time, and may be more than the card has
             pieces.append((card.free, "left", _FREE))
         for nbytes, name, color in pieces:
             for key, value in zip(rows, (place, base, nbytes, f"{names[place]}<br>{name}: {human_bytes(nbytes)}"), strict=True):
@@ -101,7 +101,7 @@ def _figure(found: FleetPlan) -> dict[str, Any]:
         "barmode": "overlay",
         "bargap": 0.15 if len(names) <= 200 else 0,
         "xaxis": axis,
-        "yaxis": bytes_axis(max(card.memory for card in found.cards)),
+        "yaxis": bytes_axis(max(card.memory for card in plan.cards)),
         "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
     }
     return {"data": [bar], "layout": layout}

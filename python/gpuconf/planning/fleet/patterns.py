@@ -201,12 +201,12 @@ def _knapsack(sizes: Sequence[int], values: Any, room: int) -> tuple[Any, Any]:
 
 def _chosen(sizes: Sequence[int], last: Any, room: int) -> Counter[int]:
     """Return what a knapsack contains."""
-    found: Counter[int] = Counter()
+    content: Counter[int] = Counter()
     while room >= sizes[0]:
         group = int(last[room])
         if group < 0:
             room -= 1
         else:
-            found[group] += 1
+            content[group] += 1
             room -= sizes[group]
-    return found
+    return content

@@ -21,7 +21,7 @@ SLOTS = 48
 def curves(needs: Sequence[Need], reserve: int, unit: int) -> list[list[int]]:
     """Return what each job needs in each slot, in units, rounded up. A job that has ended needs nothing."""
     longest = max((need.curve[-1][0] for need in needs if need.curve), default=0.0) or 1.0
-    found = []
+    rows = []
     for need in needs:
         slots = [0] * SLOTS
         began = 0.0
@@ -31,8 +31,8 @@ def curves(needs: Sequence[Need], reserve: int, unit: int) -> list[list[int]]:
             for slot in range(first, last + 1):
                 slots[slot] = max(slots[slot], units)
             began = end
-        found.append(slots)
-    return found
+        rows.append(slots)
+    return rows
 
 
 def pack(needs: Sequence[Sequence[int]], parts: Sequence[int], cards: Sequence[int]) -> tuple[list[list[int]], int]:
@@ -54,7 +54,7 @@ def pack(needs: Sequence[Sequence[int]], parts: Sequence[int], cards: Sequence[i
 def _placed(np: Any, wanted: Any, parts: Sequence[int], cards: Sequence[int], order: Any, closest: bool) -> list[list[int]]:
     """Place each job on the first card that has room or, of those in use, the one whose free memory over time is most like it."""
     rooms = np.repeat(np.array(cards, dtype=np.int64)[:, None], SLOTS, axis=1)
-    found: list[list[int]] = [[] for _ in cards]
+    contents: list[list[int]] = [[] for _ in cards]
     used = 0  # cards from here on are empty
     for job in order.tolist():
         seen = min(used + parts[job], len(cards))
@@ -65,7 +65,7 @@ def _placed(np: Any, wanted: Any, parts: Sequence[int], cards: Sequence[int], or
         if len(fitting) < parts[job]:
             continue
         for card in fitting[: parts[job]].tolist():
-            found[card].append(job)
+            contents[card].append(job)
             rooms[card] -= wanted[job]
             used = max(used, card + 1)
-    return found
+    return contents

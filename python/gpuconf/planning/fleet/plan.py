@@ -266,14 +266,14 @@ def find(
     traces = _traces(jobs)
     if not traces:
         raise errors.InvalidArgumentError("jobs is empty: name at least one trace, or a folder that has one")
-    found = replay(
+    outcomes = replay(
         list(traces.values()),
         (policies, phases),
         dask,
         lambda done: progress(f"replaying {done} of {_count(len(traces), 'trace')}", done / len(traces)),
     )
-    needs = {name: need for name, need in zip(traces, found, strict=True) if isinstance(need, Need)}
-    failed = tuple((name, need) for name, need in zip(traces, found, strict=True) if isinstance(need, str))
+    needs = {name: need for name, need in zip(traces, outcomes, strict=True) if isinstance(need, Need)}
+    failed = tuple((name, need) for name, need in zip(traces, outcomes, strict=True) if isinstance(need, str))
     return _packed(needs, failed, gpus, kept, phases, lambda what: progress(what, None))
 
 
@@ -312,8 +312,8 @@ def _packed(
     ordered = sorted(needs.items(), key=lambda named: -named[1].limit)
     beside = max(reserve, *(gpus.context for gpus in fleet))  # a lease takes at least the context
     limits, parts = [need.limit for _, need in ordered], [need.gpus for _, need in ordered]
-    found = leases.pack(limits, parts, beside, [gpus for gpus, _ in slots], unit, progress)
-    assigned, bound = found.jobs, found.bound
+    packing = leases.pack(limits, parts, beside, [gpus for gpus, _ in slots], unit, progress)
+    assigned, bound = packing.jobs, packing.bound
     loads = [sum(limits[job] + beside for job in jobs) for jobs in assigned]
     if phases:
         progress("packing by phases")
@@ -346,7 +346,7 @@ def _packed(
             "cards": tuple(cards),
             "failed": failed,
             "lower_bound": max(bound, *(need.gpus for need in needs.values()), 0),
-            "first_fit": None if found.first.unplaced else found.first.used,
+            "first_fit": None if packing.first.unplaced else packing.first.used,
         },
     )
 

@@ -20,21 +20,21 @@ _MOST_NAMES = 3
 
 def worth_trying(functions: Iterable[Function]) -> dict[str, str]:
     """Return the changes that may save memory in these functions, with the largest peak first, and how a program makes each."""
-    found = {}
+    changes = {}
     giving = [one for one in functions if one.replaced]
     if giving:
         one = giving[0]
         names = list(dict.fromkeys(name for name in map(_root, one.replaced.values()) if name))
         what = f"donate_argnames={names}" if 0 < len(names) <= _MOST_NAMES else "donate_argnums"
         others = f", and of {len(giving) - 1} more" if len(giving) > 1 else ""
-        found[DONATE] = f"{what} in jax.jit of {one.name} ({os.path.basename(one.place)}){others}"
+        changes[DONATE] = f"{what} in jax.jit of {one.name} ({os.path.basename(one.place)}){others}"
     plain = [one for one in functions if one.has_gradient and not one.has_checkpoints]
     if any(one.has_scans for one in plain):
-        found[BODIES] = "jax.checkpoint of the bodies of jax.lax.scan"
+        changes[BODIES] = "jax.checkpoint of the bodies of jax.lax.scan"
     elif plain:
-        found[LOSS] = "jax.checkpoint of the loss"
-        found[PRODUCTS] = f"jax.checkpoint of the loss, with policy=jax.checkpoint_policies.{_POLICY}"
-    return found
+        changes[LOSS] = "jax.checkpoint of the loss"
+        changes[PRODUCTS] = f"jax.checkpoint of the loss, with policy=jax.checkpoint_policies.{_POLICY}"
+    return changes
 
 
 def _root(name: str) -> str:

@@ -192,13 +192,13 @@ class Compiler:
         return devices is not None and all(device.id == self._host for device in devices)
 
     def _compiled(self, backend: Any, computation: Any, devices: Any, compile_options: Any, *args: Any, **named: Any) -> Any:
-        found = self._for_card.get(id(computation))
-        if found is not None:
-            return self._compiled_for_card(found[1], computation, devices.size, compile_options)
-        found = self._for_host.get(id(computation))
-        if found is None:
+        entry = self._for_card.get(id(computation))
+        if entry is not None:
+            return self._compiled_for_card(entry[1], computation, devices.size, compile_options)
+        entry = self._for_host.get(id(computation))
+        if entry is None:
             return self._compile(backend, computation, devices, compile_options, *args, **named)
-        function = found[1]
+        function = entry[1]
         on_card = None
         if function.computation is not None and not function.is_compiled:
             on_card = function.computation.compile().xla_executable
@@ -238,13 +238,13 @@ class Compiler:
 
 def stack() -> tuple[Frame, ...]:
     """Return the calls of the program and of its libraries, innermost first, without JAX and gpuconf."""
-    frame, found = sys._getframe(1), list[Frame]()
-    while frame is not None and len(found) < _MOST_FRAMES:
+    frame, frames = sys._getframe(1), list[Frame]()
+    while frame is not None and len(frames) < _MOST_FRAMES:
         code = frame.f_code
         if not code.co_filename.startswith((_LIBRARY, _OWN, "<frozen")):
-            found.append((code.co_filename, frame.f_lineno, code.co_name))
+            frames.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back  # type: ignore[assignment]
-    return tuple(found)
+    return tuple(frames)
 
 
 def _has_shape(aval: Any) -> bool:

@@ -127,16 +127,16 @@ class Ledger:
     def parts(self, gpu: int) -> dict[str, int]:
         """Return what was live on a card when most was, in bytes by tag, without what XLA takes to try kernels."""
         most, total, at = 0, 0, -1
-        for number, (_, taken, block) in enumerate(self._events):
+        for number, (_, is_allocation, block) in enumerate(self._events):
             if block.gpu == gpu and block.tag != TUNING:
-                total += _rounded(block.nbytes) if taken else -_rounded(block.nbytes)
+                total += _rounded(block.nbytes) if is_allocation else -_rounded(block.nbytes)
                 if total > most:
                     most, at = total, number
-        found: dict[str, int] = defaultdict(int)
-        for _, taken, block in self._events[: at + 1]:
+        sums: dict[str, int] = defaultdict(int)
+        for _, is_allocation, block in self._events[: at + 1]:
             if block.gpu == gpu:
-                found[block.tag] += block.nbytes if taken else -block.nbytes
-        return {tag: size for tag, size in found.items() if size and tag != TUNING}
+                sums[block.tag] += block.nbytes if is_allocation else -block.nbytes
+        return {tag: size for tag, size in sums.items() if size and tag != TUNING}
 
     @property
     def is_tuned(self) -> bool:

@@ -153,22 +153,22 @@ class _Call:
         written = all(ledger.is_written(_base(one)) for one in args)
         computes = self._computes is not None and (written or not function.work.loops or runner.computes)
         computes = computes and (not function.on_host or function.work.is_small or runner.computes)
-        held = self._take(args)
+        copies = self._take(args)
         if computes:
-            found = runner.inside(self._computes, all_args)
+            outputs = runner.inside(self._computes, all_args)
         else:
             runner.skipped_callbacks |= function.has_callbacks
-            found = self._unwritten()
-        self._hold(found, args, held, written=computes and written)
+            outputs = self._unwritten()
+        self._hold(outputs, args, copies, written=computes and written)
         if computes or mut is None:
-            return found
-        return _mutated(mut, args, found)
+            return outputs
+        return _mutated(mut, args, outputs)
 
     def _take(self, args: Sequence[Any]) -> list[Block]:
         """Take what arguments from NumPy need, and return it."""
         runner = self._runner
         frames = stack()
-        taken = []
+        copies = []
         for number, one in enumerate(map(_base, args)):
             if isinstance(one, arrays.ArrayImpl):
                 one._check_if_deleted()  # a call before took over its memory
@@ -176,21 +176,21 @@ class _Call:
             elif isinstance(one, numpy.ndarray) and one.nbytes:  # JAX converts float64 on the way
                 aval, sharding = self._unloaded.input_avals[number], self._unloaded.input_shardings[number]
                 nbytes = sizes(sharding.shard_shape(aval.shape), aval.dtype.itemsize)
-                taken += [runner.ledger.allocate(gpu, nbytes, FROM_HOST, frames) for gpu in self._gpus]
-        return taken
+                copies += [runner.ledger.allocate(gpu, nbytes, FROM_HOST, frames) for gpu in self._gpus]
+        return copies
 
     def _unwritten(self) -> list[Any]:
         """Return the results without computing them."""
         unloaded = self._unloaded
-        found = []
+        outputs = []
         for aval, sharding, handler in zip(unloaded.output_avals, unloaded.output_shardings, self._handlers, strict=True):
             physical = core.physical_aval(aval)
             kept = pxla.sharding_impls.physical_sharding(aval, sharding) if physical.shape != aval.shape else sharding
             shape = kept.shard_shape(physical.shape)
-            found.append(handler([_zeros(shape, physical.dtype, device) for device in unloaded.device_list]))
-        return found
+            outputs.append(handler([_zeros(shape, physical.dtype, device) for device in unloaded.device_list]))
+        return outputs
 
-    def _hold(self, found: Iterable[Any], args: Sequence[Any], taken: list[Block], *, written: bool) -> None:
+    def _hold(self, outputs: Iterable[Any], args: Sequence[Any], temporaries: list[Block], *, written: bool) -> None:
         """Count the results, the largest first, and then the temporaries, as XLA allocates them.
 
         Results take over what was donated. The rest is returned.
@@ -199,7 +199,7 @@ class _Call:
         updated = set(function.updated) if function.is_own else set()
         frames = stack()
         results = []
-        made = [(number, one) for number, one in enumerate(map(_base, found)) if isinstance(one, arrays.ArrayImpl)]
+        made = [(number, one) for number, one in enumerate(map(_base, outputs)) if isinstance(one, arrays.ArrayImpl)]
         for number, one in sorted(made, key=lambda pair: -pair[1].nbytes):
             source = function.aliases.get(number + self._tokens)
             at = None if source is None else source - self._tokens
@@ -212,8 +212,8 @@ class _Call:
                     block.tag = tag
             results.append((one, blocks))
         if function.temporary:
-            taken += [ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
-        ledger.free(taken)
+            temporaries += [ledger.allocate(gpu, function.temporary, TEMPORARY, function.stack) for gpu in self._gpus]
+        ledger.free(temporaries)
         for number in function.donated:
             at = number - self._tokens
             if 0 <= at < len(args) and isinstance(_base(args[at]), arrays.ArrayImpl):

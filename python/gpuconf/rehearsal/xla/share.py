@@ -57,7 +57,7 @@ class JAX(Framework):
 
     def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:  # noqa: ARG002
         """Replay the trace through XLA's allocator: all cards are alike to it."""
-        found = []
+        rows = []
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
         if not parts:
             return []
@@ -72,7 +72,7 @@ class JAX(Framework):
             rest = most - sum(made_of.values())
             if rest > 0:
                 made_of["rounding of blocks"] = rest
-            found.append(
+            rows.append(
                 {
                     "pid": process.pid,
                     "rank": None,
@@ -95,7 +95,7 @@ class JAX(Framework):
                     "functions": report["functions"][:_FUNCTIONS],
                 }
             )
-        return found
+        return rows
 
     def may_differ(self, run: Run, card: Card) -> bool:
         """Whether XLA may compile otherwise for a card with the same compute capability: it then knows that memory is short."""
@@ -127,20 +127,20 @@ class JAX(Framework):
 
     def beside(self, card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:
         """Return what is taken beside JAX's share, and the workspaces that are in it."""
-        found = []
+        rows = []
         for one in needs.beside(card, gpu):
             if one.what != "CUDA context":
-                found.append(one)
+                rows.append(one)
             elif card.context() is HOPPER_CONTEXT:
                 low, high = (size * len(gpu) for size in _CONTEXT)
-                found.append(Beside(one.what, low, high, _CONTEXT_SOURCE))
+                rows.append(Beside(one.what, low, high, _CONTEXT_SOURCE))
             else:
-                found.append(one._replace(source="as of PyTorch's processes; JAX's was measured on an H200 only"))
+                rows.append(one._replace(source="as of PyTorch's processes; JAX's was measured on an H200 only"))
         products = sum(one["products"] for one in gpu)
         if products:
             source = "where the autotuning on the card chooses it for a product of matrices"
-            found.append(Beside("workspaces of cuBLAS", 0, products * _workspace(card), source))
-        return found
+            rows.append(Beside("workspaces of cuBLAS", 0, products * _workspace(card), source))
+        return rows
 
     def tried(self, process: Mapping[str, Any]) -> dict[str, int]:
         """Return what an allocator without rounding and fragments needs."""
@@ -149,27 +149,27 @@ class JAX(Framework):
     def notes(self, runs: Sequence[Run], _asked: Sequence[str]) -> list[str]:
         """Return what XLA does not know without the card, and what was not computed."""
         reports = [report for run in runs for report in run.reports]
-        found = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
+        texts = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
         processes = [one for run in runs for one in run.processes]
         largest = max(processes, key=lambda one: one["compiling"], default=None)
         if largest is not None and largest["compiling"] > largest["allocated"]:
             most = f"XLA takes most while it compiles, to try kernels: {human_bytes(largest['compiling'])} or more"
-            found.append(f"{most}; it leaves out kernels for which there is no memory")
+            texts.append(f"{most}; it leaves out kernels for which there is no memory")
         if any(one["convolutions"] for one in processes):
             tried = "XLA tries convolutions of cuDNN with workspaces of any size, as far as there is memory"
-            found.append(f"{tried}: peak_bytes_in_use may be far more than the program needs")
+            texts.append(f"{tried}: peak_bytes_in_use may be far more than the program needs")
         unproven = [card.name for run in runs for card in run.cards if not targets.is_described(card)]
         if unproven:
             names = ", ".join(unproven)
-            found.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
+            texts.append(f"unproven: XLA publishes no description of {names}, and got gpuconf's")
         decisions = [place for report in reports for place in report["decisions"]]
         if decisions:
-            found.append(
+            texts.append(
                 f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
             )
         if any(report["skipped_callbacks"] for report in reports):
-            found.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
-        return found
+            texts.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
+        return texts
 
     def changes(self, run: Run) -> dict[str, str]:
         """Return what the largest process's functions do without: donated arguments, and jax.checkpoint."""

@@ -43,7 +43,7 @@ class Tuned(_Tuned):
 def tuned(text: str) -> list[Tuned]:
     """Return what XLA tries kernels for, each kind once."""
     known: dict[str, int] = {}
-    found: dict[Tuned, None] = {}
+    searches: dict[Tuned, None] = {}
     for line in text.splitlines():
         matched = _LINE.match(line)
         if matched is None:
@@ -56,8 +56,8 @@ def tuned(text: str) -> list[Tuned]:
         if is_product or (operation == "custom-call" and _CUDNN in rest):
             inputs = [known.get(one, 0) + _RED_ZONES for one in re.findall(r"%([\w.-]+)", arguments)]
             kept = results[:-1] if is_cublas and len(results) > 1 else results
-            found[Tuned(tuple(inputs), kept, is_cublas, is_product)] = None
-    return list(found)
+            searches[Tuned(tuple(inputs), kept, is_cublas, is_product)] = None
+    return list(searches)
 
 
 def _results(kind: str) -> tuple[int, ...]:

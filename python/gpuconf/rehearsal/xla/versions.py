@@ -30,14 +30,14 @@ def why_not() -> str:
         first = ".".join(map(str, FIRST))
         return f"gpuconf plan needs JAX {first} or newer, and this is JAX {jax.__version__}: pip install --upgrade 'jax[cuda13]'"
     for module, names in _USED.items():
-        found: Any = importlib.import_module(module)
-        lacks = [name for name in names if not hasattr(found, name)]
+        namespace: Any = importlib.import_module(module)
+        lacks = [name for name in names if not hasattr(namespace, name)]
         lacks += [
             f"{name}({parameter})"
             for (owner, name), parameters in _PARAMETERS.items()
             if owner == module and name not in lacks
             for parameter in parameters
-            if parameter not in inspect.signature(getattr(found, name)).parameters
+            if parameter not in inspect.signature(getattr(namespace, name)).parameters
         ]
         if lacks:
             return f"gpuconf does not know JAX {jax.__version__}: {module} has no {lacks[0]}; it is tested with JAX 0.10.2"

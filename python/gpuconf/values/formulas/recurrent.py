@@ -28,7 +28,7 @@ def _run(x: Tensor, weights: Sequence[Tensor], hx: Tensor, cx: Tensor | None, mo
 
 def _shaped(weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, projected: int, both: bool) -> list[Tensor]:
     """Return the weights in the shapes of the module. Under autocast, PyTorch passes columns: views of cuDNN's buffer."""
-    found = []
+    views = []
     for number, one in enumerate(weight):
         layer, kind = number // per_layer // (1 + both), number % per_layer
         rows = one.numel()
@@ -38,8 +38,8 @@ def _shaped(weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, pr
             rows //= projected or hidden
         elif per_layer in (3, 5) and kind == per_layer - 1:  # of a projection
             rows = projected
-        found.append(one.reshape(rows) if per_layer >= 4 and kind in (2, 3) else one.reshape(rows, -1))
-    return found
+        views.append(one.reshape(rows) if per_layer >= 4 and kind in (2, 3) else one.reshape(rows, -1))
+    return views
 
 
 def forward(

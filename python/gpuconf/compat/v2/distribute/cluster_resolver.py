@@ -148,15 +148,15 @@ class UnionResolver(ClusterResolver):
         jobs: dict[str, dict[int, str]] = {}
         for spec in (each.cluster_spec() for each in self._resolvers):
             for job in spec.jobs:
-                known, taken = jobs.setdefault(job, {}), spec.as_dict()[job]
-                if isinstance(taken, list):  # tasks without numbers come after those that are there
-                    known.update({len(known) + number: address for number, address in enumerate(taken)})
+                known, tasks = jobs.setdefault(job, {}), spec.as_dict()[job]
+                if isinstance(tasks, list):  # tasks without numbers come after those that are there
+                    known.update({len(known) + number: address for number, address in enumerate(tasks)})
                     continue
-                if known.keys() & taken.keys():
+                if known.keys() & tasks.keys():
                     raise KeyError(
-                        f"Duplicate keys detected when merging two ClusterSpecs: {sorted(known.keys() & taken.keys())!r}"
+                        f"Duplicate keys detected when merging two ClusterSpecs: {sorted(known.keys() & tasks.keys())!r}"
                     )
-                known.update(taken)
+                known.update(tasks)
         return ClusterSpec(jobs)
 
     def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> Any:
