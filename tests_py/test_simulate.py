@@ -467,3 +467,24 @@ def test_a_library_that_does_not_start_on_simulated_gpus_is_named_when_it_is_imp
         "JAX does not start",
         "TensorFlow does not start",
     ]
+
+
+@pytest.mark.parametrize("there", ["nothing", "nvcc", "a choice"])
+def test_vllm_samples_without_flashinfer_where_nothing_compiles_its_kernels(tmp_path: Path, there: str) -> None:
+    (tmp_path / "vllm.py").write_text("import os\nprint(os.environ.get('VLLM_USE_FLASHINFER_SAMPLER'))", encoding="utf-8")
+    (tmp_path / "bin").mkdir()
+    if there == "nvcc":
+        (tmp_path / "bin" / "nvcc").write_text("", encoding="utf-8")
+    program = """
+    import logging, sys
+    logging.basicConfig(format="%(message)s", stream=sys.stdout)
+    import gpuconf
+    gpuconf.simulate("T4")
+    import vllm
+    """
+    environment = {"PYTHONPATH": str(tmp_path), "CUDA_HOME": str(tmp_path)}
+    if there == "a choice":
+        environment["VLLM_USE_FLASHINFER_SAMPLER"] = "1"
+    *logged, choice = run_well(program, env=environment).splitlines()
+    assert choice == {"nothing": "0", "nvcc": "None", "a choice": "1"}[there]
+    assert [line.partition(" (")[0] for line in logged] == ["vLLM samples without FlashInfer"] * (there == "nothing")

@@ -353,3 +353,19 @@ print(loading.is_alive(), thread.is_alive(), flush=True)
 os._exit(0)
 """
     assert run(LAUNCHES + program) == ["False False"]
+
+
+def test_a_kernels_name_is_without_its_result_and_arguments() -> None:
+    program = """
+    runtime = ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
+    class Dim3(ctypes.Structure):
+        _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+    for at, name in enumerate(NAMES):
+        cuda.__getattr__("__cudaRegisterFunction")(None, c_void_p(4096 + 16 * at), name)
+        cuda.cudaLaunchKernel(c_void_p(4096 + 16 * at), Dim3(1, 1, 1), Dim3(1, 1, 1), None, c_size_t(0), None)
+    print(list(counted()))
+    """
+    # The second returns std::enable_if<((8)>(0))&&std::is_integral<int>::value, void>::type.
+    norm = b"_ZN4vllm4normIiLi8EEENSt9enable_ifIXaagtT0_Li0EsrSt11is_integralIT_E5valueEvE4typeES3_"
+    names = [b"_ZN4vllm4fillIfEEvT_", norm, b"_ZN5flash16flash_fwd_kernelEPf"]
+    assert run(f"    NAMES = {names!r}\n" + program) == ["['vllm::fill', 'vllm::norm', 'flash::flash_fwd_kernel']"]

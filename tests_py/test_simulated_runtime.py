@@ -67,3 +67,35 @@ def test_what_a_library_needs_is_read_from_its_file(tmp_path: Path) -> None:
         (tmp_path / "broken.so").write_bytes(garbage)
         with pytest.raises(ValueError, match=r"broken\.so is not a 64-bit ELF library"):
             elf.needs(str(tmp_path / "broken.so"))
+
+
+def test_what_extensions_of_pytorch_call_beside_it() -> None:
+    """Rectangles that are copied, host memory's address on the card, managed memory, symbols, graphs that change."""
+    program = """
+    there, back, pitched = (c_int * 4)(1, 2, 3, 4), (c_int * 4)(), (c_int * 8)()
+    address, host, seen, managed, graph, executable = (c_void_p() for _ in range(6))
+    print(cuda.cudaMalloc(byref(address), c_size_t(64)))
+    rows = (c_size_t(16), there, c_size_t(8), c_size_t(8), c_size_t(2))
+    print(cuda.cudaMemcpy2DAsync(address, *rows, 1, None), cuda.cudaMemcpy(pitched, address, c_size_t(24), 2), list(pitched))
+    print(cuda.cudaMemcpy2D(back, c_size_t(8), address, c_size_t(16), c_size_t(8), c_size_t(2), 2), list(back))
+    print(cuda.cudaMemcpy2D(back, c_size_t(4), address, c_size_t(16), c_size_t(8), c_size_t(2), 2), cuda.cudaGetLastError())
+    print(cuda.cudaMallocHost(byref(host), c_size_t(64)), cuda.cudaHostGetDevicePointer(byref(seen), host, 0))
+    print(seen.value == host.value)
+    print(cuda.cudaMallocManaged(byref(managed), c_size_t(64), 1), cuda.cudaFree(managed), cuda.cudaFreeHost(host))
+    print(cuda.cudaMemcpyToSymbol(c_void_p(1), there, c_size_t(16), c_size_t(0), 1), cuda.cudaSetDeviceFlags(4))
+    information = (c_uint64 * 3)(9, 9, 9)
+    print(cuda.cudaGraphExecUpdate(c_void_p(1), c_void_p(1), information), [int(n) & 0xffffffff for n in information])
+    print(cuda.cudaDeviceEnablePeerAccess(1, 0), cuda.cudaDeviceDisablePeerAccess(1), cuda.cudaDeviceDisablePeerAccess(1) != 0)
+    """
+    assert run(program) == [
+        "0",
+        "0 0 [1, 2, 0, 0, 3, 4, 0, 0]",
+        "0 [1, 2, 3, 4]",
+        "1 1",
+        "0 0",
+        "True",
+        "0 0 0",
+        "0 0",
+        "910 [6, 0, 0]",
+        "0 0 True",
+    ]

@@ -91,7 +91,22 @@ def test_workspaces_of_cudnn_are_those_that_a_card_was_asked_for() -> None:
 def test_a_triton_kernel_is_launched_and_named() -> None:
     done = run("program_with_a_triton_kernel.py")
     assert done.stdout == "0.0\n"
-    assert "\n  add_one: 1 times, first from " in done.stderr
+    assert re.search(r"\n  add_one: 1 times, first from \S+program_with_a_triton_kernel.py:\d+", done.stderr)
+
+
+def test_what_runs_without_a_value_in_a_forked_process_is_named_at_its_end() -> None:
+    done = run("program_without_a_value_in_a_child.py")
+    assert done.stdout == "0\n"
+    assert re.search(r"\n  \S+: 1 times, first from .*program_without_a_value_in_a_child.py:\d+", done.stderr)
+
+
+def test_indices_that_a_kernel_without_a_value_should_have_written() -> None:
+    first = "index 9 is out of bounds for dimension 0 with size 4"
+    before, after = run("program_with_indices_without_a_value.py").stdout.splitlines()
+    assert before == first
+    assert after.startswith(f"{first}. gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: ")
+    before, after = run("program_with_indices_without_a_value.py", GPUCONF_SIMULATE_VALUES="none").stdout.splitlines()
+    assert (before, after) == (first, "[0.0, 0.0] [[0.0], [0.0]] [1.0]")
 
 
 def test_in_a_strict_simulation_it_is_an_error() -> None:

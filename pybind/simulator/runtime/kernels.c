@@ -50,7 +50,10 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *sy
 	pthread_mutex_unlock(&kernels_lock);
 }
 
-/* The C++ runtime's, if the program has one, as PyTorch does. "void at::native::fill<float>(int)" becomes "at::native::fill". */
+/*
+ * The C++ runtime's, if the program has one, as PyTorch does. "void at::native::fill<float>(int)" becomes "at::native::fill", and
+ * "std::enable_if<(4)>(0), void>::type norm<int>(int)" becomes "norm".
+ */
 static char *readable(const char *symbol) {
 	char *(*demangle)(const char *, char *, size_t *, int *) = (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
 	int status = 0;
@@ -60,10 +63,20 @@ static char *readable(const char *symbol) {
 	static const char anonymous[] = "(anonymous namespace)::";
 	for (char *at; (at = strstr(text, anonymous)) != NULL;)
 		memmove(at, at + sizeof anonymous - 1, strlen(at + sizeof anonymous - 1) + 1);
-	text[strcspn(text, "<(")] = 0;
-	char *space = strrchr(text, ' ');
-	if (space != NULL)
-		memmove(text, space + 1, strlen(space + 1) + 1);
+	char *start = text, *end = NULL, *at = text;
+	for (int depth = 0, round = 0; *at != 0 && (*at != '(' || depth > 0); at++) {
+		round += (*at == '(') - (*at == ')'); /* in a template's arguments, where < and > compare numbers */
+		if (*at == '<' && round == 0 && depth++ == 0 && end == NULL)
+			end = at;
+		else if (*at == '>' && round == 0)
+			depth--;
+		else if (*at == ' ' && depth == 0) {
+			start = at + 1;
+			end = NULL;
+		}
+	}
+	*(end != NULL ? end : at) = 0;
+	memmove(text, start, strlen(start) + 1);
 	return text;
 }
 

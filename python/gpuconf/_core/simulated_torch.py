@@ -13,7 +13,7 @@ import sys
 
 from .. import errors
 from .._typing import Any
-from . import import_hook, runtime, simulated_others
+from . import import_hook, runtime, simulated_llama, simulated_others
 from .simulated_values import check, requested
 
 # Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
@@ -28,6 +28,7 @@ _driver: Any = None
 _values = ""  # what was chosen last; "" stands for the variable's choice
 _strict = False
 _started_on = ""  # the machine that PyTorch has started on
+_llama_on = ""  # the one that llama.cpp's library has been loaded on
 _of_environment = False  # whether that is the machine of GPUCONF_SIMULATE, which stays if a simulation ends
 starts_only_on: str | None = None  # the machine without which PyTorch must not start, while a test of the pytest plugin has its own
 
@@ -40,6 +41,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     """
     global _values, _strict
     simulated_others.watch()
+    import_hook.before_import("llama_cpp", _before_llama)
     wanted = check(values, "values") if values is not None else ""
     if _started_on:
         if wanted and wanted != _values:
@@ -100,11 +102,13 @@ def _refuse() -> None:
 
 def refuse_another_machine(spec: str) -> None:
     """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
-    if not _started_on or spec == _started_on or (not spec and _of_environment):
+    kept = _started_on or _llama_on
+    if not kept or spec == kept or (not spec and _of_environment):
         return
     change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
+    library = "PyTorch" if _started_on else "llama.cpp"
     raise errors.FailedPreconditionError(
-        f"{change}: PyTorch runs on simulated GPUs ({_started_on}) until the process ends. Start another process for other GPUs"
+        f"{change}: {library} runs on simulated GPUs ({kept}) until the process ends. Start another process for other GPUs"
     )
 
 
@@ -132,7 +136,8 @@ def _before() -> None:
     if os.path.exists(os.path.join(folder, "libtorch_cuda.so")):
         _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
-        _load(folder)
+        _load(libraries_of(folder), "this PyTorch", "Use a newer gpuconf, or PyTorch 2.9")
+        _runtime.gpuconf_runtime_versions(*_versions(folder))
         _started_on = machine
         import_hook.right_after_import("torch", _after)
     elif os.path.isdir(folder):
@@ -151,7 +156,30 @@ def _after() -> None:
     install.install(_values, _started_on, _runtime, strict=_strict)
 
 
-def _load(folder: str) -> None:
+def _before_llama() -> None:
+    """Let llama.cpp's library, if it is built for CUDA, find the libraries that stand in for CUDA's when it is loaded."""
+    global _llama_on, _of_environment
+    machine = runtime.simulated()
+    if not machine or not (paths := simulated_llama.libraries()):
+        return
+    version = simulated_llama.cuda_of([name for path in paths for name in _needs(path)[0]])
+    if version is None:
+        simulated_llama.tell_without_cuda(machine)
+        return
+    _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
+    os.environ["GPUCONF_SIMULATE"] = machine  # which the driver reads
+    _load(paths, "llama.cpp", "Use a newer gpuconf, or its wheel for the CPU")
+    if not _started_on:
+        from ..values import unmarked
+
+        _runtime.gpuconf_runtime_versions(version, 0, 0, version * 10)
+        unmarked.install(_runtime, strict=_strict)
+    _llama_on = machine
+    simulated_llama.tell(machine)
+
+
+def _load(paths: list[str], what: str, instead: str) -> None:
+    """Load the libraries that stand in for CUDA's, for a program's libraries that import functions of those."""
     import ctypes
     import re
 
@@ -159,7 +187,7 @@ def _load(folder: str) -> None:
     here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
     needed: set[str] = set()
     imported: set[str] = set()
-    for path in libraries_of(folder):
+    for path in paths:
         libraries, symbols = _needs(path)
         needed.update(filter(re.compile(_CUDA).match, libraries))
         imported.update(filter(re.compile(IMPORTED).fullmatch, symbols))
@@ -175,11 +203,9 @@ def _load(folder: str) -> None:
     missing = sorted(name for name in imported if not hasattr(library, name))
     if missing:
         raise errors.UnimplementedError(
-            f"this PyTorch ({folder}) does not run on simulated GPUs: it imports {len(missing)} functions of CUDA's libraries that "
-            f"gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. "
-            "Use a newer gpuconf, or PyTorch 2.9"
+            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} functions of CUDA's "
+            f"libraries that gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. {instead}"
         )
-    library.gpuconf_runtime_versions(*_versions(folder))
     library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
     _stand_in(sorted(needed))
 

@@ -46,12 +46,12 @@ class _AsTensorFlow:
         return [found for finder in sys.meta_path[:1] for found in finder.find_distributions(context)]  # type: ignore[attr-defined]
 
 
-class _SimulatedTorch:
-    """Imports gpuconf before the first import of PyTorch, so that PyTorch runs on the simulated GPUs."""
+class _Simulated:
+    """Imports gpuconf before the first import of PyTorch, or of vLLM or llama.cpp, so that they run on the simulated GPUs."""
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
         """Import gpuconf, and ask the other finders."""
-        if name != "torch":
+        if name not in ("torch", "vllm", "llama_cpp"):
             return None
         if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
             sys.meta_path.remove(self)  # type: ignore[arg-type]
@@ -327,7 +327,7 @@ def activate() -> None:
     if os.environ.get("GPUCONF_LIMIT") or os.environ.get("GPUCONF_MEMORY_LIMIT"):  # its name in 0.2
         sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_SIMULATE"):
-        sys.meta_path.insert(0, _SimulatedTorch())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Simulated())  # type: ignore[arg-type]
     if os.environ.get("GPUCONF_REHEARSAL"):
         _rehearse()
     if os.environ.get("GPUCONF_LEASE_FD"):

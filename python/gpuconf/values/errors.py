@@ -16,6 +16,7 @@ _LIBRARY = re.compile(
 _NO_KERNEL = re.compile(
     r"not implemented for|MKL FFT doesn't support|not support(ed)?.*(Half|BFloat16|half|bfloat16|Float16)|Unsupported (data)?type"
 )
+_INDEX = re.compile(r"\bindex\b.*out of (bounds|range)")
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
 
 
@@ -26,6 +27,11 @@ class ReadInsideError(Exception):
 def is_library(error: RuntimeError) -> bool:
     """Whether one of CUDA's libraries refused, rather than PyTorch."""
     return not isinstance(error, (torch.OutOfMemoryError, NotImplementedError)) and bool(_LIBRARY.search(str(error)))
+
+
+def is_index(error: Exception) -> bool:
+    """Whether an index lies outside a tensor."""
+    return isinstance(error, IndexError) or bool(_INDEX.search(str(error)))
 
 
 def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any]) -> Any:

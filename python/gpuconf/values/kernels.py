@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small
+from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small, unmarked
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -195,8 +195,17 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
             if captured:
                 targets = arguments_on_cpu(results)
                 record(operator, (args, named), lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
-            else:
-                write(operator, results, run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed))
+                return results
+            try:
+                computed = run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed)
+            except (IndexError, RuntimeError) as error:
+                if not errors.is_index(error) or not unmarked.has_any():
+                    raise
+                if not only_small:
+                    raise IndexError(f"{error}. {unmarked.doubt()}") from error
+                small.leave(operator, results, args)
+                return results
+            write(operator, results, computed)
             return results
         finally:
             state.mark.value -= 1

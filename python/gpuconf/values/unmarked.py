@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+from multiprocessing import util
 
 from .._core import notices
 from .._typing import Any
@@ -17,17 +18,26 @@ from . import thread
 
 _lines: dict[str, str] = {}  # the first Python line of each name
 _kept: list[Any] = []
+_LAUNCHERS = ("/torch/", "/triton/")  # the line that called them is named
 
 
 def install(library: Any, *, strict: bool) -> None:
-    """Use the marks and counters of the library."""
+    """Use the marks and counters of the library. It may be called once for each framework that uses the library."""
     thread.use_marks_of(library)
+    if _kept:
+        return
     callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_note)
     _kept.extend((callback, library))
     library.gpuconf_runtime_on_unmarked(callback)
     library.gpuconf_runtime_strict(int(strict))
     library.gpuconf_runtime_unmarked.restype = ctypes.c_uint64
     atexit.register(_report)
+    util.register_after_fork(_report, _report_in_child)
+
+
+def _report_in_child(_report_of_parent: Any) -> None:
+    """Name them, too, when a process that `multiprocessing` has forked ends: it runs no function of `atexit`."""
+    util.Finalize(None, _report, exitpriority=0)
 
 
 def _note(name: bytes) -> None:
@@ -35,7 +45,7 @@ def _note(name: bytes) -> None:
         frame = sys._getframe(1)
     except ValueError:
         return  # a thread of C++
-    while frame.f_back is not None and "/torch/" in frame.f_code.co_filename:
+    while frame.f_back is not None and any(folder in frame.f_code.co_filename for folder in _LAUNCHERS):
         frame = frame.f_back
     _lines.setdefault(name.decode("utf-8", "replace"), f"{frame.f_code.co_filename}:{frame.f_lineno}")
 
@@ -50,6 +60,18 @@ def counted() -> dict[str, int]:
         counts[name.value.decode("utf-8", "replace")] = count.value
         index += 1
     return counts
+
+
+def has_any() -> bool:
+    """Whether something ran without a value."""
+    return bool(_kept and _kept[1].gpuconf_runtime_unmarked())
+
+
+def doubt() -> str:
+    """Return what an error says about values that may be of kernels which compute nothing."""
+    names = list(counted())
+    some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: {some}"
 
 
 def _report() -> None:
