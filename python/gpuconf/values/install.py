@@ -229,9 +229,9 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.unless_inside(operator)
     if name == "aten::_local_scalar_dense":
         return kernels.reading(operator)
-    waits = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
-    if waits or name in _ALONE_NAMES or "_to_sparse" in name:
-        return kernels.alone(operator, waits=waits)
+    reads = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
+    if reads or name in _ALONE_NAMES or "_to_sparse" in name:
+        return kernels.alone(operator, reads=reads)
     kernel = kernels.computing(operator, only_small=_only_small)
     if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
         return accumulation.summing(kernel)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small
+from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small, waits
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -181,8 +181,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 if isinstance(error, RuntimeError) and not errors.is_library(error):
                     raise
                 seed = None if source is None else source.seed
-                waits = isinstance(error, errors.ReadInsideError)
-                results = by_cpu(operator, args, named, seed, waits=waits)
+                results = by_cpu(operator, args, named, seed, reads=isinstance(error, errors.ReadInsideError))
                 if source is not None and operator.advances:
                     source.done()
                 return results
@@ -205,11 +204,11 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     return kernel
 
 
-def alone(operator: Operator, *, waits: bool) -> Kernel:
+def alone(operator: Operator, *, reads: bool) -> Kernel:
     """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
 
-    With ``waits``, it waits on a card for what it reads, as one does whose results have sizes that depend on values. Where it is
-    known what PyTorch's kernel reads, that runs, too, and allocates the results.
+    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values, unless its
+    arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and allocates the results.
     """
     alike = answers.ANSWERS.get(operator.name)
 
@@ -228,7 +227,7 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
-                results = by_cpu(operator, args, named, seed, waits=waits)
+                results = by_cpu(operator, args, named, seed, reads=reads and named.get("output_size") is None)
             if source is not None and operator.advances:
                 source.done()
             return results
@@ -250,7 +249,7 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
         with answers.Answering(values):
             results = operator.original(keys, *args, **named)
     except (RuntimeError, errors.ReadInsideError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        if isinstance(error, torch.OutOfMemoryError) or waits.is_noticed(error):
             raise
         return _NO_RESULT
     if not answers.same_shapes(results, computed):
@@ -260,11 +259,13 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
     return results
 
 
-def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, waits: bool) -> Any:
-    """Let the CPU compute an operator, and move its results to the simulated GPU."""
+def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, reads: bool) -> Any:
+    """Let the CPU compute an operator, and move its results to the simulated GPU. On a card, one that ``reads`` waits."""
     captured = graphs.capturing()
-    if captured and waits:
+    if captured and reads:
         raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
+    if reads:
+        waits.notice()
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
     again = cpu_named
     outs = [named[name] for name in operator.out_names]
@@ -302,10 +303,11 @@ def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
 
 def reading(operator: Operator) -> Kernel:
     """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
-    outside = alone(operator, waits=True)
+    outside = alone(operator, reads=True)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside and state.answers:
+            waits.notice()
             return state.answers.pop(0)
         if state.inside and not moves.only_small:
             raise errors.ReadInsideError
@@ -326,6 +328,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
             return to
         if state.inside:
             if state.answers and source.is_cuda and to.is_cpu and to.numel():
+                waits.notice()
                 return to.fill_(state.answers.pop(0))
             if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError
