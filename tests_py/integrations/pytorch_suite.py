@@ -228,7 +228,7 @@ def main() -> int:
     parser.add_argument("files", nargs="*", metavar="FILE", help=f"such as {next(iter(FILES))}; without one, all that have a sample")
     parser.add_argument("--tests", default="", metavar="DIR", help=f"the folder test of PyTorch {VERSION}'s source")
     parser.add_argument("--sample", type=int, metavar="N", help="take N tests of each file")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     folder = options.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     python = environment(folder / "venv-pytorch", ["--no-deps", "-r", str(REQUIREMENTS)])
