@@ -28,8 +28,8 @@ def is_library(error: RuntimeError) -> bool:
     return not isinstance(error, (torch.OutOfMemoryError, NotImplementedError)) and bool(_LIBRARY.search(str(error)))
 
 
-def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any]) -> Any:
-    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one and narrow the results."""
+def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrowing: bool = False) -> Any:
+    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one. With ``narrowing``, its results have the narrow type."""
     try:
         return compute(keys, *args, **named)
     except (RuntimeError, NotImplementedError) as error:
@@ -43,13 +43,19 @@ def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any]) -> Any:
         results = compute(keys, *wide_args, **wide_named)
         for narrow, wide in widened:
             narrow.copy_(wide)  # an operation in place wrote to the wide one
-        return results
+        return _narrow(results, {wide.dtype: narrow.dtype for narrow, wide in widened}) if narrowing else results
+
+
+def _narrow(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(types.get(value.dtype, value.dtype))
+    return type(value)(_narrow(one, types) for one in value) if type(value) in (list, tuple) else value
 
 
 def _widen(value: Any, widened: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
     if isinstance(value, torch.Tensor):
         wide = _WIDER.get(value.dtype)
-        if wide is None or value.layout is not torch.strided:
+        if wide is None:
             return value
         made = value.to(wide)
         widened.append((value, made))

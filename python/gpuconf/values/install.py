@@ -57,8 +57,9 @@ _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonze
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
 _MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
-# They allocate, or change sizes and storages, and launch nothing.
+# They allocate, or change sizes and storages, and launch nothing, or call other operators only.
 _PLAIN = {
+    "aten::_embedding_bag_backward",
     "aten::empty.memory_format",
     "aten::empty_strided",
     "aten::resize_",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from .._typing import Any
-from . import moves, numbers, queues
+from . import errors, moves, numbers, queues
 from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
 from .thread import state
 
@@ -72,6 +72,9 @@ def computing(overload: Any) -> Kernel:
     tensors = tensor_places(overload)
     written = [(at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
 
+    def call(_keys: Any, *args: Any, **named: Any) -> Any:
+        return overload(*args, **named)
+
     def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
         before = state.inside
         state.inside = True
@@ -80,7 +83,7 @@ def computing(overload: Any) -> Kernel:
             if queues.left.value:
                 queues.wait(args, named)
             cpu_args, cpu_named = arguments_on_cpu(numbers.as_tensors(args, tensors)), named_on_cpu(named)
-            computed = overload(*cpu_args, **cpu_named)
+            computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
             if not written:
                 return moves.to_gpu(computed, (args, named))
             results = []

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._typing import Any
+from .results import Part
 
 _aten = torch.ops.aten
 
@@ -44,14 +45,14 @@ def embedding_bag(
     weights: Tensor | None = None,
     with_end: bool = False,
     padding: int = -1,
-) -> tuple[Tensor, ...]:
-    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in; CUDA's kernels always tell it."""
+) -> tuple[Any, ...]:
+    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in, and the last offset; CUDA's have both."""
     arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
     out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
     if bags.numel() == 0 and indices.numel():
         starts = offsets[:-1] if with_end else offsets
         bags = torch.bucketize(torch.arange(indices.numel(), dtype=starts.dtype, device="cpu"), starts, right=True) - 1
-    return out, bags, sizes, largest
+    return out, bags, Part(sizes), largest
 
 
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:

@@ -61,6 +61,7 @@ _BY_NAME = {
     "_softmax_backward_data": softmax.softmax_backward,
     "_log_softmax_backward_data": softmax.log_softmax_backward,
     "_embedding_bag": products.embedding_bag,
+    "_embedding_bag_forward_only": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
     "_masked_scale": products.masked_scale,
     "cudnn_grid_sampler": products.grid_sampler,
