@@ -147,6 +147,32 @@ def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
     assert run(program) == ["[]", "[]"]
 
 
+def test_operators_that_the_cpu_computes_alone_check_their_outputs_and_devices() -> None:
+    program = """
+    import warnings
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    x = torch.eye(3, device="cuda")
+    outs = [torch.empty(1, dtype=torch.cfloat, device="cuda") for _ in range(2)]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        torch.linalg.eig(x, out=outs)
+    print([(str(one.message)[:44], one.filename) for one in found])
+    for call in (lambda: torch.linalg.eig(x.cpu(), out=outs), lambda: torch.histc(x, out=torch.empty(1))):
+        try:
+            print(call())
+        except RuntimeError as error:
+            print(error)
+    x[1, 1] = 0
+    print(torch.cholesky_inverse(x).isfinite().all().item())
+    """
+    warning, *errors, is_finite = run(program)
+    assert warning == repr([("An output with one or more elements was resi", "<string>")] * 2)
+    assert [one[:51] for one in errors] == ["Expected all tensors to be on the same device, but "] * 2
+    assert is_finite == "False"
+
+
 @pytest.mark.parametrize("values", ["cpu", "none"])
 def test_what_only_kernels_for_cuda_take(values: str) -> None:
     program = f"""

@@ -147,10 +147,9 @@ def in_one_process(runs: Runs, device: str, tests: list[str]) -> dict[str, Resul
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # with the processes that tests have left
         process.wait()
-    found = {
-        name: result_of(phases) for name, phases in outcomes_in(runs.results).items() if phases[-1].phase.startswith("teardown")
-    }
-    left = [test for test in tests if test not in found]
+    came = outcomes_in(runs.results)
+    found = {name: result_of(phases) for name, phases in came.items() if phases[-1].phase.startswith("teardown")}
+    left = [name for name in came if name not in found] or [test for test in tests if test not in found]
     return {**found, left[0]: Result(end, f"exit code {process.returncode}")} if left else found
 
 

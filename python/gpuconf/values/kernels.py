@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small, waits
+from . import answers, errors, generators, graphs, moves, notice, numbers, queues, seen, small, waits
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -227,6 +227,7 @@ def alone(operator: Operator, *, reads: bool) -> Kernel:
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
+                _check_devices(args, named)
                 results = by_cpu(operator, args, named, seed, reads=reads and named.get("output_size") is None)
             if source is not None and operator.advances:
                 source.done()
@@ -265,7 +266,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     if captured and reads:
         raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
     if reads:
-        waits.notice()
+        waits.note()
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
     again = cpu_named
     outs = [named[name] for name in operator.out_names]
@@ -280,7 +281,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     computed = run_on_cpu(operator, cpu_args, again, seed)
     if outs:
         for name, out in zip(operator.out_names, outs, strict=True):
-            out.resize_(again[name].shape)
+            _resize(out, again[name].shape)
             moves.fill(out, again[name])
         results: Any = outs[0] if len(outs) == 1 else tuple(outs)
     elif operator.aliased and all(operator.aliased):
@@ -295,6 +296,26 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     return results
 
 
+def _check_devices(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise PyTorch's error for tensors of two devices, unless they are numbers."""
+    found = dict.fromkeys(one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor) and one.dim())
+    if len(found) > 1:
+        first, second = list(found)[:2]
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+        )
+
+
+def _resize(out: torch.Tensor, shape: torch.Size) -> None:
+    """Give an output its shape, with PyTorch's warning if it has another one and elements."""
+    if out.numel() and out.shape != shape:
+        notice.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the "
+            f"required output shape {list(shape)}."
+        )
+    out.resize_(shape)
+
+
 def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
     """Return the arguments that an operator in place returns."""
     found = [args[at] if at < len(args) else named[name] for at, name in operator.written]
@@ -307,7 +328,7 @@ def reading(operator: Operator) -> Kernel:
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside and state.answers:
-            waits.notice()
+            waits.note()
             return state.answers.pop(0)
         if state.inside and not moves.only_small:
             raise errors.ReadInsideError
@@ -328,7 +349,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
             return to
         if state.inside:
             if state.answers and source.is_cuda and to.is_cpu and to.numel():
-                waits.notice()
+                waits.note()
                 return to.fill_(state.answers.pop(0))
             if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError

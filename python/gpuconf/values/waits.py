@@ -6,21 +6,20 @@ PyTorch's own functions notice waits in copies and streams. What the CPU compute
 
 from __future__ import annotations
 
-import warnings
-
 import torch
 
 from .._typing import Any
+from . import notice
 
 _TEXT = "called a synchronizing CUDA operation"
 _WARN, _RAISE = 1, 2
 
 
-def notice() -> None:
+def note() -> None:
     """Warn or raise, if the program wishes, as an operation does that waits on a card."""
     mode = torch._C._cuda_get_sync_debug_mode()
     if mode == _WARN:
-        warnings.warn(_TEXT, UserWarning, stacklevel=4)
+        notice.warn(_TEXT)
     elif mode == _RAISE:
         raise RuntimeError(_TEXT)
 

@@ -60,6 +60,7 @@ _BY_NAME = {
     "_log_softmax": softmax.log_softmax,
     "_softmax_backward_data": softmax.softmax_backward,
     "_log_softmax_backward_data": softmax.log_softmax_backward,
+    "cholesky_inverse": decompositions.cholesky_inverse,
     "_embedding_bag": products.embedding_bag,
     "_embedding_bag_forward_only": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
