@@ -29,7 +29,7 @@ def is_library(error: RuntimeError) -> bool:
 
 
 def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrowing: bool = False) -> Any:
-    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one. With ``narrowing``, its results have the narrow type."""
+    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one. With ``narrowing``, narrow its results."""
     try:
         return compute(keys, *args, **named)
     except (RuntimeError, NotImplementedError) as error:

@@ -301,9 +301,7 @@ def _check_devices(args: tuple[Any, ...], named: dict[str, Any]) -> None:
     found = dict.fromkeys(one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor) and one.dim())
     if len(found) > 1:
         first, second = list(found)[:2]
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
-        )
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!")
 
 
 def _resize(out: torch.Tensor, shape: torch.Size) -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernels for the CPU take less than those for CUDA: a choice of cuSOLVER's functions, complex sums without NaN,
-factors of singular matrices.
-"""
+"""Operators whose kernels for the CPU take less than those for CUDA: choices of cuSOLVER, complex sums with NaN, singular factors."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
 
 
 def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
-    """``aten::cholesky_inverse``. The CPU's raises an error for a factor that has no inverse; the result of cuSOLVER is not finite."""
+    """``aten::cholesky_inverse``. The CPU's raises an error for a singular factor; the result of cuSOLVER is not finite."""
     try:
         return torch.ops.aten.cholesky_inverse.default(x, upper)
     except torch.linalg.LinAlgError:
