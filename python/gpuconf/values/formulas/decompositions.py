@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernels for the CPU take less than those for CUDA: choices of cuSOLVER, complex sums with NaN, singular factors."""
+"""Operators whose kernels for the CPU take less than those for CUDA: choices of cuSOLVER, complex NaN, singular matrices."""
 
 from __future__ import annotations
 
