@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..._typing import Any
-from .results import Part
 
 _aten = torch.ops.aten
 
@@ -45,14 +44,15 @@ def embedding_bag(
     weights: Tensor | None = None,
     with_end: bool = False,
     padding: int = -1,
-) -> tuple[Any, ...]:
-    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in, and the last offset; CUDA's have both."""
+) -> tuple[Tensor, ...]:
+    """``aten::_embedding_bag``. CUDA's kernels always say which bag each index is in, and have a size for each offset."""
     arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
     out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
     if bags.numel() == 0 and indices.numel():
         starts = offsets[:-1] if with_end else offsets
         bags = torch.bucketize(torch.arange(indices.numel(), dtype=starts.dtype, device="cpu"), starts, right=True) - 1
-    return out, bags, Part(sizes), largest
+    sizes = torch.cat((sizes, sizes.new_zeros(offsets.numel() - sizes.numel())))
+    return out, bags, sizes, largest
 
 
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
