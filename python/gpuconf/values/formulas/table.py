@@ -76,6 +76,7 @@ _BY_NAME = {
     "_scaled_dot_product_efficient_attention_backward": attention.efficient_backward,
     "_scaled_dot_product_cudnn_attention": attention.cudnn,
     "_scaled_dot_product_cudnn_attention_backward": attention.cudnn_backward,
+    "_fill_mem_eff_dropout_mask_": attention.dropout_mask,
     "_flash_attention_forward": sequences.flash,
     "_flash_attention_backward": sequences.flash_backward,
     "_efficient_attention_forward": sequences.efficient,
