@@ -4,7 +4,7 @@
 
 The sample of a file is drawn by a rule: its tests for CUDA, sorted, without those that LEFT_OUT names, shuffled with SEED, and of
 these the first ones; FILES says how many. They run in one process, and after a crash or a test that takes too long in another one.
-What failed or crashed runs again in a process of its own, and that outcome counts. What fails then, is not known and has a
+What failed or crashed runs again in another process, and that outcome counts. What fails then, is not known and has a
 counterpart on the CPU runs there, too, because a failure that the CPU has is not the simulator's.
 
 FOLDER keeps an environment of its own and PyTorch's source, which is downloaded from Debian's archive; DIR is its folder `test`, if
@@ -155,15 +155,19 @@ def in_one_process(runs: Runs, device: str, tests: list[str]) -> dict[str, Resul
     return {**found, left[0]: Result(end, f"exit code {process.returncode}")} if left else found
 
 
-def run(runs: Runs, device: str, tests: list[str]) -> dict[str, Result]:
-    """Run tests, those that fail or crash twice."""
+def in_processes(runs: Runs, device: str, tests: list[str]) -> dict[str, Result]:
+    """Run tests in a process, and after each that ends it the rest in another one."""
     found: dict[str, Result] = {}
     while left := [test for test in tests if test not in found]:
         found |= in_one_process(runs, device, left)
-    if len(tests) > 1:
-        for test in [test for test, result in found.items() if result.verdict in ("failed", "crashed")]:
-            found |= in_one_process(runs, device, [test])
     return found
+
+
+def run(runs: Runs, device: str, tests: list[str]) -> dict[str, Result]:
+    """Run tests, those that fail or crash twice."""
+    found = in_processes(runs, device, tests)
+    again = [test for test, result in found.items() if result.verdict in ("failed", "crashed")]
+    return found | in_processes(runs, device, again) if len(again) < len(tests) else found
 
 
 def on_cpu(test: str) -> str:
