@@ -239,7 +239,11 @@ def sparse_in_half(device: str) -> list[float]:
     x = torch.tensor([[0.0, 2.0], [3.0, 0.0]]).to(device, type_)
     total = x.to_sparse() + (x.t().contiguous() * 2).to_sparse()
     assert total.dtype is type_
-    return total.to_dense().flatten().tolist()
+    assert total._nnz() == (4 if device == "cuda" else 2)  # a card appends
+    embedding = nn.Embedding(4, 1, sparse=True).to(device, type_)
+    for _ in range(2):
+        embedding(torch.tensor([3, 1]).to(device)).sum().backward()
+    return [*total.to_dense().flatten().tolist(), *embedding.weight.grad._indices().flatten().tolist()]
 
 
 def both(names: list[str]) -> list[str]:

@@ -46,9 +46,17 @@ def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrow
         return _narrow(results, {wide.dtype: narrow.dtype for narrow, wide in widened}) if narrowing else results
 
 
+def _converted(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of another type. Of a sparse one, ``to`` would add the values of equal indices."""
+    if value.layout is not torch.sparse_coo:
+        return value.to(dtype)
+    parts = value._indices(), value._values().to(dtype)
+    return torch.ops.aten._sparse_coo_tensor_unsafe(*parts, value.shape, is_coalesced=value.is_coalesced())
+
+
 def _narrow(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.to(types.get(value.dtype, value.dtype))
+        return _converted(value, types.get(value.dtype, value.dtype))
     return type(value)(_narrow(one, types) for one in value) if type(value) in (list, tuple) else value
 
 
@@ -57,7 +65,7 @@ def _widen(value: Any, widened: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
         wide = _WIDER.get(value.dtype)
         if wide is None:
             return value
-        made = value.to(wide)
+        made = _converted(value, wide)
         widened.append((value, made))
         return made
     if isinstance(value, torch.dtype):
