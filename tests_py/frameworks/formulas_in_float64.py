@@ -126,7 +126,7 @@ def attention_with_dropout() -> None:
 
 
 def masks_of_dropouts() -> None:
-    """What a dropout left out, as PyTorch's own tests find it: from the seed, and from the signs of flash attention's last result."""
+    """What a dropout left out, as PyTorch's tests find it: from the seed, and from the signs of flash attention's last result."""
     q, k, v = (torch.randn(2, 3, 37, 16, device="cuda") for _ in range(3))
     attend = torch.ops.aten._scaled_dot_product_attention_math.default
     torch.manual_seed(7)

@@ -67,7 +67,7 @@ def names(key: str) -> Iterator[str]:
 
 
 def _spread(value: Any) -> Any:
-    """Return a sparse tensor without contiguous values, which the CPU appends to another one, as a card does, and does not merge."""
+    """Return a sparse tensor without contiguous values: the CPU appends it to another one, as a card does, and merges nothing."""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.sparse_coo:
         return value
     values = value._values()
