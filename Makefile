@@ -85,6 +85,11 @@ test-neighbours: $(VENV)/dev ## run packages that look for TensorFlow under --as
 test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
 	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites
 
+# PYTORCH_TESTS=DIR is the folder test of PyTorch's source, else the source comes from Debian's archive. PYTORCH_FILES="test_nn.py" chooses files.
+.PHONY: test-pytorch-suite
+test-pytorch-suite: $(VENV)/dev ## run a sample of PyTorch's own tests on simulated GPUs (downloads PyTorch and its source)
+	$(BIN)/python tests_py/integrations/pytorch_suite.py build/foreign-suites --tests "$(PYTORCH_TESTS)" $(PYTORCH_FILES)
+
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
 

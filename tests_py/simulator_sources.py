@@ -44,7 +44,7 @@ def compiles(folder: Path, flags: list[str]) -> bool:
 
 
 # All that simulates a GPU, for `make count-simulator`. The tables are data: functions, models, errors.
-SIMULATORS = ("pybind/simulator", "gocore/models", "tests_go/fakecuda", "tests_go/fakenvml", "tests_py/frameworks/cuda_runtime.c")
+SIMULATORS = ("pybind/simulator", "gocore/models", "tests_go/fakecuda", "tests_go/fakenvml")
 TABLES = ("functions.h", "models.h", "errors.h")
 
 

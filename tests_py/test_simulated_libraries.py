@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
 from simulated_libraries import run
 
 
@@ -255,6 +260,99 @@ def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
     """
     # Blocks of 32 MiB, the second below 416 MiB that are kept; then these are filled upwards; what does not fit lies below all.
     assert run(program) == ["-448 0", "-416 -396 -512"]
+
+
+LAUNCHES = """
+import threading, time
+cuda.cudaFree(None)
+class Dim3(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+register = cuda.__getattr__("__cudaRegisterFunction")
+more = iter(range(1 << 30))
+def launch_another():
+    address = c_void_p(0x10000 + 16 * next(more))
+    register(None, address, b"kernel%d" % address.value)
+    return cuda.cudaLaunchKernel(address, Dim3(1, 1, 1), Dim3(1, 1, 1), None, c_size_t(0), None)
+"""
+# What a thread repeats that has a lock of the library for most of its time, and a child does once.
+HOLDS = {
+    "cudnn": """
+descriptor, much = c_void_p(), create_string_buffer(32 << 20)
+assert cuda.cudnnBackendCreateDescriptor(15, byref(descriptor)) == 0
+def act():
+    return cuda.cudnnBackendSetAttribute(descriptor, 900, 3, c_uint64(len(much) // 8), much)
+""",
+    "kernels and names": """
+for _ in range(5000):  # a new name is compared with all others
+    launch_another()
+act = launch_another
+""",
+}
+
+
+@pytest.mark.parametrize("lock", HOLDS)
+def test_a_child_does_not_wait_for_a_lock_that_a_thread_had_at_the_fork(lock: str) -> None:
+    program = """
+going = True
+def work():
+    while going:
+        act()
+threading.Thread(target=work).start()
+children = []
+for _ in range(40):
+    time.sleep(0.002)
+    child = os.fork()
+    if child == 0:
+        act()
+        os._exit(0)
+    children.append(child)
+end = time.monotonic() + 20
+while children and time.monotonic() < end:
+    children = [child for child in children if os.waitpid(child, os.WNOHANG) == (0, 0)]
+    time.sleep(0.01)
+for child in children:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+going = False
+print(len(children), "of them hung")
+"""
+    assert run(LAUNCHES + HOLDS[lock] + program, FAKECUDA_FORKS="1") == ["0 of them hung"]
+
+
+def test_a_library_of_kernels_may_be_loaded_while_another_thread_launches(tmp_path: Path) -> None:
+    """The name of a kernel is looked for with the loader's lock, which the thread has that loads."""
+    (tmp_path / "kernels.c").write_text(
+        """
+void __cudaRegisterFunction(void **, const char *, char *);
+static char kernels[1000];
+__attribute__((constructor)) static void register_them(void) {
+    for (int i = 0; i < 1000; i++)
+        __cudaRegisterFunction(0, kernels + i, "loaded");
+}
+"""
+    )
+    library = tmp_path / "kernels.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", tmp_path / "kernels.c", "-o", library], check=True)
+    program = f"""
+going = True
+def work():
+    while going:
+        launch_another()
+thread = threading.Thread(target=work)
+thread.start()
+close = ctypes.CDLL(None).dlclose
+def load():
+    for _ in range(1000):
+        close(c_void_p(ctypes.CDLL({str(library)!r})._handle))
+loading = threading.Thread(target=load, daemon=True)
+loading.start()
+loading.join(30)
+going = False
+thread.join(5)
+print(loading.is_alive(), thread.is_alive(), flush=True)
+os._exit(0)
+"""
+    assert run(LAUNCHES + program) == ["False False"]
 
 
 def test_a_kernels_name_is_without_its_result_and_arguments() -> None:

@@ -183,7 +183,7 @@ func TestNoCublasNamesWhatToInstall(t *testing.T) {
 		extra, miss string
 	}{
 		{13000, "", "gpuconf[cublas-cu13]", "libcublas.so.11: cannot open"},
-		{13000, "FAKECUDA_CAPABILITY=7.0", "gpuconf[cublas-cu12]", "libcublas.so.11: cannot open"},
+		{13000, "GPUCONF_SIMULATE=V100-16GB", "gpuconf[cublas-cu12]", "libcublas.so.11: cannot open"},
 		{12040, "", "gpuconf[cublas-cu12]", "libcublas.so.12: cannot open"},
 		{11070, "", "gpuconf[cublas-cu11]", "libcublas.so.11: cannot open"},
 	} {
@@ -211,7 +211,7 @@ func TestWheelsComeBeforeTheLoader(t *testing.T) {
 	both := site + " " + filepath.Dir(filepath.Dir(newer))
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}), newer+"/libcublas.so.13")
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 12040)}), wheel+"/libcublas.so.12")
-	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "FAKECUDA_CAPABILITY=6.1"),
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "GPUCONF_SIMULATE=GTX1080Ti"),
 		wheel+"/libcublas.so.12")
 }
 

@@ -26,8 +26,8 @@ func TestConformance(t *testing.T) {
 		"without stream words":      {"FAKECUDA_GPUS": "2", "FAKECUDA_WITHOUT": "memops"},
 		"without managed memory":    {"FAKECUDA_WITHOUT": "managed"},
 		"managed memory must fit":   {"FAKECUDA_WITHOUT": "concurrent"},
-		"an old card":               {"FAKECUDA_CAPABILITY": "6.1"},
-		"a card without priorities": {"FAKECUDA_CAPABILITY": "3.0", "FAKECUDA_WITHOUT": "priorities,vmm,memops"},
+		"an old card":               {"GPUCONF_SIMULATE": "GTX1080Ti:1GiB"},
+		"a card without priorities": {"FAKECUDA_WITHOUT": "priorities,vmm,memops,concurrent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, environ)

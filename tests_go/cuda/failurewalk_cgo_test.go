@@ -54,7 +54,7 @@ func functions(t *testing.T) map[string]bool {
 
 // TestEveryCallFailsOnce runs a session once for each call into the library, and makes that call fail.
 func TestEveryCallFailsOnce(t *testing.T) {
-	configure(t, map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"})
+	configure(t, map[string]string{"GPUCONF_SIMULATE": "2xH100-80GB:1GiB"})
 	open(t) // allows the foreign contexts to be created
 	unchanged := inForeignContext(t)
 	left := functions(t)

@@ -35,11 +35,11 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestMIGInstanceHasItsOwnName(t *testing.T) {
-	configure(t, map[string]string{"FAKECUDA_MIG": "1"})
+	configure(t, map[string]string{"GPUCONF_SIMULATE": "H100-80GB:mig-container"})
 	devices, err := open(t).Devices()
 	require.NoError(t, err)
-	require.Equal(t, "MIG-f0ced00d-1234-4567-89ab-cdef01234580", devices[0].UUID)
-	require.Equal(t, "NVIDIA Fake 1GB MIG 1g.10gb", devices[0].Name)
+	require.Equal(t, "MIG-d2a03b5e-97a7-d03f-0f1c-5b101e4cc1bf", devices[0].UUID)
+	require.Equal(t, "NVIDIA H100 80GB HBM3 MIG 1g.10gb", devices[0].Name)
 }
 
 func TestVisibleDevicesAreTheDriversOwn(t *testing.T) {
@@ -79,13 +79,14 @@ func TestWhatACardCannotDo(t *testing.T) {
 		want    gpu.Device
 	}{
 		"new":           {nil, can(-5)},
-		"old":           {map[string]string{"FAKECUDA_CAPABILITY": "6.1"}, can(-2)},
+		"old":           {map[string]string{"GPUCONF_SIMULATE": "GTX1080Ti"}, can(-2)},
 		"no priorities": {map[string]string{"FAKECUDA_WITHOUT": "priorities"}, can(0)},
 		"no vmm":        {map[string]string{"FAKECUDA_WITHOUT": "vmm"}, can(-5, func(d *gpu.Device) { d.VMM = false })},
 		"no memops": {map[string]string{"FAKECUDA_WITHOUT": "memops"},
 			can(-5, func(d *gpu.Device) { d.StreamMemOps = false })},
-		"Maxwell": {map[string]string{"FAKECUDA_CAPABILITY": "5.2"},
-			can(-2, func(d *gpu.Device) { d.Oversubscribes = false })},
+		"Kepler": {map[string]string{"GPUCONF_SIMULATE": "K80"}, can(-2, func(d *gpu.Device) {
+			d.VMM, d.Oversubscribes = false, false
+		})},
 		"Linux in WSL": {map[string]string{"FAKECUDA_WITHOUT": "concurrent"},
 			can(-5, func(d *gpu.Device) { d.Oversubscribes = false })},
 		"a vGPU": {map[string]string{"FAKECUDA_WITHOUT": "managed"}, can(-5, func(d *gpu.Device) {

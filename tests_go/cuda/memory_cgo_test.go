@@ -167,8 +167,8 @@ func TestKindsOfMemory(t *testing.T) {
 		kind      gpu.MemoryKind
 	}{
 		{nil, gpu.Dedicated},
-		{map[string]string{"FAKECUDA_ATS": "1"}, gpu.Coherent},
-		{map[string]string{"FAKECUDA_ATS": "1", "FAKECUDA_INTEGRATED": "1"}, gpu.Unified},
+		{map[string]string{"GPUCONF_SIMULATE": "GH200-96GB:1GiB"}, gpu.Coherent},
+		{map[string]string{"GPUCONF_SIMULATE": "GB10:1GiB"}, gpu.Unified},
 	} {
 		t.Run(row.kind.String(), func(t *testing.T) {
 			configure(t, row.variables)

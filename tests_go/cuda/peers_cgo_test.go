@@ -18,9 +18,10 @@ func TestMappingsAreOpenToPeers(t *testing.T) {
 		refused bool
 		want    gpu.Result // of a copy by the other device
 	}{
-		"peers":    {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, false, 0},
-		"no peers": {map[string]string{"FAKECUDA_GPUS": "2"}, false, gpu.ErrorInvalidValue},
-		"peers, in vain": {map[string]string{"FAKECUDA_GPUS": "2", "FAKECUDA_PEERS": "1"}, true,
+		"peers": {map[string]string{"GPUCONF_SIMULATE": "2xH100-80GB:1GiB"}, false, 0},
+		"no peers": {map[string]string{"GPUCONF_SIMULATE": "2xH100-80GB:1GiB:no-peers"}, false,
+			gpu.ErrorInvalidValue},
+		"peers, in vain": {map[string]string{"GPUCONF_SIMULATE": "2xH100-80GB:1GiB"}, true,
 			gpu.ErrorInvalidValue},
 		"a single device": {nil, false, 0},
 	} {

@@ -125,6 +125,20 @@ def attention_with_dropout() -> None:
             near(one.grad, other.grad, dtype)
 
 
+def masks_of_dropouts() -> None:
+    """What a dropout left out, as PyTorch's tests find it: from the seed, and from the signs of flash attention's last result."""
+    q, k, v = (torch.randn(2, 3, 37, 16, device="cuda") for _ in range(3))
+    attend = torch.ops.aten._scaled_dot_product_attention_math.default
+    torch.manual_seed(7)
+    out, _, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, False, 0.3)
+    drawn = torch._fill_mem_eff_dropout_mask_(torch.empty(2, 3, 37, 37, device="cuda"), 0.3, seed.item(), offset.item())
+    near(out, attend(q, k, v, dropout_p=0.3, dropout_mask=drawn > 0.3)[0].cpu().double())
+    q, k, v = q.half(), k.half(), v.half()
+    out, *_, signed = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.3, False, True)
+    expected = attend(q.float(), k.float(), v.float(), dropout_p=0.3, dropout_mask=signed[:, :, :37, :37] >= 0)[0]
+    near(out, expected.cpu().double(), torch.half)
+
+
 def attention_of_sequences() -> None:
     """Sequences of several lengths one after the other, by the operators and as nested tensors."""
     aten, ends = torch.ops.aten, [0, 2, 7, 8]
@@ -435,7 +449,7 @@ ALL = (
     flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences, convolutions,
     transposed_convolutions,
     depthwise_convolutions, normalizations, normalization_of_several_processes, cells, recurrent_networks, bags, dropouts, samplers,
-    losses_of_sequences, products, softmax_to_float32,
+    losses_of_sequences, products, softmax_to_float32, masks_of_dropouts,
 )  # fmt: skip
 
 

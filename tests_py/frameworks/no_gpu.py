@@ -1,7 +1,8 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the CUDA runtime of cuda_runtime.c. Memory,
-streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
+gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for simulated
+GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that its GPU is simulated.
+Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+
+import gpuconf
+from gpuconf._core import elf, simulated_torch
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
@@ -38,6 +42,13 @@ def split(*limits):
         card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits])
 """
 
+# Opens the empty libraries in the names of CUDA's, so that PyTorch finds these loaded.
+RUNTIME = """
+#include <dlfcn.h>
+void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas);
+__attribute__((constructor)) static void begin(void) { gpuconf_runtime_versions%s; %s }
+"""
+
 # PyTorch's thread for the backward pass drops the pass's Python objects after backward() has returned. If Python has begun to end
 # by then, versions before 3.14 end a thread that requests the GIL by pthread_exit(), which unwinds through a C++ destructor, and
 # that aborts the process: in 3 of 12 runs, without gpuconf, too.
@@ -58,21 +69,23 @@ def torch_folder() -> Path | None:
 
 
 def build(folder: Path) -> None:
-    """Build the driver into ``folder``, and the runtime if there is a PyTorch for it.
-
-    Functions that PyTorch needs beyond these are stubs that return success.
-    """
-    libraries = torch_folder()
-    more = folder / "driver.c"
-    more.write_text((HERE / "driver_more.c").read_text() + (_stubs(_wanted_of_the_driver(libraries)) if libraries else ""))
-    runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder, extra=(more,))
+    """Build the driver into ``folder``, and for a PyTorch ``runtime.so``, to preload: the shipped runtime over that driver."""
+    runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder)
     hide(folder / "libnvidia-ml.so.1")  # on a machine with a GPU, the real one would name other cards
-    if libraries is not None:
-        source = (HERE / "cuda_runtime.c").read_text()
-        has = set(re.findall(r"^[\w *]+?\b((?:cuda|cublas)\w+)\(", source, re.M))
-        (folder / "runtime.c").write_text(source + _stubs((_imported(libraries, "cuda") | _imported(libraries, "cublas")) - has))
-        compiler = os.environ.get("CC", "cc")
-        subprocess.run([compiler, "-w", "-shared", "-fPIC", folder / "runtime.c", "-o", folder / "runtime.so", "-ldl"], check=True)
+    libraries = torch_folder()
+    if libraries is None:
+        return
+    needed = {name for path in simulated_torch.libraries_of(str(libraries)) for name in elf.needs(path)[0]}
+    stand_ins = [folder / "cuda" / name for name in needed if re.match(simulated_torch._CUDA, name)]
+    (folder / "cuda").mkdir()
+    for path in stand_ins:
+        path.write_bytes(elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine]))
+    source, versions = folder / "runtime.c", simulated_torch._versions(str(libraries))
+    source.write_text(RUNTIME % (versions, "".join(f'dlopen("{path}", RTLD_NOW | RTLD_GLOBAL);' for path in stand_ins)))
+    shipped = Path(gpuconf.__file__).parent / "_simulator"
+    linked = [folder / "libcuda.so.1", shipped / "libgpuconf-runtime.so", f"-Wl,--enable-new-dtags,-rpath,{folder}:{shipped}"]
+    command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", folder / "runtime.so"]
+    subprocess.run([*command, "-Wl,--no-as-needed", *linked, "-ldl"], check=True)
 
 
 def hide(library: Path) -> None:
@@ -82,33 +95,6 @@ def hide(library: Path) -> None:
     subprocess.run([*linked, f"-Wl,-soname,{needed.name}", "-o", needed], check=True)
     subprocess.run([*linked, "-Wl,--no-as-needed", needed, "-o", library], check=True)
     needed.unlink()
-
-
-def _imported(libraries: Path, prefix: str) -> set[str]:
-    """The functions with this prefix that PyTorch's libraries import."""
-    names: set[str] = set()
-    for name in ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_python.so", "libcaffe2_nvrtc.so"):
-        command = ["nm", "-D", "--undefined-only", libraries / name]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        names.update(re.findall(rf" U ({prefix}[A-Z]\w+)", told))
-    return names
-
-
-def _wanted_of_the_driver(libraries: Path) -> set[str]:
-    looked_up = re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", (libraries / "libc10_cuda.so").read_bytes())
-    sources = [HERE / "driver_more.c", *(HERE.parent.parent / "pybind/simulator/cuda").glob("*.c")]
-    has = set(re.findall(r"\b(cu[A-Z]\w+)\(", "".join(path.read_text() for path in sources)))
-    return (_imported(libraries, "cu") | {name.decode() for name in looked_up}) - has
-
-
-def _stubs(names: set[str]) -> str:
-    """Stubs that give way to the function itself, which a macro may define."""
-    weak = "__attribute__((weak)) int"
-    return _visible("".join(f"{weak} {name}(void);\n{weak} {name}(void) {{ return 0; }}\n" for name in sorted(names)))
-
-
-def _visible(source: str) -> str:
-    return f"#pragma GCC visibility push(default)\n{source}#pragma GCC visibility pop\n"
 
 
 def run(folder: Path, program: str, **environment: str) -> str:

@@ -216,6 +216,36 @@ def movement(device: str) -> list[float]:
     ]
 
 
+def bags(device: str) -> list[float]:
+    """Bags of embeddings with the end among their offsets, and with padding and sparse gradients, trained and not."""
+    weight = torch.randn(10, 3).to(device).requires_grad_()
+    words, starts = torch.tensor([1, 5, 1, 2, 9, 1]).to(device), torch.tensor([0, 2, 6]).to(device)
+    found = []
+    for mode in ("sum", "mean", "max"):
+        F.embedding_bag(words, weight, starts, mode=mode, include_last_offset=True).square().sum().backward()
+        with torch.no_grad():
+            found += F.embedding_bag(words, weight, starts, mode=mode, include_last_offset=True).flatten().tolist()
+    found += weight.grad.flatten().tolist()
+    weight.grad = None
+    for factor in (1, 2):  # gradients that are added
+        bags = F.embedding_bag(words.reshape(2, 3), weight, mode="mean", sparse=True, padding_idx=1)
+        (factor * bags).square().sum().backward()
+    return found + weight.grad.to_dense().flatten().tolist()
+
+
+def sparse_in_half(device: str) -> list[float]:
+    """The CPU adds no sparse tensors in half precision, which a card does; so it computes with float here."""
+    type_ = torch.half if device == "cuda" else torch.float
+    x = torch.tensor([[0.0, 2.0], [3.0, 0.0]]).to(device, type_)
+    total = x.to_sparse() + (x.t().contiguous() * 2).to_sparse()
+    assert total.dtype is type_
+    assert total._nnz() == (4 if device == "cuda" else 2)  # a card appends
+    embedding = nn.Embedding(4, 1, sparse=True).to(device, type_)
+    for _ in range(2):
+        embedding(torch.tensor([3, 1]).to(device)).sum().backward()
+    return [*total.to_dense().flatten().tolist(), *embedding.weight.grad._indices().flatten().tolist()]
+
+
 def both(names: list[str]) -> list[str]:
     """Return the programs whose numbers differ by more than 1e-5."""
     differing = []

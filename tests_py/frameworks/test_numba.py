@@ -33,7 +33,7 @@ def test_arrays_are_on_the_books_and_go_back(driver: Path) -> None:
         empty = cuda.device_array(0)
         del array
         gc.collect()
-        print(live(), driver.fakecuda_synchronized())
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize"))
         """,
         **QUIET,
     )
@@ -107,25 +107,25 @@ def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         cuda.current_context()
-        before = driver.fakecuda_synchronized()
+        before = driver.fakecuda_count(b"cuCtxSynchronize")
         for _ in range(30):
             cuda.device_array(1000)
-        print(live(), driver.fakecuda_synchronized() - before)
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         stream = cuda.stream()
         for _ in range(10):
             cuda.device_array(1000)
-        print(live(), driver.fakecuda_synchronized() - before)
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         cuda.device_array(1000)
-        print(live(), driver.fakecuda_synchronized() - before)
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         with cuda.defer_cleanup():
             for _ in range(30):
                 cuda.device_array(1000)
-            print(live(), driver.fakecuda_synchronized() - before)
+            print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         cuda.device_array(1000)
-        print(live(), driver.fakecuda_synchronized() - before)
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         for _ in range(3):
             cuda.device_array(7 << 20)  # 56 MiB each: the second needs the memory that the first has freed
-        print(live(), driver.fakecuda_synchronized() - before)
+        print(live(), driver.fakecuda_count(b"cuCtxSynchronize") - before)
         """,
         **QUIET,
     )

@@ -34,7 +34,8 @@ def test_the_notebook_for_pytorch(driver: Path) -> None:
     assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
     assert "torch optimizer     1.14GiB  +781.25MiB" in out
     assert "CUDA out of memory." in out
-    assert "tracebacks      3  4.00GiB" in out
+    assert "tracebacks      3   4.00GiB" in out
+    assert "caches          1  65.00MiB" in out, "cuBLAS's workspaces, which PyTorch makes larger for capability 9.0"
     assert "fits with " in out
     assert out.rstrip().endswith("GPU:0 0B in use (-1.53GiB, peak 1.53GiB)")
 

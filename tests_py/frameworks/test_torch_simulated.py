@@ -115,6 +115,64 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     assert last == "True (True, 8)"
 
 
+def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
+    program = """
+    import warnings
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    x, mask = torch.rand(4, device="cuda"), torch.tensor([True, False, True, True], device="cuda")
+    index, twice = torch.tensor([3, 1], device="cuda"), torch.full((1,), 2, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x + 1
+    waits = ["x[mask]", "x[index.cpu()]", "x.nonzero()", "x.sum().item()", "bool(x.sum())", "x.repeat_interleave(twice)",
+        "x.unique()", "torch.equal(x, x + 1)", "x.tolist()", "torch.cuda.current_stream().synchronize()"]
+    others = ["x[index]", "x.masked_fill(mask, 1)", "x.repeat_interleave(twice, output_size=8)", "x.any()", "graph.replay()",
+        "torch.randperm(20000, device='cuda')"]
+    for mode in ("warn", "error"):
+        noticed = []
+        for code in (*waits, *others):
+            torch.cuda.set_sync_debug_mode(mode)
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                try:
+                    eval(code)
+                except RuntimeError as error:
+                    found.append(error)
+            torch.cuda.set_sync_debug_mode("default")
+            noticed += [code] * any("called a synchronizing CUDA operation" in str(one) for one in found)
+        print(sorted(set(waits) ^ set(noticed)))
+    """
+    assert run(program) == ["[]", "[]"]
+
+
+def test_operators_that_the_cpu_computes_alone_check_their_outputs_and_devices() -> None:
+    program = """
+    import warnings
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    x = torch.eye(3, device="cuda")
+    outs = [torch.empty(1, dtype=torch.cfloat, device="cuda") for _ in range(2)]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        torch.linalg.eig(x, out=outs)
+    print([(str(one.message)[:44], one.filename) for one in found])
+    for call in (lambda: torch.linalg.eig(x.cpu(), out=outs), lambda: torch.histc(x, out=torch.empty(1))):
+        try:
+            print(call())
+        except RuntimeError as error:
+            print(error)
+    x[1, 1] = 0
+    print(torch.cholesky_inverse(x).isfinite().all().item())
+    """
+    warning, *errors, is_finite = run(program)
+    assert warning == repr([("An output with one or more elements was resi", "<string>")] * 2)
+    assert [one[:51] for one in errors] == ["Expected all tensors to be on the same device, but "] * 2
+    assert is_finite == "False"
+
+
 @pytest.mark.parametrize("values", ["cpu", "none"])
 def test_what_only_kernels_for_cuda_take(values: str) -> None:
     program = f"""

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tarfile
 import venv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,17 +144,22 @@ class Outcome(NamedTuple):
     tests: dict[str, list[str]]
 
 
-def python_of(folder: Path, gpu: bool) -> Path:
-    """Return the interpreter of one of the folder's environments, which have the suites' requirements and not gpuconf."""
-    place = folder / ("venv-gpu" if gpu else "venv")
+def environment(place: Path, *installs: Sequence[str]) -> Path:
+    """Return the interpreter of an environment. A new one is made with a run of pip for each list of arguments."""
     python = place / "bin" / "python"
     if not python.exists():
         venv.create(place, with_pip=True)
-        pip = [python, "-m", "pip", "install", "--quiet"]
-        subprocess.run([*pip, "-r", str(REQUIREMENTS), *(GPU_LIBRARIES if gpu else ())], check=True)
-        if gpu:
-            subprocess.run([*pip, "--no-deps", "-r", str(GPU_REQUIREMENTS)], check=True)
+        for arguments in installs:
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *arguments], check=True)
     return python
+
+
+def python_of(folder: Path, gpu: bool) -> Path:
+    """Return the interpreter of one of the folder's environments, which have the suites' requirements and not gpuconf."""
+    installs = ["-r", str(REQUIREMENTS)]
+    if gpu:
+        return environment(folder / "venv-gpu", [*installs, *GPU_LIBRARIES], ["--no-deps", "-r", str(GPU_REQUIREMENTS)])
+    return environment(folder / "venv", installs)
 
 
 def link_gpuconf(folder: Path) -> Path:
@@ -193,6 +199,22 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
     return next(place.iterdir()) if suite.sdist else place / suite.folder
 
 
+class Phase(NamedTuple):
+    """The outcome of a phase of a test, and the last line of what it raised."""
+
+    phase: str
+    error: str
+
+
+def outcomes_in(results: Path) -> dict[str, list[Phase]]:
+    """Return what foreign_outcomes.py has written of each test so far."""
+    found: dict[str, list[Phase]] = {}
+    for line in results.read_text().splitlines() if results.exists() else ():
+        name, *rest = json.loads(line)
+        found.setdefault(name, []).append(Phase(*rest))
+    return found
+
+
 def run(python: Path, place: Path, suite: Suite, paths: list[Path], *options: str) -> Outcome:
     """Run a suite once."""
     results = place / "outcomes.json"
@@ -212,7 +234,7 @@ def run(python: Path, place: Path, suite: Suite, paths: list[Path], *options: st
     lines = done.stdout.strip().splitlines()
     last = re.sub(r"\x1b\[[0-9;]*m", "", lines[-1]) if lines else ""  # without colors
     summary = re.sub(r" in \d.*", "", last.strip("= ")) if lines else done.stderr.strip()[-300:]
-    return Outcome(done.returncode, summary, json.loads(results.read_text()) if results.exists() else {})
+    return Outcome(done.returncode, summary, {name: [one.phase for one in came] for name, came in outcomes_in(results).items()})
 
 
 def differences(one: Outcome, other: Outcome) -> list[str]:

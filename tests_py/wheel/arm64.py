@@ -55,7 +55,8 @@ LEFT_OUT = {
         frameworks/test_caching_model.py frameworks/test_ci_workflow.py frameworks/test_peaks_of_programs.py
         frameworks/test_configure.py frameworks/test_cublas.py
         frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py
-        frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
+        frameworks/test_flash_attn.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
+        frameworks/test_llama_cpp.py frameworks/test_vllm.py
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
         frameworks/test_readme.py frameworks/test_rehearsed.py

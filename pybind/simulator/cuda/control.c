@@ -289,6 +289,7 @@ EXPORT void fakecuda_restart(void) {
 		free((void *)(uintptr_t)m->cards);
 		m->cards = NULL;
 		m->cards_of_environment = m->card_count = 0;
+		drop_memory(m);
 	}
 	m->version = 0;
 	m->started = m->no_device = m->forked = m->gpus = 0;

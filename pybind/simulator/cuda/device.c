@@ -25,10 +25,10 @@ static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	memcpy(bytes, model, sizeof model);
 	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* UUIDs differ in their first byte */
-	bytes[15] = (unsigned char)(physical + (instance ? 0x80 : 0));
+	bytes[15] = (unsigned char)physical;
 }
 
-static int is_instance(int physical) { return m->cards != NULL ? (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0 : m->mig; }
+static int is_instance(int physical) { return m->cards != NULL && (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0; }
 
 /* "GPU-..." or, for a MIG instance, "MIG-...". */
 int device_uuid_text(int physical, char *text) {
@@ -39,7 +39,7 @@ int device_uuid_text(int physical, char *text) {
 	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
-void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, m->mig || m->cards != NULL, uuid); }
+void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, 1, uuid); }
 
 static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
@@ -159,19 +159,14 @@ static void read_model(struct gpu *gpu, int model, unsigned profile) {
 
 /* GPUs without a description of their own are alike. */
 static void read_environment(struct gpu *gpu) {
-	const char *capability = secure_getenv("FAKECUDA_CAPABILITY");
 	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
 	gpu->major = 9, gpu->minor = 0;
-	if (capability != NULL)
-		sscanf(capability, "%d.%d", &gpu->major, &gpu->minor);
 	gpu->vmm = !lacks("vmm");
 	gpu->memops = !lacks("memops");
-	gpu->greatest_priority = lacks("priorities") ? 0 : gpu->major >= 7 ? -5 : -2;
+	gpu->greatest_priority = lacks("priorities") ? 0 : -5;
 	gpu->managed_memory = !lacks("managed");
-	gpu->concurrent = gpu->managed_memory && gpu->major >= 6 && !lacks("concurrent");
+	gpu->concurrent = gpu->managed_memory && !lacks("concurrent");
 	gpu->multiprocessors = 132;
-	gpu->integrated = number_from("FAKECUDA_INTEGRATED", 0) != 0;
-	gpu->host_page_tables = number_from("FAKECUDA_ATS", 0) != 0;
 	gpu->bus = 0x1a + 0x10 * gpu->physical;
 	read_model(gpu, 0, 0);
 }
@@ -240,8 +235,6 @@ CUresult start(void) {
 		m->lenient = 1; /* as NVIDIA's driver is: the checks are for tests */
 		count = select_visible(count, physical);
 	} else if (m->cards == NULL) {
-		const char *mig = secure_getenv("FAKECUDA_MIG");
-		m->mig = mig != NULL && *mig != 0;
 		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
 		m->overfull = secure_getenv("FAKECUDA_OVERFULL") != NULL;
 		m->segment = number_from("FAKECUDA_SEGMENT", 0);
@@ -312,7 +305,7 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	if (m->cards != NULL)
 		snprintf(name, (size_t)bytes, "%s", m->cards[m->gpu[device].physical].name);
 	else
-		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(m->gpu[device].total >> 30), m->mig ? " MIG 1g.10gb" : "");
+		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB", (int)(m->gpu[device].total >> 30));
 	return SUCCESS;
 }
 
@@ -326,7 +319,7 @@ EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
 	NEEDS(uuid, device);
-	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
+	uuid_bytes(m->gpu[device].physical, 1, uuid);
 	return SUCCESS;
 }
 

@@ -10,18 +10,20 @@
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
- *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
- *     FAKECUDA_MIG         not empty: each is a MIG instance
  *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU supports
- *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, and copies in a stream accept host memory that is not
- *                          page-locked, which NVIDIA's driver does, too; otherwise both depend on time, or are refused
+ *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, copies in a stream accept host memory that is not
+ *                          page-locked, and reserved addresses are multiples of 2 MiB, as with NVIDIA's driver; otherwise
+ *                          a program that counts on them depends on time, or is refused
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
  *     FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB)
+ *     FAKECUDA_SEGMENT     bytes by which a memory pool grows (32 MiB)
+ *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
+ *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
+ *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
- *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
- *     FAKECUDA_VERSION     the CUDA version that it reports: 12040, or what the build says (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress
- *                          does not find what is newer, and such a function returns CUDA_ERROR_NOT_SUPPORTED; read once
+ * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says (FAKECUDA_DEFAULT_VERSION).
+ * cuGetProcAddress does not find what is newer, and such a function returns CUDA_ERROR_NOT_SUPPORTED.
  *
  * Each GPU's device memory is one range of host addresses, and its physical memory for virtual memory management is a memfd. Managed
  * memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and beyond that as on the host. Each
@@ -198,7 +200,7 @@ struct machine {
 	int version; /* of CUDA, as 12040; 0 until it is requested */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
-	int mig, vmm; /* vmm: some GPU has it */
+	int vmm; /* some GPU has it */
 	int lenient;
 	int to_the_byte; /* what memory is charged; simulator.h */
 	int overfull; /* it says that more is free than the card has */
@@ -269,6 +271,7 @@ static inline int unknown_device(CUdevice device) { return device < 0 || device 
 			return INVALID_DEVICE; \
 	} while (0)
 void enter_machine(void);
+void drop_memory(struct machine *machine);
 /* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold a machine's lock. */
 void hold_machines(void);
 void let_machines_go(void);

@@ -35,9 +35,8 @@ int driver_version(void) {
 	enter_machine();
 	int version = __atomic_load_n(&m->version, __ATOMIC_RELAXED);
 	if (version == 0) {
-		const char *value = m->cards == NULL ? secure_getenv("FAKECUDA_VERSION") : NULL;
-		version = value != NULL ? atoi(value) : version_of_environment();
-		if (version < 1000 || version > 99000)
+		version = version_of_environment();
+		if (version == 0)
 			version = FAKECUDA_DEFAULT_VERSION;
 		__atomic_store_n(&m->version, version, __ATOMIC_RELAXED);
 	}
@@ -216,7 +215,7 @@ static void after_fork(void) {
 }
 
 /* A child that may start the driver has memory of its own: that of shared cards is a file, in which the parent would see what it writes. */
-static void leave_memory(struct machine *machine) {
+void drop_memory(struct machine *machine) {
 	for (int i = 0; i < MAX_GPUS; i++) {
 		int *files[] = {&machine->gpu[i].memory_file, &machine->arena_files[i]};
 		for (int f = 0; f < 2; f++) {
@@ -238,7 +237,7 @@ static void after_fork_in_child(void) {
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
 		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
 		if (one->only_listed && one->started)
-			leave_memory(one);
+			drop_memory(one);
 		one->started = one->no_device = 0;
 	}
 	after_fork();

@@ -3,7 +3,7 @@
  * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express; cards of different models do not (the
  * output of simpleP2P in aikitoria/open-gpu-kernel-modules#5). GeForce RTX cards do not, because NVIDIA's driver excludes them: people change
  * its kernel modules to have it (tinygrad/open-gpu-kernel-modules#28, #29). An NVLink bridge between two RTX 3090 is not simulated. Nor have it
- * instances of MIG, cards that share the CPU's memory, cards with the profile no-peers, and those of the strict mode without FAKECUDA_PEERS.
+ * instances of MIG, cards that share the CPU's memory, cards with the profile no-peers, and those of FAKECUDA_GPUS.
  *
  * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of virtual memory
  * management is accessible to the GPUs that cuMemSetAccess names, and these have to be its own or peers of it.
@@ -12,18 +12,15 @@
 
 #include "../../../gocore/models/spec.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int alone(const struct gpu *gpu) {
-	return gpu->integrated || m->mig || (gpu->model != NULL && gpuconf_is_alone(gpu->model, gpu->profile));
+	return gpu->integrated || (gpu->model != NULL && gpuconf_is_alone(gpu->model, gpu->profile));
 }
 
 int can_access(CUdevice device, CUdevice memory) {
 	const struct gpu *one = &m->gpu[device], *other = &m->gpu[memory];
-	if (m->cards == NULL && secure_getenv("FAKECUDA_PEERS") == NULL)
-		return 0;
-	return device != memory && one->model == other->model && !alone(one) && !alone(other);
+	return m->cards != NULL && device != memory && one->model == other->model && !alone(one) && !alone(other);
 }
 
 EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {

@@ -5,12 +5,11 @@
  */
 #include "cudnn_graph.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t cudnn_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Bytes of one value, by cudnnBackendAttributeType_t; the other types are enumerations. */
 static size_t bytes_of(int type) {
@@ -112,9 +111,9 @@ EXPORT int cudnnBackendCreateDescriptor(int kind, struct descriptor **out) {
 }
 
 EXPORT int cudnnBackendDestroyDescriptor(struct descriptor *descriptor) {
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&cudnn_lock);
 	release(descriptor);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&cudnn_lock);
 	return SUCCESS;
 }
 
@@ -123,9 +122,9 @@ EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int
 		return CUDNN_NULL_POINTER;
 	if (count < 0 || descriptor->finalized)
 		return CUDNN_BAD_PARAM;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&cudnn_lock);
 	int result = set(descriptor, name, type, count, values);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&cudnn_lock);
 	return result;
 }
 
@@ -156,11 +155,11 @@ EXPORT int cudnnBackendGetAttribute(struct descriptor *descriptor, int name, int
 		return CUDNN_NOT_FINALIZED;
 	if (count != NULL)
 		*count = 0;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&cudnn_lock);
 	const struct attribute *attribute = cudnn_attribute(descriptor, name);
 	if (attribute != NULL)
 		result = get(attribute, type, room, count, values);
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&cudnn_lock);
 	return result;
 }
 
@@ -246,10 +245,10 @@ static int complete(struct descriptor *descriptor) {
 EXPORT int cudnnBackendFinalize(struct descriptor *descriptor) {
 	if (descriptor == NULL)
 		return CUDNN_NULL_POINTER;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&cudnn_lock);
 	int result = descriptor->finalized ? SUCCESS : complete(descriptor);
 	descriptor->finalized |= result == SUCCESS;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&cudnn_lock);
 	return result;
 }
 

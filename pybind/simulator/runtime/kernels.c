@@ -5,7 +5,6 @@
 #include "unmarked.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static struct kernel {
 	const char *name;
 } *table;
 static size_t size, taken;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t kernels_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct kernel *place(struct kernel *in, size_t many, const void *function) {
 	size_t at = ((uintptr_t)function >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
@@ -42,13 +41,13 @@ static int grow(void) {
 /* The other arguments, such as the device's own name for it, are not needed. */
 EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *symbol) {
 	(void)handle;
-	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&kernels_lock);
 	if (taken * 2 < size || grow()) {
 		struct kernel *kernel = place(table, size, function);
 		taken += kernel->function == NULL;
 		*kernel = (struct kernel){function, symbol, NULL};
 	}
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&kernels_lock);
 }
 
 /*
@@ -81,17 +80,25 @@ static char *readable(const char *symbol) {
 	return text;
 }
 
-const char *kernel_name(const void *function) {
-	const char *name = NULL;
-	pthread_mutex_lock(&lock);
+static struct kernel look_up(const void *function, const char *name) {
+	struct kernel found = {NULL, NULL, NULL};
+	pthread_mutex_lock(&kernels_lock);
 	struct kernel *kernel = size > 0 ? place(table, size, function) : NULL;
 	if (kernel != NULL && kernel->function != NULL) {
-		char *text = kernel->name == NULL ? readable(kernel->symbol) : NULL;
-		if (text != NULL)
-			kernel->name = counted_name(text);
-		free(text);
-		name = kernel->name;
+		if (name != NULL)
+			kernel->name = name;
+		found = *kernel;
 	}
-	pthread_mutex_unlock(&lock);
-	return name != NULL ? name : "a kernel";
+	pthread_mutex_unlock(&kernels_lock);
+	return found;
+}
+
+/* The symbol is read without the lock: that takes the loader's, which a thread has that loads a library and registers its kernels. */
+const char *kernel_name(const void *function) {
+	struct kernel kernel = look_up(function, NULL);
+	char *text = kernel.function != NULL && kernel.name == NULL ? readable(kernel.symbol) : NULL;
+	if (text != NULL)
+		kernel = look_up(function, counted_name(text));
+	free(text);
+	return kernel.name != NULL ? kernel.name : "a kernel";
 }

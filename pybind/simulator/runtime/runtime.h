@@ -8,6 +8,7 @@
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,9 @@ struct versions {
 	int cuda, cudnn, nccl, cublas;
 };
 extern struct versions versions;
+
+/* fork.c: no thread has these at a fork, so that no child waits for one for ever. None is taken under another one, in this order. */
+extern pthread_mutex_t cudnn_lock, kernels_lock, names_lock;
 
 /* Remembers an error for cudaGetLastError, and returns it. */
 int keep(int result);

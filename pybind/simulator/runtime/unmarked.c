@@ -7,7 +7,6 @@
  */
 #include "unmarked.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +24,7 @@ static struct {
 } names[MOST_NAMES];
 static unsigned used;
 static uint64_t all;
-static pthread_mutex_t growing = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 
 EXPORT void gpuconf_runtime_mark(int on) { marks += on > 0 ? 1 : -1; }
 
@@ -61,7 +60,7 @@ static unsigned place_of(const char *name, int lasting) {
 	unsigned count, i = look_up(name, 0, &count);
 	if (i < count)
 		return i;
-	pthread_mutex_lock(&growing);
+	pthread_mutex_lock(&names_lock);
 	i = look_up(name, 1, &count);
 	if (i == count) {
 		const char *kept = i == MOST_NAMES - 1 ? "others" : lasting ? name : strdup(name);
@@ -71,7 +70,7 @@ static unsigned place_of(const char *name, int lasting) {
 		} else
 			i = MOST_NAMES - 1;
 	}
-	pthread_mutex_unlock(&growing);
+	pthread_mutex_unlock(&names_lock);
 	return i;
 }
 

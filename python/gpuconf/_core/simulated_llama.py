@@ -38,7 +38,8 @@ def cuda_of(needed: list[str]) -> int | None:
         from .. import errors
 
         raise errors.UnimplementedError(
-            f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or 13, or for the CPU"
+            f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or 13, "
+            "or for the CPU"
         )
     return version
 

@@ -34,8 +34,8 @@ def is_index(error: Exception) -> bool:
     return isinstance(error, IndexError) or bool(_INDEX.search(str(error)))
 
 
-def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any]) -> Any:
-    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one and narrow the results."""
+def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrowing: bool = False) -> Any:
+    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one. With ``narrowing``, narrow its results."""
     try:
         return compute(keys, *args, **named)
     except (RuntimeError, NotImplementedError) as error:
@@ -49,15 +49,29 @@ def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any]) -> Any:
         results = compute(keys, *wide_args, **wide_named)
         for narrow, wide in widened:
             narrow.copy_(wide)  # an operation in place wrote to the wide one
-        return results
+        return _narrow(results, {wide.dtype: narrow.dtype for narrow, wide in widened}) if narrowing else results
+
+
+def _converted(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor of another type. Of a sparse one, ``to`` would add the values of equal indices."""
+    if value.layout is not torch.sparse_coo:
+        return value.to(dtype)
+    parts = value._indices(), value._values().to(dtype)
+    return torch.ops.aten._sparse_coo_tensor_unsafe(*parts, value.shape, is_coalesced=value.is_coalesced())
+
+
+def _narrow(value: Any, types: dict[torch.dtype, torch.dtype]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return _converted(value, types.get(value.dtype, value.dtype))
+    return type(value)(_narrow(one, types) for one in value) if type(value) in (list, tuple) else value
 
 
 def _widen(value: Any, widened: list[tuple[torch.Tensor, torch.Tensor]]) -> Any:
     if isinstance(value, torch.Tensor):
         wide = _WIDER.get(value.dtype)
-        if wide is None or value.layout is not torch.strided:
+        if wide is None:
             return value
-        made = value.to(wide)
+        made = _converted(value, wide)
         widened.append((value, made))
         return made
     if isinstance(value, torch.dtype):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from .._typing import Any
-from . import generators
+from . import generators, waits
 from .thread import state
 
 _open: list[Any] = []  # the graphs whose capture has begun and not ended
@@ -97,7 +97,7 @@ def install() -> None:
             state.mark.value -= 1
         for one in draws.values():
             one.begin()
-        torch.cuda.current_stream().synchronize()
+        waits.synchronize(torch.cuda.current_stream())
         for operation in operations:
             operation.compute(0 if operation.source is None else draws[operation.source].seed(operation))
 

@@ -57,8 +57,9 @@ _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonze
 # They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
 # can be called with, or checks values.
 _MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
-# They allocate, or change sizes and storages, and launch nothing.
+# They allocate, or change sizes and storages, and launch nothing, or call other operators only.
 _PLAIN = {
+    "aten::_embedding_bag_backward",
     "aten::empty.memory_format",
     "aten::empty_strided",
     "aten::resize_",
@@ -229,9 +230,9 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.unless_inside(operator)
     if name == "aten::_local_scalar_dense":
         return kernels.reading(operator)
-    waits = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
-    if waits or name in _ALONE_NAMES or "_to_sparse" in name:
-        return kernels.alone(operator, waits=waits)
+    reads = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
+    if reads or name in _ALONE_NAMES or "_to_sparse" in name:
+        return kernels.alone(operator, reads=reads)
     kernel = kernels.computing(operator, only_small=_only_small)
     if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
         return accumulation.summing(kernel)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 
 from .._typing import Any
-from . import answers, errors, generators, graphs, moves, numbers, queues, seen, small, unmarked
+from . import answers, errors, generators, graphs, moves, notice, numbers, queues, seen, small, unmarked, waits
 from .thread import state
 
 _CPU = torch.device("cpu")
@@ -78,14 +78,14 @@ def arguments_on_cpu(value: Any) -> Any:
 
 def named_on_cpu(values: dict[str, Any]) -> dict[str, Any]:
     """Like `arguments_on_cpu`, for arguments by name."""
-    found = {}
+    on_cpu = {}
     for name, value in values.items():
         if name == "device":
             value = _CPU
         elif name == "pin_memory":
             value = None
-        found[name] = arguments_on_cpu(value)
-    return found
+        on_cpu[name] = arguments_on_cpu(value)
+    return on_cpu
 
 
 def run_on_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
@@ -181,8 +181,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 if isinstance(error, RuntimeError) and not errors.is_library(error):
                     raise
                 seed = None if source is None else source.seed
-                waits = isinstance(error, errors.ReadInsideError)
-                results = by_cpu(operator, args, named, seed, waits=waits)
+                results = by_cpu(operator, args, named, seed, reads=isinstance(error, errors.ReadInsideError))
                 if source is not None and operator.advances:
                     source.done()
                 return results
@@ -214,11 +213,11 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     return kernel
 
 
-def alone(operator: Operator, *, waits: bool) -> Kernel:
+def alone(operator: Operator, *, reads: bool) -> Kernel:
     """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
 
-    With ``waits``, it waits on a card for what it reads, as one does whose results have sizes that depend on values. Where it is
-    known what PyTorch's kernel reads, that runs, too, and allocates the results.
+    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values, unless its
+    arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and allocates the results.
     """
     alike = answers.ANSWERS.get(operator.name)
 
@@ -237,7 +236,8 @@ def alone(operator: Operator, *, waits: bool) -> Kernel:
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
             if results is _NO_RESULT:
-                results = by_cpu(operator, args, named, seed, waits=waits)
+                _check_devices(args, named)
+                results = by_cpu(operator, args, named, seed, reads=reads and named.get("output_size") is None)
             if source is not None and operator.advances:
                 source.done()
             return results
@@ -259,7 +259,7 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
         with answers.Answering(values):
             results = operator.original(keys, *args, **named)
     except (RuntimeError, errors.ReadInsideError) as error:
-        if isinstance(error, torch.OutOfMemoryError):
+        if isinstance(error, torch.OutOfMemoryError) or waits.is_noticed(error):
             raise
         return _NO_RESULT
     if not answers.same_shapes(results, computed):
@@ -269,11 +269,13 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
     return results
 
 
-def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, waits: bool) -> Any:
-    """Let the CPU compute an operator, and move its results to the simulated GPU."""
+def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, reads: bool) -> Any:
+    """Let the CPU compute an operator, and move its results to the simulated GPU. On a card, one that ``reads`` waits."""
     captured = graphs.capturing()
-    if captured and waits:
+    if captured and reads:
         raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
+    if reads:
+        waits.note()
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
     again = cpu_named
     outs = [named[name] for name in operator.out_names]
@@ -288,7 +290,7 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     computed = run_on_cpu(operator, cpu_args, again, seed)
     if outs:
         for name, out in zip(operator.out_names, outs, strict=True):
-            out.resize_(again[name].shape)
+            _resize(out, again[name].shape)
             moves.fill(out, again[name])
         results: Any = outs[0] if len(outs) == 1 else tuple(outs)
     elif operator.aliased and all(operator.aliased):
@@ -303,6 +305,24 @@ def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | Non
     return results
 
 
+def _check_devices(args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Raise PyTorch's error for tensors of two devices, unless they are numbers."""
+    found = dict.fromkeys(one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor) and one.dim())
+    if len(found) > 1:
+        first, second = list(found)[:2]
+        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!")
+
+
+def _resize(out: torch.Tensor, shape: torch.Size) -> None:
+    """Give an output its shape, with PyTorch's warning if it has another one and elements."""
+    if out.numel() and out.shape != shape:
+        notice.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the "
+            f"required output shape {list(shape)}."
+        )
+    out.resize_(shape)
+
+
 def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
     """Return the arguments that an operator in place returns."""
     found = [args[at] if at < len(args) else named[name] for at, name in operator.written]
@@ -311,10 +331,11 @@ def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
 
 def reading(operator: Operator) -> Kernel:
     """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
-    outside = alone(operator, waits=True)
+    outside = alone(operator, reads=True)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside and state.answers:
+            waits.note()
             return state.answers.pop(0)
         if state.inside and not moves.only_small:
             raise errors.ReadInsideError
@@ -335,6 +356,7 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
             return to
         if state.inside:
             if state.answers and source.is_cuda and to.is_cpu and to.numel():
+                waits.note()
                 return to.fill_(state.answers.pop(0))
             if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError

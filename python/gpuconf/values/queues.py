@@ -12,7 +12,7 @@ import ctypes
 import torch
 
 from .._typing import Any
-from . import graphs, moves
+from . import graphs, moves, waits
 
 left: ctypes.c_uint32 = ctypes.c_uint32(0)  # pieces of work in the queues of all streams
 _kept: list[Any] = []
@@ -34,4 +34,4 @@ def wait(*arguments: Any) -> None:
     """Return when the work before an operation in its stream is done, unless it is captured. Call it only if there is work left."""
     stream = torch.cuda.current_stream(moves.device_among(arguments))
     if not graphs.capturing():
-        stream.synchronize()
+        waits.synchronize(stream)

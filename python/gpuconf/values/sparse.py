@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 
 from .._typing import Any
-from . import moves, numbers, queues
+from . import errors, moves, numbers, queues
 from .kernels import Kernel, arguments_on_cpu, named_on_cpu, tensor_places
 from .thread import state
 
@@ -66,11 +66,28 @@ def names(key: str) -> Iterator[str]:
             yield name
 
 
+def _spread(value: Any) -> Any:
+    """Return a sparse tensor without contiguous values: the CPU appends it to another one, as a card does, and merges nothing."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.sparse_coo:
+        return value
+    values = value._values()
+    spread = values.new_empty((*values.shape, 2))[..., 0].copy_(values)
+    coalesced = value.is_coalesced()
+    return torch.ops.aten._sparse_coo_tensor_unsafe(value._indices(), spread, value.shape, is_coalesced=coalesced)
+
+
 def computing(overload: Any) -> Kernel:
     """Make the kernel of an operator on sparse tensors."""
     arguments = overload._schema.arguments
     tensors = tensor_places(overload)
     written = [(at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
+
+    adds = overload._schema.name.removeprefix("aten::").rstrip("_") in ("add", "sub")
+
+    def call(_keys: Any, *args: Any, **named: Any) -> Any:
+        if adds:
+            args = (args[0], _spread(args[1]), *args[2:])
+        return overload(*args, **named)
 
     def kernel(_keys: Any, *args: Any, **named: Any) -> Any:
         before = state.inside
@@ -80,7 +97,7 @@ def computing(overload: Any) -> Kernel:
             if queues.left.value:
                 queues.wait(args, named)
             cpu_args, cpu_named = arguments_on_cpu(numbers.as_tensors(args, tensors)), named_on_cpu(named)
-            computed = overload(*cpu_args, **cpu_named)
+            computed = errors.attempt(call, None, cpu_args, cpu_named, narrowing=True)
             if not written:
                 return moves.to_gpu(computed, (args, named))
             results = []

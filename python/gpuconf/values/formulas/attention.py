@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..._typing import Any
-from ..generators import seeded
+from ..generators import seed_of, seeded
 from .results import Part, Seed, read_seed
 
 _fast = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -86,7 +86,7 @@ class Call:
         shares = torch.exp(scores - sums.unsqueeze(-1)).nan_to_num(0.0)  # a query that sees no key has the result 0
         if self.dropout == 0:
             return shares, sums, None
-        kept = torch.rand(shares.shape, generator=seeded(self.seed), device="cpu") >= self.dropout
+        kept = _drawn(shares.shape, self.seed) >= self.dropout
         return shares, sums, kept.to(wide) / (1 - self.dropout) if self.dropout < 1 else kept.to(wide)
 
     def forward(self) -> tuple[Tensor, Tensor]:
@@ -131,6 +131,16 @@ class Call:
         return grad.to(self.key.dtype)
 
 
+def _drawn(shape: Sequence[int], seed: int) -> Tensor:
+    """Return the numbers that say what a dropout leaves out."""
+    return torch.rand(shape, generator=seeded(seed), dtype=torch.float32, device="cpu")
+
+
+def dropout_mask(out: Tensor, _dropout: float, seed: int, offset: int) -> Tensor:
+    """``aten::_fill_mem_eff_dropout_mask_``: what an attention draws from a generator with this seed and offset."""
+    return out.copy_(_drawn(out.shape, seed_of(seed, offset) & 0x7FFFFFFFFFFFFFFF))
+
+
 def _forward(call: Call) -> tuple[Tensor, Part, Any]:
     out, sums = call.forward()
     return out, Part(sums), Seed(call.seed) if call.dropout else None
@@ -151,13 +161,18 @@ def flash(
     value: Tensor,
     dropout: float = 0.0,
     is_causal: bool = False,
-    _debug: bool = False,
+    debug: bool = False,
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    """``aten::_scaled_dot_product_flash_attention``."""
-    out, sums, seed = _forward(Call((query, key, value), None, _top(is_causal), dropout, new_seed(), scale))
-    return out, sums, None, None, None, None, seed, None, None
+    """``aten::_scaled_dot_product_flash_attention``. What the dropout left out is negative in the last result."""
+    call = Call((query, key, value), None, _top(is_causal), dropout, new_seed(), scale)
+    out, sums, seed = _forward(call)
+    signed = None
+    if debug and dropout:
+        shares, _, factors = call.weights()
+        signed = Part(torch.where(factors == 0, -shares, shares))
+    return out, sums, None, None, None, None, seed, None, signed
 
 
 def flash_backward(
@@ -212,7 +227,7 @@ def efficient(
 ) -> tuple[Any, ...]:
     """``aten::_scaled_dot_product_efficient_attention``."""
     out, sums, seed = _forward(Call((query, key, value), bias, _top(is_causal), dropout, new_seed(), scale))
-    return out, sums if compute_sums else None, seed, None
+    return out, sums if compute_sums else None, seed, seed and Seed(0)
 
 
 def efficient_backward(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernels for the CPU take less than those for CUDA: a choice of cuSOLVER's functions, complex sums without NaN."""
+"""Operators whose kernels for the CPU take less than those for CUDA: choices of cuSOLVER, complex NaN, singular matrices."""
 
 from __future__ import annotations
 
@@ -22,3 +22,13 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
         return torch.nansum(x, dim, keepdim, dtype=dtype)
     present = torch.where(x.isnan(), torch.zeros((), dtype=x.dtype, device="cpu"), x)
     return present.sum(dim or list(range(x.dim())), keepdim, dtype=dtype)
+
+
+def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
+    """``aten::cholesky_inverse``. The CPU's raises an error for a singular factor; the result of cuSOLVER is not finite."""
+    try:
+        return torch.ops.aten.cholesky_inverse.default(x, upper)
+    except torch.linalg.LinAlgError:
+        one = torch.eye(x.size(-1), dtype=x.dtype, device="cpu").expand(x.shape)
+        inverse = torch.linalg.solve_triangular(x, one, upper=upper)
+        return inverse @ inverse.mH if upper else inverse.mH @ inverse

@@ -45,12 +45,13 @@ def embedding_bag(
     with_end: bool = False,
     padding: int = -1,
 ) -> tuple[Tensor, ...]:
-    """``aten::_embedding_bag``. The CPU's may leave out which bag each index is in; CUDA's kernels always tell it."""
+    """``aten::_embedding_bag``. CUDA's kernels always say which bag each index is in, and have a size for each offset."""
     arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
     out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
     if bags.numel() == 0 and indices.numel():
         starts = offsets[:-1] if with_end else offsets
         bags = torch.bucketize(torch.arange(indices.numel(), dtype=starts.dtype, device="cpu"), starts, right=True) - 1
+    sizes = torch.cat((sizes, sizes.new_zeros(offsets.numel() - sizes.numel())))
     return out, bags, sizes, largest
 
 
