@@ -34,6 +34,11 @@ SOURCE = f"http://deb.debian.org/debian/pool/main/p/pytorch/pytorch_{VERSION}+df
 REQUIREMENTS = HERE / "pytorch_suite.txt"
 KNOWN = HERE / "pytorch_suite_known.txt"
 MACHINE = "2xH100-80GB:contexts"
+SIMULATED = ("-m", "gpuconf", "run", "--simulate", MACHINE, "--values", "cpu", "--")
+PYTEST = (
+    *("-m", "pytest", *OPTIONS, "-p", "foreign_outcomes", "--noconftest", "-p", "no:gpuconf", "-p", "no:randomly"),
+    *("-c", os.devnull, "--rootdir=."),
+)
 SEED = 20261127
 SAMPLE = 40
 FILES = {
@@ -78,11 +83,7 @@ class Runs(NamedTuple):
     def start(self, device: str, *options: str, stdout: TextIO | int) -> subprocess.Popen[str]:
         """Start pytest for the tests of a device."""
         return subprocess.Popen(
-            [
-                *(str(self.python), "-m", "gpuconf", "run", "--simulate", MACHINE, "--values", "cpu", "--"),
-                *(str(self.python), "-m", "pytest", *OPTIONS, "--noconftest", "-p", "no:gpuconf", "-c", os.devnull, "--rootdir=."),
-                *("-p", "foreign_outcomes", *options),
-            ],
+            [str(self.python), *SIMULATED, str(self.python), *PYTEST, *options],
             cwd=self.tests,
             env={
                 **{name: value for name, value in os.environ.items() if not name.startswith("GPUCONF")},
