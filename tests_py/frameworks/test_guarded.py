@@ -56,11 +56,11 @@ def test_pytorch_on_our_pools_counts_once(driver: Path, mode: str) -> None:
 
 
 def test_every_way_that_the_check_knows(driver: Path) -> None:
-    """Among them the CUDA runtime, with PyTorch: of its functions, the simulated one has what PyTorch calls."""
+    """Among them the CUDA runtime, with PyTorch: of its functions, the simulated one has what PyTorch and its extensions call."""
     rows = filled(driver, "driver")
     lacking = [rows.pop(name) for name, row in list(rows.items()) if name.endswith("CUDA runtime") and row["result"] == 801]
     assert [(row["chunks"], row["left"]) for row in lacking] == [(0, LIMIT)] * len(lacking)
     runtime = {name.partition(",")[0] for name in rows if name.endswith("CUDA runtime")}
-    assert runtime == ({"cuMemAlloc", "cuMemAllocAsync"} if no_gpu.torch_folder() else set())
+    assert runtime == ({"cuMemAlloc", "cuMemAllocAsync", "cuMemAllocManaged"} if no_gpu.torch_folder() else set())
     assert len(rows) >= 24 + len(runtime)
     assert {name for name, row in rows.items() if row != {"before": 0, "chunks": 8, "result": 2, "left": 0, "after": 0}} == set()
