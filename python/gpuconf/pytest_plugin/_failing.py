@@ -10,6 +10,7 @@ import pytest
 
 from .. import errors
 from .._core import injected, runtime, texts
+from ..memory import _caches
 
 
 class Failure:
@@ -61,6 +62,7 @@ def of_run(config: pytest.Config) -> Failure | None:
 def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], None]]:
     """Yield a function that makes an allocation fail. At the end, take that back, and warn if a test passed without it."""
     failure = config.stash[_KEY] = Failure()
+    _caches.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
 
     def fail(n: int) -> None:
         __tracebackhide__ = True  # the test's own line is what is wrong

@@ -13,6 +13,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from .._core import injected
+from ..memory import _caches
 from . import _leaks, _ours
 
 _NONE = pytest.StashKey[bool]()  # whether the test has allocated nothing
@@ -98,6 +99,7 @@ class Walker:
                 item.warn(pytest.PytestWarning("gpuconf: gpu_oom_each made no allocation fail: the test makes none"))
             return result
         self._fired, self._n = False, n
+        _caches.empty_caches()  # what an earlier step or test left there would serve this one's allocations
         injected.fail_allocation(n)
         try:
             result = yield
