@@ -8,7 +8,6 @@ stand in for those (`simulated_torch`): its buffers take the memory that they ta
 from __future__ import annotations
 
 import os
-import re
 
 _VERSIONS = {"12": 12080, "13": 13000}  # of CUDA, by the number in the name of the runtime's library
 
@@ -16,6 +15,7 @@ _VERSIONS = {"12": 12080, "13": 13000}  # of CUDA, by the number in the name of 
 def libraries() -> list[str]:
     """Return the paths of the libraries that the package loads, or that lie beside them."""
     import importlib.util
+    import re
 
     folder = os.environ.get("LLAMA_CPP_LIB_PATH", "")
     if not folder:
