@@ -16,8 +16,8 @@ from pathlib import Path
 ROUNDS = 31
 
 BARE = "`python -c pass`"
-FIRST_CALL = "import gpuconf; gpuconf.config.list_physical_devices()"
-ALLOCATION = "import gpuconf; gpuconf.memory.allocate(1000).free()"
+FIRST_CALL = "import gpuconf; gpuconf.simulate('T4'); gpuconf.config.list_physical_devices()"
+ALLOCATION = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1000).free()"
 PROCESSES = {
     BARE: ["python", "-I", "-c", "pass"],
     "`import gpuconf`": ["python", "-I", "-c", "import gpuconf"],
@@ -52,7 +52,9 @@ def measure() -> list[dict[str, str]]:
         for _ in range(ROUNDS):
             for what, (program, *words) in PROCESSES.items():
                 for column, python in pythons.items():
-                    environment = {**os.environ, "GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": f"{folder}/{column}"}
+                    environment = {**os.environ, "GPUCONF_LEDGER": f"{folder}/{column}"}
+                    if program == "gpuconf":
+                        environment["GPUCONF_SIMULATE"] = "T4"
                     file = python if program == "python" else str(Path(python).with_name(program))
                     taken[column][what].append(seconds([file, *words], environment))
     bare = {column: statistics.median(times[BARE]) for column, times in taken.items()}
@@ -66,5 +68,5 @@ def row(what: str, took: dict[str, float], bare: dict[str, float]) -> dict[str, 
     if what in GOALS:
         goal = f"<= {1000 * GOALS[what] * bare['time']:.1f} ms: {GOALS[what]} times a bare interpreter"
     elif what.startswith("import and first call"):
-        goal = "<= 30 ms"
+        goal = "0.6 of what 0.2.0 takes: <= 30 ms where that takes 50"
     return {"what": what, **{column: f"{1000 * each:.1f} ms" for column, each in beyond.items()}, "goal": goal}
