@@ -115,14 +115,23 @@ EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 	return keep(result != SUCCESS ? result : cuDeviceCanAccessPeer(can, device, peer));
 }
 
-EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+/* Makes the peer's context, if there is none, and stays in the thread's own. */
+static int reach(int peer) {
 	void *here = NULL;
 	int result = begin();
-	if (result == SUCCESS && (result = cuCtxGetCurrent(&here)) == SUCCESS && (result = enter(peer)) == SUCCESS) {
+	if (result == SUCCESS && (result = cuCtxGetCurrent(&here)) == SUCCESS && (result = enter(peer)) == SUCCESS)
 		cuCtxSetCurrent(here);
-		result = cuCtxEnablePeerAccess(primary[peer], flags);
-	}
-	return keep(result);
+	return result;
+}
+
+EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+	int result = reach(peer);
+	return keep(result != SUCCESS ? result : cuCtxEnablePeerAccess(primary[peer], flags));
+}
+
+EXPORT int cudaDeviceDisablePeerAccess(int peer) {
+	int result = reach(peer);
+	return keep(result != SUCCESS ? result : cuCtxDisablePeerAccess(primary[peer]));
 }
 
 EXPORT int cudaDeviceSynchronize(void) { IN_CONTEXT(cuCtxSynchronize()); }

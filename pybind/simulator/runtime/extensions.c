@@ -7,7 +7,6 @@ enum { UPDATE_FAILED = 910, UPDATE_NOT_SUPPORTED = 6, ATTACH_GLOBAL = 1 };
 int cuMemHostGetDevicePointer_v2(void **out, void *memory, unsigned flags);
 int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
 int cuMemAllocManaged(void **out, size_t bytes, unsigned flags);
-int cuCtxDisablePeerAccess(void *context);
 
 EXPORT int cudaHostGetDevicePointer(void **out, void *memory, unsigned flags) { IN_CONTEXT(cuMemHostGetDevicePointer_v2(out, memory, flags)); }
 
@@ -19,14 +18,6 @@ EXPORT int cudaMallocManaged(void **out, size_t bytes, unsigned flags) { IN_CONT
 EXPORT int cudaSetDeviceFlags(unsigned flags) {
 	(void)flags;
 	return SUCCESS;
-}
-
-EXPORT int cudaDeviceDisablePeerAccess(int peer) {
-	void *here = NULL, *other = NULL;
-	int result = begin();
-	if (result == SUCCESS && (result = cuCtxGetCurrent(&here)) == SUCCESS && (result = cuDevicePrimaryCtxRetain(&other, peer)) == SUCCESS)
-		result = cuCtxDisablePeerAccess(other);
-	return keep(result);
 }
 
 /* Variables in a card's memory are read by kernels only, and kernels compute nothing. */

@@ -72,6 +72,7 @@ int cuCtxSetCurrent(void *context);
 int cuCtxGetDevice(int *device);
 int cuCtxSynchronize(void);
 int cuCtxEnablePeerAccess(void *context, unsigned flags);
+int cuCtxDisablePeerAccess(void *context);
 int cuMemAlloc_v2(void **out, size_t bytes);
 int cuMemFree_v2(void *address);
 int cuMemFreeHost(void *address);
