@@ -8,6 +8,7 @@ import os
 from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found] # signal itself makes its numbers' classes first
 from collections.abc import Callable, Mapping, Sequence
 
+from .._core.programs import which
 from .._typing import NoReturn
 from .exits import ProgramError
 
@@ -41,8 +42,6 @@ def start(words: Sequence[str], execute: Callable[[Sequence[str]], int]) -> int:
 
 def _shell_script(word: str) -> str | None:
     """Return the path of an executable text file; None for another one."""
-    from shutil import which
-
     path = which(word)
     if path is None:
         return None
