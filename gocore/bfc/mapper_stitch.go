@@ -429,14 +429,25 @@ func (g *gap) grow(end uint64, mapped bool) {
 // stays low. It never takes granules of the target itself.
 func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 	have := there()
-	for at := len(a.regions) - 1; ; at = min(at, len(a.regions)-1) {
+	at := len(a.regions) - 1
+	if !a.shared {
+		at, _ = a.regionAfterLocked(a.drained + 1)
+		at--
+	}
+	for ; ; at = min(at, len(a.regions)-1) {
 		short := t.missing - min(t.missing, down(have, a.space.granule))
 		if short == 0 {
 			return nil
 		}
 		var i uint32
 		var from, to uint64
-		if at, i, from, to = a.highestLocked(at, t); i == chunks.None {
+		at, i, from, to = a.highestLocked(at, t)
+		if invariants.Enabled {
+			_, highest, _, _ := a.highestLocked(len(a.regions)-1, t)
+			invariants.Check(i == highest, "chunk %d is the highest one below %#x, and %d anywhere", i, a.drained,
+				highest)
+		}
+		if i == chunks.None {
 			return nil
 		}
 		from = max(from, to-min(short, to-from))
@@ -454,6 +465,7 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 		if err := a.spareLocked(at, i, from, to); err != nil {
 			return err
 		}
+		a.drained = max(from, t.end)
 		have += to - from
 	}
 }
@@ -531,6 +543,7 @@ func (a *Allocator) arriveLocked(addr, bytes uint64, s Stream) {
 	if bytes >= a.space.large {
 		a.uncut = 2 * a.space.granule
 	}
+	a.drained = max(a.drained, addr)
 	at := a.addRegionLocked(addr, bytes)
 	a.joinRegionsLocked(at, s)
 	a.joinRegionsLocked(at-1, s)
