@@ -60,6 +60,7 @@ type Allocator struct {
 	seen    []holder.ID   // the rows that were used since New
 	open    measurements
 	parts   []part      // always empty; its capacity is scratch space for stitching
+	drained uint64      // in single mode, no region that begins above it has whole granules that are free
 	ring    *trace.Ring // the running recording; nil: none
 	failure *Failure    // counts allocations until it makes one fail; nil: none
 	sites   []uint32    // by chunk; of live blocks, while a recording has stacks
@@ -369,6 +370,7 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	a.rows[by].freed(c.Bytes())
 	a.publishFreedLocked(by, c.Bytes())
 	c.Release()
+	a.drained = max(a.drained, c.Addr())
 	a.joinLocked(i, c.Prev, c.Next)
 	if a.index.Count() == 0 {
 		a.startAnewLocked()

@@ -429,15 +429,26 @@ func (g *gap) grow(end uint64, mapped bool) {
 // stays low. It never takes granules of the target itself.
 func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 	have := there()
-	for at := len(a.regions) - 1; at >= 0; {
+	at := len(a.regions) - 1
+	if !a.shared {
+		at, _ = a.regionAfterLocked(a.drained + 1)
+		at--
+	}
+	for ; ; at = min(at, len(a.regions)-1) {
 		short := t.missing - min(t.missing, down(have, a.space.granule))
 		if short == 0 {
 			return nil
 		}
-		i, from, to := a.highestLocked(at, t)
+		var i uint32
+		var from, to uint64
+		at, i, from, to = a.highestLocked(at, t)
+		if invariants.Enabled {
+			_, highest, _, _ := a.highestLocked(len(a.regions)-1, t)
+			invariants.Check(i == highest, "chunk %d is the highest one below %#x, and %d anywhere", i, a.drained,
+				highest)
+		}
 		if i == chunks.None {
-			at--
-			continue
+			return nil
 		}
 		from = max(from, to-min(short, to-from))
 		split, err := a.splitLocked(i, from)
@@ -454,33 +465,35 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 		if err := a.spareLocked(at, i, from, to); err != nil {
 			return err
 		}
+		a.drained = max(from, t.end)
 		have += to - from
-		at = min(at, len(a.regions)-1)
 	}
-	return nil
 }
 
-// highestLocked returns the highest whole granules of a region that are free, outside the target and in one chunk.
-func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) {
-	r := a.regions[at]
-	if !a.space.holds(r.addr) {
-		return chunks.None, 0, 0
-	}
-	records := a.chunks.Records
-	for i := records[r.fence].Prev; i != chunks.None; i = records[i].Prev {
-		c := &records[i]
-		if c.FreeBytes() < a.space.granule || a.freeBytesLocked(i, clean) == 0 { // as nearly always: predictable
+// highestLocked returns the highest whole granules that are free, outside the target and in one chunk, of a region and
+// those below it, and the position of the one that they are in.
+func (a *Allocator) highestLocked(at int, t target) (in int, i uint32, from, to uint64) {
+	records, granule := a.chunks.Records, a.space.granule
+	for ; at >= 0; at-- {
+		r := &a.regions[at]
+		if !a.space.holds(r.addr) {
 			continue
 		}
-		addr, end := c.Addr(), c.Addr()+c.Bytes()
-		if from, to := a.wholeLocked(max(addr, t.end), end); from < to {
-			return i, from, to
-		}
-		if from, to := a.wholeLocked(addr, min(end, t.addr)); from < to {
-			return i, from, to
+		for i := records[r.fence].Prev; i != chunks.None; i = records[i].Prev {
+			c := &records[i]
+			if c.FreeBytes() < granule || a.freeBytesLocked(i, clean) == 0 { // as nearly always: predictable
+				continue
+			}
+			addr, end := c.Addr(), c.Addr()+c.Bytes()
+			if from, to := a.wholeLocked(max(addr, t.end), end); from < to {
+				return at, i, from, to
+			}
+			if from, to := a.wholeLocked(addr, min(end, t.addr)); from < to {
+				return at, i, from, to
+			}
 		}
 	}
-	return chunks.None, 0, 0
+	return 0, chunks.None, 0, 0
 }
 
 // fillLocked maps what is missing in the target and merges it with the free chunks there.
@@ -505,7 +518,8 @@ func (a *Allocator) fillLocked(t target, s Stream) error {
 func (a *Allocator) holesLocked(t target) (holes []part) {
 	holes = a.parts[:0]
 	at := t.addr
-	for _, r := range a.regions {
+	above, _ := a.regionAfterLocked(at)
+	for _, r := range a.regions[max(above-1, 0):] {
 		if !a.space.holds(r.addr) || r.end() <= at {
 			continue
 		}
@@ -529,6 +543,7 @@ func (a *Allocator) arriveLocked(addr, bytes uint64, s Stream) {
 	if bytes >= a.space.large {
 		a.uncut = 2 * a.space.granule
 	}
+	a.drained = max(a.drained, addr)
 	at := a.addRegionLocked(addr, bytes)
 	a.joinRegionsLocked(at, s)
 	a.joinRegionsLocked(at-1, s)

@@ -154,6 +154,7 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	r, c := a.regions[at], a.chunks.Records[i]
 	a.unlistLocked(i)
+	a.drained = max(a.drained, to)
 	below, above := c.Prev, c.Next
 	if to < c.Addr()+c.Bytes() {
 		above = a.chunks.SplitOff(i, to-c.Addr())

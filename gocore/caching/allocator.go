@@ -52,7 +52,8 @@ type Allocator struct {
 	ages     ages   // of the restored segments, which have the numbers from 1 on
 
 	shelves  map[shelfKey]*shelf
-	order    []*shelf // as PyTorch walks them: by pool, large before small, then by stream
+	recent   [2]*shelf // that was used last, of large blocks and of small ones: most requests find theirs here
+	order    []*shelf  // as PyTorch walks them: by pool, large before small, then by stream
 	searches map[shelfKey]*uint64
 	segments map[*segment]struct{}
 	spare    []*Block
@@ -169,6 +170,18 @@ func (a *Allocator) Free(b *Block) {
 func (a *Allocator) FreeLater(b *Block) { b.state = waiting }
 
 func (a *Allocator) shelf(key shelfKey) *shelf {
+	recent := &a.recent[0]
+	if key.small {
+		recent = &a.recent[1]
+	}
+	if *recent == nil || (*recent).shelfKey != key {
+		*recent = a.shelfOf(key)
+	}
+	return *recent
+}
+
+// shelfOf finds a shelf, or makes it.
+func (a *Allocator) shelfOf(key shelfKey) *shelf {
 	if s := a.shelves[key]; s != nil {
 		return s
 	}

@@ -76,7 +76,7 @@ func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, car
 			result.guess = p.guess(o.bytes)
 			return result, nil
 		}
-		r.note(i, max(w.micros[i]-w.began, 0), i == len(w.ops)-1)
+		r.note(max(w.micros[i]-w.began, 0), i == len(w.ops)-1)
 	}
 	r.measured.PeakReserved = p.peakReserved()
 	result.measure = r.measured
@@ -90,6 +90,7 @@ type replayer struct {
 	measured *Measure
 	perPoint int
 	point    Point
+	ops      int // in point
 }
 
 func (r *replayer) step(o op) error {
@@ -99,8 +100,8 @@ func (r *replayer) step(o op) error {
 	return r.pool.allocate(o)
 }
 
-// note measures the pool after op i.
-func (r *replayer) note(i int, micros int64, last bool) {
+// note measures the pool after an op.
+func (r *replayer) note(micros int64, last bool) {
 	m, now := r.measured, r.pool.usage()
 	if now.inUse > m.PeakInUse {
 		m.PeakInUse, m.Fragmentation = now.inUse, 0
@@ -111,8 +112,8 @@ func (r *replayer) note(i int, micros int64, last bool) {
 	r.point.Micros = micros
 	r.point.InUse = max(r.point.InUse, now.inUse)
 	r.point.Reserved = max(r.point.Reserved, now.reserved)
-	if (i+1)%r.perPoint == 0 || last {
+	if r.ops++; r.ops == r.perPoint || last {
 		m.Timeline = append(m.Timeline, r.point)
-		r.point = Point{}
+		r.point, r.ops = Point{}, 0
 	}
 }

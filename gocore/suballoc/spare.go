@@ -27,6 +27,7 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 	}
 	if v.spareBytes == 0 {
 		clear(v.spareIn)
+		v.spareEnd = 0
 	}
 	if more := len(v.slots)/groupSlots + 1 - len(v.spareIn); more > 0 {
 		v.spareIn = append(v.spareIn, make([]bool, more)...)
@@ -36,6 +37,7 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 		v.spareIn[at/groupSlots] = true
 	}
 	v.spareBytes += bytes
+	v.spareEnd = max(v.spareEnd, end)
 	return nil
 }
 

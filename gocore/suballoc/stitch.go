@@ -30,7 +30,7 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 		return 0, f.undo(err)
 	}
 	replaced := f.looseBytes()
-	d := donors{f: f, at: len(v.slots)}
+	d := donors{f: f, at: v.spareEnd}
 	f.more = func() bool { return d.take(1) > 0 }
 	short := int((f.missing - min(f.missing, v.limitBytes-v.heldBytes+f.looseBytes()) + v.granule - 1) / v.granule)
 	if d.take(short) < short && v.restSpare {

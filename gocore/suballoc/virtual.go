@@ -66,6 +66,7 @@ type Virtual struct {
 	heldBytes  uint64 // what the device holds for us: granules, strays and the rest
 	spareBytes uint64 // of that, mapped but without an owner
 	spareIn    []bool // for each group of slots: whether one may be spare
+	spareEnd   int    // no slot from here on is spare
 	restAddr   uint64 // the rest, from MemAlloc; 0: none
 	restBytes  uint64
 	restSpare  bool    // the rest has no owner

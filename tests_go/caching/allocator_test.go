@@ -229,6 +229,65 @@ func TestRandomRequests(t *testing.T) {
 	}
 }
 
+// A request gets the block that a walk over all pieces finds: the smallest that is large enough, and of those the
+// lowest, or the lowest of the oldest segment. Hundreds of free blocks of one size are there at first.
+func TestAFreeBlockIsTheBestOfAll(t *testing.T) {
+	for _, byAge := range []bool{false, true} {
+		for seed := range uint64(4) {
+			random := rand.New(rand.NewPCG(seed, 8))
+			a := caching.New(newMachine(1<<40), caching.Options{TiesByAge: byAge})
+			var live, between []*caching.Block
+			for range 400 {
+				live, between = append(live, allocate(t, a, 512)), append(between, allocate(t, a, 512))
+			}
+			for _, at := range random.Perm(len(between)) {
+				a.Free(between[at])
+			}
+			found := 0
+			for range 2000 {
+				if n := len(live); n > 0 && random.IntN(12) < 5 {
+					at := random.IntN(n)
+					a.Free(live[at])
+					live[at] = live[n-1]
+					live = live[:n-1]
+					continue
+				}
+				r := caching.Request{Bytes: 1 + uint64(math.Exp(random.Float64()*math.Log(1<<27))),
+					Stream: random.Uint64N(2)}
+				want := bestOf(a.Segments(), r)
+				require.Equal(t, want, a.Fit(r))
+				b, err := a.Allocate(r)
+				require.NoError(t, err)
+				if want != 0 {
+					require.Equal(t, want, b.Addr)
+					found++
+				}
+				live = append(live, b)
+			}
+			require.NoError(t, a.Check())
+			require.Greater(t, found, 500)
+		}
+	}
+}
+
+// bestOf returns the address of the free piece for a request, or 0. A machine's segments lie in the order of their age,
+// so that the lowest address is in the oldest one.
+func bestOf(segments []caching.Segment, r caching.Request) (addr uint64) {
+	rounded := (&caching.Settings{}).Round(r.Bytes)
+	best := uint64(math.MaxUint64)
+	for _, s := range segments {
+		if s.Stream != r.Stream || s.Small != (rounded <= mib) {
+			continue
+		}
+		for _, p := range s.Pieces {
+			if !p.Allocated && p.Bytes >= rounded && p.Bytes < best {
+				best, addr = p.Bytes, p.Addr
+			}
+		}
+	}
+	return addr
+}
+
 // A replay of a recording in which PyTorch took new memory takes new memory, too: nothing cached is used or released.
 func TestNewMemoryForARequest(t *testing.T) {
 	m := newMachine(100 * mib)
