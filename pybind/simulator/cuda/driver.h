@@ -386,7 +386,7 @@ uint64_t pages(uint64_t bytes); /* what linear memory takes */
 #define MAP_32BIT_ON_X86 0
 #endif
 enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
-int within_outside(uint64_t addr, uint64_t bytes);
+int within_outside(uint64_t addr, uint64_t bytes, int gpu);
 int find_outside(uint64_t addr, struct place *out);
 int count_outside(void);
 uint64_t add_graph_memory(uint64_t bytes, int gpu);
