@@ -109,7 +109,7 @@ struct range {
 /* What pointers.c notes of an allocation. */
 struct notes {
 	uint64_t buffer; /* its number, once it was requested */
-	int sync_memops;
+	int sync_memops; /* 1: set, -1: taken back; 0: as it is for memory of this kind */
 };
 
 struct allocation {
