@@ -48,8 +48,8 @@ PASSED = {"test_cuda.py": 18, "test_interoperability.py": 6, "test_cudart.py": 1
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the package."""
     folder = tmp_path_factory.mktemp("cuda-python")
-    words = ["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--target", folder, PACKAGE]
-    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
+    words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", folder, PACKAGE]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"there is no wheel of {PACKAGE} for this Python: {done.stderr.strip().splitlines()[-1]}")
     return folder
