@@ -195,6 +195,15 @@ def test_a_killed_process_gives_its_memory_back(library: Path, cards: _simulated
     assert sorted(seconds)[len(seconds) // 2] < 1, seconds
 
 
+def test_freed_memory_is_the_hosts_again(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+    """A shared card's memory is a file, whose pages stay until they are punched out of it."""
+    held = "int([l for l in open('/proc/self/status') if l.startswith('RssShmem:')][0].split()[1]) // 1024"
+    with Program(library, cards.path) as a:
+        at = a.ask("allocate(256)")
+        assert a.ask(f"[cu.cuMemsetD8_v2(c_uint64({at}), 1, c_size_t(256 * MIB)), cu.cuCtxSynchronize(), {held} >= 256]") == [0, 0, True]
+        assert a.ask(f"[free({at}), {held} < 64]") == [0, True]
+
+
 def test_a_program_that_starts_another_one_keeps_its_memory_apart(library: Path, cards: _simulated_cards.OwnedCards) -> None:
     """A forked child has nothing of the card: it cannot give its parent's memory back, and its end changes nothing."""
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
