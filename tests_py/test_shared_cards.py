@@ -200,7 +200,8 @@ def test_freed_memory_is_the_hosts_again(library: Path, cards: _simulated_cards.
     held = "int([l for l in open('/proc/self/status') if l.startswith('RssShmem:')][0].split()[1]) // 1024"
     with Program(library, cards.path) as a:
         at = a.ask("allocate(256)")
-        assert a.ask(f"[cu.cuMemsetD8_v2(c_uint64({at}), 1, c_size_t(256 * MIB)), cu.cuCtxSynchronize(), {held} >= 256]") == [0, 0, True]
+        assert a.ask(f"cu.cuMemsetD8_v2(c_uint64({at}), 1, c_size_t(256 * MIB)) or cu.cuCtxSynchronize()") == 0
+        assert a.ask(f"{held} >= 256") is True
         assert a.ask(f"[free({at}), {held} < 64]") == [0, True]
 
 
