@@ -348,6 +348,10 @@ WHEEL ?= $(firstword $(wildcard dist/*_$(shell uname -m).whl))
 gpu-test: ## test a wheel on this machine's GPU, with the libraries installed there
 	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
 
+.PHONY: gpu-rules
+gpu-rules: $(VENV)/dev ## compile the rules that tests_go/drivertest states of a driver, for make gpu-all on a machine without Go
+	go test -c -tags=$(GO_TAGS) -o dist/driver-rules_$(shell uname -m) ./tests_go/cuda
+
 .PHONY: gpu-all
 gpu-all: ## run every case and benchmark for a GPU from a wheel (WHEEL=path), in steps; call it again to continue (GPU_ARGS="--minutes 9")
 	$(PYTHON) tests_py/gpu/unattended.py --page docs/gpu-results.md $(GPU_ARGS) $(WHEEL)

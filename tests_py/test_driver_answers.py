@@ -9,12 +9,14 @@ from __future__ import annotations
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import gpuconf
 import pytest
 from driver_answers import compare, functions, observe
 from driver_answers.answers import Answers
@@ -55,6 +57,31 @@ def test_the_simulator_answers_as_the_driver(branch: str, prober: Path, place: P
     found = compare.differences(seen, driver)
     assert compare.unexpected(branch, found) == {}
     assert glob.glob("/dev/nvidia*") == before
+
+
+@pytest.mark.parametrize("branch", sorted(ANSWERS.drivers))
+def test_the_shipped_library_answers_as_the_driver_of_its_version(branch: str, prober: Path, place: Path) -> None:
+    """A specification chooses its version, and it exports all functions. Of the calls every twentieth is tried."""
+    library, cuda = place / "libcuda.so.1", ANSWERS.cuda(branch)
+    shutil.copy(Path(gpuconf.__file__).parent / "_simulator" / library.name, library)  # for the prober's user
+    library.chmod(0o755)
+    names = sorted({form.exported for form in ANSWERS.forms} - observe.stubs_of(library))
+    environment = {"GPUCONF_SIMULATE": f"T4:driver={cuda // 1000}.{cuda % 1000 // 10}", "CUDA_VISIBLE_DEVICES": "-1"}
+    seen = observe.observe(library, prober, frozenset(names), frozenset(names[::20]), environment)
+    if cuda < 12000:  # cuGetProcAddress_v2 is exported there, too, and not supported
+        seen.resolver.update({what: line.replace(",801,-1,-", ",-1,-1,-") for what, line in seen.resolver.items()})
+    found = compare.differences(seen, ANSWERS.observation(branch, sorted({name for name, _ in seen.resolver})))
+    assert compare.unexpected(branch, found) == {}
+    assert len(seen.calls) >= 12
+
+
+def test_the_prober_has_no_rights_of_root(place: Path) -> None:
+    """As root, NVIDIA's driver would make /dev/nvidia*."""
+    prober = place / "prober"
+    prober.write_text("#!/bin/sh\nid -u\nid -g\nid -G\n")
+    prober.chmod(0o755)
+    user, group, groups = observe.ask(prober, "libcuda.so.1", "process", [], None)
+    assert "0" not in (user, group, *groups.split())
 
 
 def test_many_calls_are_compared() -> None:

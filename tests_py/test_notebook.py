@@ -66,6 +66,30 @@ def test_devices_before_and_after_their_first_use(kernel: Kernel) -> None:
     assert "<td" in after.html
 
 
+PROCESS = """
+import subprocess, sys
+code = "import gpuconf; print(gpuconf.visible_devices()[0].name, gpuconf.memory.allocate('600MiB', 'GPU:0').nbytes)"
+done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+print(done.stdout.strip() or "ResourceExhaustedError" in done.stderr or done.stderr)
+"""
+
+
+def test_processes_of_a_notebook_share_its_simulated_cards(kernel: Kernel) -> None:
+    assert kernel.run("%gpu simulate T4:1GiB").status == "ok"
+    assert kernel.run(PROCESS).stdout == "Tesla T4 629145600\n"
+    assert kernel.run("kept = gpuconf.memory.allocate('300MiB', 'GPU:0')").status == "ok"
+    assert kernel.run(PROCESS).stdout == "True\n"
+    kernel.run("kept.free()")
+    where = kernel.run("import os; print(os.environ['GPUCONF_SIMULATED_CARDS'])").stdout.strip()
+    assert "T5" in usage_error(kernel, "%gpu simulate T5")
+    assert kernel.run("print(os.environ['GPUCONF_SIMULATE'])").stdout == "T4:1GiB\n"
+    assert kernel.run("%gpu simulate off").status == "ok"
+    names = "[os.environ.get(name) for name in ('GPUCONF_SIMULATE', 'GPUCONF_SIMULATED_CARDS')]"
+    assert kernel.run(f"print({names}, os.path.exists({where!r}))").stdout == "[None, None] False\n"
+    kernel.run("%gpu simulate T4:1GiB\n%unload_ext gpuconf")
+    assert kernel.run(f"print({names})").stdout == "[None, None]\n"
+
+
 def test_simulate(kernel: Kernel) -> None:
     cell = kernel.run("%gpu simulate T4,2xL4")
     assert cell.text.splitlines()[0] == "simulated: T4,2xL4"

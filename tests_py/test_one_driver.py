@@ -76,6 +76,29 @@ def test_the_gpus_of_a_driver_are_listed_in_this_process(driver: Path) -> None:
     assert second.startswith(f"this process has loaded {driver / 'libcuda.so.1'} (to list the GPUs of this machine), and ")
 
 
+@pytest.mark.parametrize("name", ["libcuda.so.550.99.01", "libnvidia-ml.so.550.99.01"])
+def test_simulate_names_the_driver_that_is_loaded(tmp_path: Path, name: str) -> None:
+    """The call itself, and it changes nothing: what was simulated before goes on."""
+    library, source = tmp_path / name, tmp_path / "driver.c"
+    source.write_text("int cuInit(unsigned flags) { return (int)flags; }\n")
+    subprocess.run([*COMPILER, "-shared", "-fPIC", "-Wl,-soname,other.so", "-o", library, source], check=True)
+    code = f"""
+    import ctypes, gpuconf
+    gpuconf.simulate("T4")
+    print(len(gpuconf.visible_devices()))
+    ctypes.CDLL({str(library)!r})
+    try:
+        gpuconf.simulate("2xL4")
+    except gpuconf.errors.FailedPreconditionError as error:
+        print(error)
+    print(gpuconf.simulated(), len(gpuconf.visible_devices()))
+    gpuconf.simulate(None)
+    """
+    had, refusal, has = told(None, code)
+    assert (had, has) == ("1", "T4 1")
+    assert refusal.startswith(f"this process has loaded {library}, and a process has one driver: simulate GPUs before ")
+
+
 def test_no_other_process_is_asked_if_the_driver_is_loaded(driver: Path) -> None:
     code = """
     import ctypes

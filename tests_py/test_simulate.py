@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 
 import gpuconf
 import pytest
+from gpuconf._core import elf
 from gpuconf.config import list_physical_devices
 from script import run_well
 
@@ -448,6 +450,30 @@ def test_a_simulation_after_a_pytorch_for_cuda_is_refused(monkeypatch: pytest.Mo
     torch.version.cuda = None  # it sees no GPU in any case
     with gpuconf.simulate("T4"):
         assert gpuconf.simulated() == "T4"
+
+
+def test_what_others_can_write_is_not_loaded_for_pytorch(tmp_path: Path) -> None:
+    """The driver, NVML and the runtime, each by its own mode: an installation's folder may be right and one of its files not."""
+    shutil.copytree(Path(gpuconf.__file__).parent, tmp_path / "gpuconf", ignore=shutil.ignore_patterns("__pycache__"))
+    libraries = tmp_path / "torch" / "lib"
+    libraries.mkdir(parents=True)
+    (tmp_path / "torch" / "__init__.py").write_text("print('imported')")
+    (tmp_path / "torch" / "version.py").write_text("cuda = '12.8'")
+    (libraries / "libtorch_cuda.so").write_bytes(elf.empty("libtorch_cuda.so", "libc.so.6", 62))
+    program = """
+    import gpuconf
+    gpuconf.simulate("T4")
+    try:
+        import torch
+    except gpuconf.errors.FailedPreconditionError as error:
+        print(error)
+    """
+    for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libgpuconf-runtime.so"):
+        library = tmp_path / "gpuconf" / "_simulator" / name
+        library.chmod(0o666)
+        said = run_well(program, env={"PYTHONPATH": str(tmp_path)})
+        library.chmod(0o644)
+        assert said.startswith(f"the simulator is not loaded from {library}: {library} can be written by every user. Install")
 
 
 def test_a_library_that_does_not_start_on_simulated_gpus_is_named_when_it_is_imported(tmp_path: Path) -> None:

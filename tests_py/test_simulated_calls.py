@@ -85,6 +85,10 @@ assert attribute(17, a) == 0
 assert attribute(6, a, c_uint) & 255 == 0
 ok(cu.cuPointerSetAttribute(byref(c_uint(1)), 6, u64(a)))
 assert attribute(6, a, c_ubyte) == 1
+assert attribute(6, v, c_ubyte) == 1  # managed memory has it before
+for value in 0, 1:  # as NVIDIA's own tests of cuda-python do
+    ok(cu.cuPointerSetAttribute(byref(c_uint(value)), 6, u64(v)))
+    assert attribute(6, v, c_ubyte) == value
 assert cu.cuPointerSetAttribute(byref(c_uint(1)), 6, u64(h)) == 1
 assert cu.cuPointerSetAttribute(NULL, 6, u64(a)) == cu.cuPointerGetAttribute(NULL, 2, u64(a)) == 1
 assert attribute(2, 4096) == attribute(0, a) == attribute(99, a) == "error 1"

@@ -402,6 +402,86 @@ def test_copies_between_pools(spec: str, peers: bool, call: str, growth: bool) -
     assert driver(program, spec) == ([0, True] if works else [1, False])
 
 
+# Every copy and fill that the driver does, to or from memory that another card has: {name: result}.
+EVERY_COPY = """
+class End(ctypes.Structure):
+    _fields_ = [("x", c_size_t), ("y", c_size_t), ("type", c_int)] + [(n, c_size_t) for n in ("host", "device", "array", "pitch")]
+class Copy(ctypes.Structure):
+    _fields_ = [("one", End), ("other", End), ("width", c_size_t), ("height", c_size_t)]
+class End3(ctypes.Structure):
+    _fields_ = [(n, c_size_t) for n in ("x", "y", "z", "level")] + [("type", c_int)] + [
+        (n, c_size_t) for n in ("host", "device", "array", "context", "pitch", "height")]
+class Copy3(ctypes.Structure):
+    _fields_ = [("one", End3), ("other", End3), ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t)]
+class Prop(ctypes.Structure):
+    _fields_ = [(n, c_int) for n in ("type", "handles", "kind", "id")] + [("meta", c_void_p), ("rest", c_ubyte * 8)]
+ok(cu.cuInit(0))
+contexts, stream, pinned = [c_void_p(), c_void_p()], c_void_p(), c_uint64()
+for device, one in enumerate(contexts):
+    ok(cu.cuDevicePrimaryCtxRetain(byref(one), device))
+ok(cu.cuCtxSetCurrent(contexts[0]))
+ok(cu.cuStreamCreate(byref(stream), 1)), ok(cu.cuMemHostAlloc(byref(pinned), c_size_t(4096), 0))
+own, size = allocate(4096)[1], c_size_t(64)
+def mapped(device):
+    handle, address, bytes = c_uint64(), c_uint64(), c_size_t(2 << 20)
+    ok(cu.cuMemCreate(byref(handle), bytes, byref(Prop(1, 0, 1, device)), c_uint64(0)))
+    ok(cu.cuMemAddressReserve(byref(address), bytes, bytes, c_uint64(0), c_uint64(0)))
+    ok(cu.cuMemMap(address, bytes, c_size_t(0), handle, c_uint64(0)))
+    return address.value, lambda gpu: cu.cuMemSetAccess(address, bytes, (c_int * 3)(1, gpu, 3), c_size_t(1))
+def pooled(device):
+    pool, address = c_void_p(), c_uint64()
+    ok(cu.cuDeviceGetDefaultMemPool(byref(pool), device)), ok(cu.cuCtxSetCurrent(contexts[device]))
+    ok(cu.cuMemAllocAsync(byref(address), c_size_t(2 << 20), None)), ok(cu.cuCtxSynchronize())
+    ok(cu.cuCtxSetCurrent(contexts[0]))
+    return address.value, lambda gpu: cu.cuMemPoolSetAccess(pool, (c_int * 3)(1, gpu, 3), c_size_t(1))
+def every_copy(other):
+    tried = {}
+    def now(name, *arguments):
+        tried[name] = getattr(cu, name)(*arguments) or cu.cuStreamSynchronize(stream) or cu.cuCtxSynchronize()
+    at, o, p = c_uint64(own), c_uint64(other), c_uint64(pinned.value)
+    for to, source in ((o, at), (at, o)):
+        for name in ("cuMemcpy", "cuMemcpy_ptds", "cuMemcpyDtoD_v2", "cuMemcpyDtoD_v2_ptds"):
+            now(name, to, source, size)
+        for name in ("cuMemcpyAsync", "cuMemcpyDtoDAsync_v2"):
+            now(name, to, source, size, stream)
+        box = Copy(End(0, 0, 2, 0, source.value, 0, 64), End(0, 0, 2, 0, to.value, 0, 64), 64, 2)
+        cube = Copy3(End3(0, 0, 0, 0, 2, 0, source.value, 0, 0, 64, 2), End3(0, 0, 0, 0, 2, 0, to.value, 0, 0, 64, 2), 64, 2, 2)
+        now("cuMemcpy2D_v2", byref(box)), now("cuMemcpy2DUnaligned_v2", byref(box)), now("cuMemcpy2DAsync_v2", byref(box), stream)
+        now("cuMemcpy3D_v2", byref(cube)), now("cuMemcpy3DAsync_v2", byref(cube), stream), now("cuMemcpy3DPeer", byref(cube))
+        now("cuMemcpyPeer", to, contexts[0], source, contexts[0], size)
+    for name in ("cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"):
+        now(name, o, p, size)
+    for name in ("cuMemcpyDtoH_v2", "cuMemcpyDtoH_v2_ptds"):
+        now(name, p, o, size)
+    now("cuMemcpyHtoDAsync_v2", o, p, size, stream), now("cuMemcpyDtoHAsync_v2", p, o, size, stream)
+    for bits in (8, 16, 32):
+        now(f"cuMemsetD{bits}_v2", o, 1, size), now(f"cuMemsetD{bits}Async", o, 1, size, stream)
+        now(f"cuMemsetD2D{bits}_v2", o, size, 1, c_size_t(2), c_size_t(1))
+    return tried
+def both(other):
+    return [cu.cuMemcpyPeer(c_uint64(own), contexts[0], c_uint64(other), contexts[1], size), cu.cuCtxSynchronize()]
+"""
+
+
+@pytest.mark.parametrize("kind", ["mapped", "pooled"])
+@pytest.mark.parametrize(("spec", "granted"), [("2xA100-40GB", 0), ("2xRTX4090", 101)])
+def test_every_copy_needs_access(spec: str, granted: int, kind: str) -> None:
+    """To mapped memory and that of pools, which cuCtxEnablePeerAccess does not open. A copy that names both contexts needs none."""
+    program = f"""
+    other, grant = {kind}(1)
+    if {kind == "mapped"}:
+        ok(grant(1))  # its own card
+    before = every_copy(other)
+    results = [sorted(set(before.values())), len(before), both(other)]
+    said = grant(0)
+    print(json.dumps([*results, said, sorted(set(every_copy(other).values()))]))
+    """
+    one, count, named, said, after = answer(DRIVER + EVERY_COPY + textwrap.dedent(program), spec)
+    assert (one, named, after) == ([1], [0, 0], [0] if granted == 0 else [1])
+    assert count >= 25
+    assert said == granted
+
+
 @pytest.mark.parametrize(
     ("profile", "attribute", "lists"), [("", 0, [[96], []]), (":mps", 1, [[], [96]]), (":wsl", 0, [[None], []])]
 )

@@ -198,3 +198,23 @@ def test_a_rank_that_dies_is_an_error_of_the_others(tmp_path: Path) -> None:
     assert members(program, tmp_path, 2)[0] == told
     assert time.monotonic() - begin < 60
     assert not list(Path("/dev/shm").glob(f"gpuconf-nccl-{(tmp_path / 'id').read_bytes()[:16].hex()}"))
+
+
+def test_a_file_that_is_not_the_jobs_is_not_used() -> None:
+    """Nor what a link leads to, or anything else that is no file."""
+    program = """
+    def first_rank(prepare):
+        id, comm = Id(), c_void_p()
+        assert cuda.ncclGetUniqueId(byref(id)) == 0
+        path = "/dev/shm/gpuconf-nccl-" + bytes(id.bytes[:16]).hex()
+        prepare(path)
+        result = cuda.ncclCommInitRank(byref(comm), 1, id, 0)
+        print(result, os.path.lexists(path))
+        if os.path.lexists(path):
+            os.unlink(path)
+    def as_file(mode):
+        return lambda path: os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    for prepare in (lambda path: None, as_file(0o600), as_file(0o644), lambda path: os.symlink("/dev/null", path), os.mkfifo):
+        first_rank(prepare)
+    """
+    assert run(RANKS + textwrap.dedent(program)) == ["0 False", "0 False", "2 True", "2 True", "2 True"]

@@ -121,6 +121,33 @@ func GuardedSimulator(budget string) string {
 	return filepath.Join(filepath.Dir(budget), "libcuda.so.1")
 }
 
+// RefuseBesideDriver returns the error that OpenSimulator would return in a process that has loaded NVIDIA's driver. It
+// loads nothing.
+func RefuseBesideDriver() error {
+	shipped, err := filepath.EvalSymlinks(ShippedSimulator())
+	if err != nil {
+		return nil // OpenSimulator says what is wrong
+	}
+	library.Lock()
+	defer library.Unlock()
+	return refuseOther(filepath.Dir(shipped))
+}
+
+// refuseOther refuses a simulation beside a driver that is in none of the simulator's folders, nor in one of the guard
+// in front of it.
+func refuseOther(simulators ...string) error {
+	other := otherDriver(simulators...)
+	if other == "" {
+		return nil
+	}
+	why := ""
+	if library.version != 0 && library.simulator == "" {
+		why = " (to list the GPUs of this machine)"
+	}
+	return status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one driver: "+
+		"simulate GPUs before anything loads it, or in another process", other, why)
+}
+
 // behindGuard is the name of the link to the driver in the folder of a job's guard.
 const behindGuard = "libgpuconf-driver.so"
 
@@ -150,13 +177,8 @@ func loadSimulator(path string, wanted int) (version C.int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if other := otherDriver(folders...); other != "" {
-		why := ""
-		if library.version != 0 && library.simulator == "" {
-			why = " (to list the GPUs of this machine)"
-		}
-		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s%s, and a process has one "+
-			"driver: simulate GPUs before anything loads it, or in another process", other, why)
+	if err := refuseOther(folders...); err != nil {
+		return 0, err
 	}
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -246,7 +268,7 @@ func writers(owner, group, mode uint32) string {
 }
 
 // otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. Those in the
-// simulator's folders are not.
+// simulator's folders are not, nor is the guard in front of a simulator.
 func otherDriver(simulators ...string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -260,11 +282,20 @@ func otherDriver(simulators ...string) string {
 		path := strings.TrimSpace(line[at:])
 		name := filepath.Base(path)
 		if (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-ml.so")) &&
-			!slices.Contains(simulators, filepath.Dir(path)) {
+			!slices.Contains(simulators, filepath.Dir(path)) && !slices.Contains(simulators, behind(path)) {
 			return path
 		}
 	}
 	return ""
+}
+
+// behind returns the folder of the driver that the guard's library at path stands in front of, "" if it is no guard's.
+func behind(path string) string {
+	real, err := filepath.EvalSymlinks(filepath.Join(filepath.Dir(path), behindGuard))
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(real)
 }
 
 func (card SimulatedCard) describe(out *C.struct_simulator_card) {

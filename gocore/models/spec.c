@@ -178,6 +178,13 @@ static int distance(const char *a, const char *b)
 	return row[n];
 }
 
+/* A short form, such as 3090 of RTX3090. */
+static int ends_with(const char *known, const char *name)
+{
+	size_t whole = strlen(known), part = strlen(name);
+	return part >= 4 && part < whole && strcmp(known + whole - part, name) == 0;
+}
+
 /* The model of a name, an alias or a product; how is how far the nearest one is. */
 static const struct gpuconf_model *nearest(const char *name, int *how)
 {
@@ -188,7 +195,7 @@ static const struct gpuconf_model *nearest(const char *name, int *how)
 		for (int k = 0; k < 3; k++) {
 			char known[PLAIN];
 			plain(whole(names[k]), known);
-			int d = distance(name, known);
+			int d = ends_with(known, name) ? 1 : distance(name, known);
 			if (d < *how) {
 				best = model;
 				*how = d;
@@ -214,10 +221,10 @@ static int all_digits(struct part p)
 	return p.end > p.at && p.end - p.at <= 4;
 }
 
-/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2". Returns 0 for anything else. */
+/* What people write for 2xT4: "2*T4", "T4x2", "T4*2", "2". Returns 0 for anything else, such as "3090". */
 static int other_form(struct part p, char *meant, size_t room)
 {
-	if (all_digits(p))
+	if (all_digits(p) && length(p) <= 2)
 		return snprintf(meant, room, "%.*sxT4", (int)(p.end - p.at), p.at);
 	for (const char *at = p.at; at < p.end; at++) {
 		if (*at != '*' && *at != 'x' && *at != 'X')
@@ -378,7 +385,7 @@ static int read_profile(struct part p, struct gpuconf_card *card, char *complain
 	for (int i = 0; i < PROFILES && plain(p, name) > 0; i++) {
 		char known[PLAIN];
 		plain(whole(profiles[i]), known);
-		int d = distance(name, known);
+		int begins = strlen(name) >= 3 && strncmp(known, name, strlen(name)) == 0, d = begins ? 0 : distance(name, known);
 		if (d < least) {
 			least = d;
 			best = i;

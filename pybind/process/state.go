@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
@@ -161,7 +162,8 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 }
 
 // Simulate selects the machine for the next Enumerate and releases the current devices, which must not be in use. An
-// empty text leaves the choice to the environment. It returns the previous and the new choice.
+// empty text leaves the choice to the environment. It returns the previous and the new choice. Beside a driver of
+// NVIDIA's it fails, and changes nothing.
 func (p *State) Simulate(text string) (before, now string, err error) {
 	if err := Alive(); err != nil {
 		return "", "", err
@@ -172,6 +174,10 @@ func (p *State) Simulate(text string) (before, now string, err error) {
 			return "", "", err
 		}
 		text = spec.String()
+		closeSurveyor()
+		if err := cuda.RefuseBesideDriver(); err != nil {
+			return "", "", err
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -91,6 +91,8 @@ func TestParseSpecRefuses(t *testing.T) {
 		{"a crooked memory", "T4:257B", "not a multiple of 256 bytes"},
 		{"too much memory", "T4:17TiB", "more than 16TiB"},
 		{"a model nearby", "2xH101", "did you mean H100-80GB?; an example is 2xH100-80GB"},
+		{"a model's number alone", "3090", "did you mean RTX3090?; an example is 2xH100-80GB"},
+		{"the beginning of a profile", "A100:mig", "did you mean mig-container?"},
 		{"an unknown profile", "T4:8GiB:ws", "unknown profile \"ws\"; known profiles: wsl, mig-container, unified, " +
 			"no-peers, mps, no-limit, contexts, driver=VERSION; did you mean wsl?"},
 		{"a driver that is none", "T4:driver=new", "driver \"new\" is not a version of CUDA, such as driver=11.8"},

@@ -7,8 +7,8 @@
  *     prober LIBRARY call        standard input: exported names. Calls each with every kind of arguments, each time in a new process
  *     prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
  *     prober LIBRARY process     what fork and dlclose do
- *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the library's handle
- *                                and by RTLD_DEFAULT: "name file file"
+ *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the library's handle,
+ *                                by RTLD_DEFAULT and by RTLD_NEXT: "name file file file"
  *
  * A function is printed as the name that the library exports it by, "?" if by none.
  */
@@ -190,9 +190,9 @@ static const char *file_of(void *place, char *room) {
 
 static void symbols(void) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	static char name[256], one[PATH_MAX], other[PATH_MAX];
+	static char name[256], one[PATH_MAX], other[PATH_MAX], third[PATH_MAX];
 	while (library != NULL && read_name(name, sizeof name))
-		printf("%s %s %s\n", name, file_of(dlsym(library, name), one), file_of(dlsym(RTLD_DEFAULT, name), other));
+		printf("%s %s %s %s\n", name, file_of(dlsym(library, name), one), file_of(dlsym(RTLD_DEFAULT, name), other), file_of(dlsym(RTLD_NEXT, name), third));
 }
 
 int main(int count, char **arguments) {

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,15 @@ def test_what_the_driver_does_is_noted(driver: Path, tmp_path: Path) -> None:
     costs = dict(done["what_mapping_costs"]["figures"])  # type: ignore[call-overload]
     assert set(costs) == {"2_MiB", "32_MiB", "512_MiB"}
     assert min(costs["2_MiB"].values()) >= 0
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go")
+def test_the_rules_of_the_go_tests(driver: Path, tmp_path: Path) -> None:
+    """They hold of the driver of this machine, whichever it is."""
+    unattended(driver, tmp_path, "--only", "rules_of_the_go_tests")
+    (done,) = results(tmp_path).values()
+    assert done["result"] == "passed", done
+    assert done["figures"]["rules"] >= 20  # type: ignore[index]
 
 
 def test_the_cases_of_the_guard(driver: Path, tmp_path: Path) -> None:

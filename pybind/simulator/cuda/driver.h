@@ -68,7 +68,6 @@ typedef enum {
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
 	ILLEGAL_STATE = 401,
-	LOSSY_QUERY = 402,
 	NOT_FOUND = 500,
 	NOT_READY = 600,
 	ILLEGAL_ADDRESS = 700,
@@ -110,7 +109,7 @@ struct range {
 /* What pointers.c notes of an allocation. */
 struct notes {
 	uint64_t buffer; /* its number, once it was requested */
-	int sync_memops;
+	int sync_memops; /* 1: set, -1: taken back; 0: as it is for memory of this kind */
 };
 
 struct allocation {
@@ -386,7 +385,7 @@ uint64_t pages(uint64_t bytes); /* what linear memory takes */
 #define MAP_32BIT_ON_X86 0
 #endif
 enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY, EXTERNAL_MEMORY };
-int within_outside(uint64_t addr, uint64_t bytes);
+int within_outside(uint64_t addr, uint64_t bytes, int gpu);
 int find_outside(uint64_t addr, struct place *out);
 int count_outside(void);
 uint64_t add_graph_memory(uint64_t bytes, int gpu);

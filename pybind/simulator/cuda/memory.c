@@ -45,9 +45,9 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 
 int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered); }
 
-/* There is one address space: a context can access the allocations of every device. */
+/* There is one address space: a context can access the linear memory of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_imports(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes, gpu) || within_imports(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
 
 static void drop_gone(void);

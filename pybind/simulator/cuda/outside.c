@@ -8,10 +8,15 @@
 
 enum { PAGE = 4096 };
 
-int within_outside(uint64_t addr, uint64_t bytes) {
+/* Memory of a pool is accessible to the pool's GPU and to those that cuMemPoolSetAccess names, whether or not peer access is enabled. */
+static int may_access(const struct outside *one, int gpu) {
+	return one->pool == NULL || one->pool->gpu < 0 || one->pool->gpu == gpu || (one->pool->granted >> gpu & 1);
+}
+
+int within_outside(uint64_t addr, uint64_t bytes, int gpu) {
 	for (struct outside *one = m->outside; one != NULL; one = one->next)
-		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
-			return 1;
+		if (inside(addr, bytes, one->range))
+			return may_access(one, gpu);
 	return 0;
 }
 

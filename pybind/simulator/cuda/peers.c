@@ -6,7 +6,9 @@
  * instances of MIG, cards that share the CPU's memory, cards with the profile no-peers, and those of FAKECUDA_GPUS.
  *
  * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of virtual memory
- * management is accessible to the GPUs that cuMemSetAccess names, and these have to be its own or peers of it.
+ * management is accessible to the GPUs that cuMemSetAccess names, and memory of a pool to its own and those that cuMemPoolSetAccess names;
+ * these have to be its own or peers of it. Copies that name both contexts work between all of them: PyTorch says that only these are right
+ * for memory that is not cudaMalloc's (c10/cuda/CUDACachingAllocator.cpp, memcpyAsync).
  */
 #include "driver.h"
 

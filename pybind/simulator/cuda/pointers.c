@@ -88,7 +88,7 @@ static CUresult attribute_of(const struct place *place, int attribute, uint64_t 
 		[MEMORY_TYPE] = place->gpu < 0 ? 1 : 2,
 		[DEVICE_POINTER] = addr,
 		[HOST_POINTER] = addr,
-		[SYNC_MEMOPS] = place->managed || (place->notes != NULL && place->notes->sync_memops),
+		[SYNC_MEMOPS] = place->notes != NULL && place->notes->sync_memops != 0 ? place->notes->sync_memops > 0 : place->managed,
 		[IS_MANAGED] = (uint64_t)place->managed,
 		[DEVICE_ORDINAL] = (uint64_t)ordinal(place),
 		[LEGACY_IPC] = (uint64_t)place->linear,
@@ -150,9 +150,9 @@ EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdevice
 	if (value == NULL || attribute != SYNC_MEMOPS)
 		return INVALID_VALUE;
 	LOCK;
-	CUresult result = find_place(addr, &place) && place.gpu >= 0 && !place.managed ? SUCCESS : INVALID_VALUE;
+	CUresult result = find_place(addr, &place) && place.gpu >= 0 ? SUCCESS : INVALID_VALUE;
 	if (result == SUCCESS)
-		place.notes->sync_memops = *(const unsigned *)value != 0;
+		place.notes->sync_memops = *(const unsigned *)value != 0 ? 1 : -1;
 	UNLOCK;
 	return result;
 }

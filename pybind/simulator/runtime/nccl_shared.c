@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,12 +63,25 @@ static int lock_byte(int file, int command, int rank, struct flock *lock) {
 	return fcntl(file, command, lock);
 }
 
+/* The first rank makes it. A file of another user, or one that others may open, is not a job's. */
+static int open_of_job(const char *path) {
+	struct stat facts;
+	int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (file < 0 && errno == EEXIST)
+		file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (file >= 0 && (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid() || (facts.st_mode & 077) != 0)) {
+		close(file);
+		return -1;
+	}
+	return file;
+}
+
 int nccl_attach(struct nccl_comm *comm) {
 	char path[PATH_MAX];
 	struct flock lock;
 	int nobody = 0;
 	path_of(&comm->id, path, sizeof path);
-	comm->file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	comm->file = open_of_job(path);
 	if (comm->file < 0)
 		return NCCL_SYSTEM;
 	size_t bytes = size_of(comm->ranks);

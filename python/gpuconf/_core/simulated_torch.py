@@ -108,7 +108,7 @@ def _refuse() -> None:
 def refuse_another_machine(spec: str) -> None:
     """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
     kept = _started_on or _llama_on
-    if not kept or spec == kept or (not spec and _of_environment):
+    if not kept or spec == kept or (not spec and _of_environment and os.environ.get("GPUCONF_SIMULATE") == kept):
         return
     change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
     library = "PyTorch" if _started_on else "llama.cpp"
@@ -197,12 +197,12 @@ def _load(paths: list[str], what: str, instead: str) -> None:
         needed.update(filter(re.compile(_CUDA).match, libraries))
         imported.update(filter(re.compile(IMPORTED).fullmatch, symbols))
     for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
-        _loaded.append(ctypes.CDLL(_guarded(os.path.join(here, name), behind), ctypes.RTLD_GLOBAL))
+        _loaded.append(ctypes.CDLL(_trusted(_guarded(os.path.join(here, name), behind)), ctypes.RTLD_GLOBAL))
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
     _driver = ctypes.CDLL(os.path.join(here, "libcuda.so.1"))
     _driver.gpuconf_simulator_keep()
     os.environ.setdefault("TRITON_LIBCUDA_PATH", here)  # it looks for a driver in ldconfig's folders alone
-    library = ctypes.CDLL(os.path.join(here, _RUNTIME), ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(_trusted(os.path.join(here, _RUNTIME)), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library
     missing = sorted(name for name in imported if not hasattr(library, name))
@@ -220,6 +220,24 @@ def _guarded(library: str, behind: str) -> str:
     folder = os.path.dirname(os.environ.get("GPUCONF_GUARD", ""))
     if folder and os.path.realpath(os.path.join(folder, behind)) == os.path.realpath(library):
         return os.path.join(folder, os.path.basename(library))
+    return library
+
+
+def _trusted(library: str) -> str:
+    """Return the path of a library that only this user and root can have written, as the core asks of its driver (gocore/cuda)."""
+    for part in (library, os.path.dirname(library)):
+        facts = os.stat(part)
+        why = ""
+        if facts.st_uid not in (0, os.geteuid()):
+            why = "belongs to another user"
+        elif facts.st_mode & 0o002:
+            why = "can be written by every user"
+        elif facts.st_mode & 0o020 and facts.st_gid != facts.st_uid:
+            why = "can be written by its group"
+        if why:
+            raise errors.FailedPreconditionError(
+                f"the simulator is not loaded from {library}: {part} {why}. Install gpuconf where only its owner can write"
+            )
     return library
 
 

@@ -15,19 +15,21 @@ from .._core import runtime
 from .._core.humanbytes import human_bytes
 from ..allocators._configure import configure, not_too_late
 from ..config import get_visible_devices
-from ..machine.simulate import reset, simulate
+from ..machine.simulate import reset
 from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
 from ._devices import Devices, ready
 from ._fitting import Fitting
+from ._simulation import SharedSimulation
 
 
 class Commands:
     """``%gpu`` and its commands in one shell."""
 
-    def __init__(self, cells: Cells, fitting: Fitting) -> None:
+    def __init__(self, cells: Cells, fitting: Fitting, simulation: SharedSimulation) -> None:
         self._cells = cells
         self._fitting = fitting
+        self._simulation = simulation
         self._commands: dict[str, Callable[[str], None]] = {
             "": self._devices,
             "simulate": self._simulate,
@@ -46,7 +48,8 @@ class Commands:
         ``%gpu``
             The GPUs, with the memory in use, the peak, and the limit of each. Before their first use: their settings.
         ``%gpu simulate 2xT4``
-            Simulate these GPUs, for PyTorch too if it is not imported yet. ``%gpu simulate off`` ends that.
+            Simulate these GPUs, for PyTorch too if it is not imported yet. Processes that the notebook starts share them.
+            ``%gpu simulate off`` ends that.
         ``%gpu fits L4,A10``
             Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one without a
             limit, on which large tensors have no values; write it before the first ``import torch``.
@@ -101,7 +104,7 @@ class Commands:
     def _simulate(self, rest: str) -> None:
         if not rest:
             _refuse("simulate needs GPUs, such as 2xT4, or off")
-        simulate(None if rest == "off" else rest)
+        self._simulation.change(None if rest == "off" else rest)
         display(Devices())
 
     def _fits(self, rest: str) -> None:

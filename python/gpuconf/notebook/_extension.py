@@ -13,6 +13,7 @@ from ._cells import Cells, without_first_line
 from ._commands import Commands
 from ._fitting import Fitting
 from ._lists import ListFormatter
+from ._simulation import SharedSimulation
 
 
 class Extension:
@@ -22,7 +23,9 @@ class Extension:
         self._undo: list[Callable[[], object]] = []
         cells = Cells(shell)
         fitting = Fitting()
-        commands = Commands(cells, fitting)
+        simulation = SharedSimulation()
+        self._undo.append(simulation.end)
+        commands = Commands(cells, fitting, simulation)
         self._add_magic(shell, "line", "gpu", commands.gpu)
         self._add_magic(shell, "line", "gpumem", cells.gpumem)
         self._add_magic(shell, "cell", "gpumem", cells.gpumem_cell)

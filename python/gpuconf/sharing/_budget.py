@@ -271,7 +271,8 @@ def _guarded(library: str, folder: str) -> str:
 
 def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a program of the job needs, merged with those that it has."""
-    kept = [part for part in environment.get("LD_LIBRARY_PATH", "").split(":") if part and part != outer_folder]
+    before = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+    kept = [part for part in before if part and part != outer_folder]
     variables = {VARIABLE: os.path.join(folder, _FILE), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
     outer_preload = os.path.join(outer_folder, "libgpuconf-preload.so")
     given = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]

@@ -21,9 +21,10 @@ _ABANDONED = 3600.0  # seconds after which a folder without its file is not bein
 
 def new(prefix: str, *, executable: bool = False) -> str:
     """Make a folder, in memory if possible; if executable, where libraries can be loaded from. Raises UnavailableError."""
-    places = [place for place in _places() if not executable or not os.statvfs(place).f_flag & os.ST_NOEXEC]
+    places = [place for place in _places() if not executable or _may_have_libraries(place)]
     if not places:
-        raise errors.UnavailableError(f"no folder for the guard: {', '.join(_places())} forbid loading libraries (noexec)")
+        why = "forbid loading libraries (noexec), or have names that the loader splits"
+        raise errors.UnavailableError(f"no folder for the guard: {', '.join(_places())} {why}")
     while True:
         folder = os.path.join(places[0], prefix + os.urandom(6).hex())
         try:
@@ -87,10 +88,15 @@ def remove_if_unused(folder: str, name: str) -> None:
 
 
 def _places() -> list[str]:
-    """Where the folders may be: private to the user, in memory if possible."""
+    """Where the folders may be: private to the user, in memory if possible. A program of the job may be in another folder."""
     runtime, temporary = (os.environ.get(name, "") for name in ("XDG_RUNTIME_DIR", "TMPDIR"))
     places = dict.fromkeys((runtime, "/dev/shm", temporary, "/tmp"))
-    return [place for place in places if place and os.access(place, os.W_OK | os.X_OK)]
+    return [place for place in places if os.path.isabs(place) and os.access(place, os.W_OK | os.X_OK)]
+
+
+def _may_have_libraries(place: str) -> bool:
+    """Whether the loader takes it for one folder in ``LD_LIBRARY_PATH`` and ``LD_PRELOAD``, and maps programs from it."""
+    return not set(place) & set(":;$") and len(place.split()) == 1 and not os.statvfs(place).f_flag & os.ST_NOEXEC
 
 
 def _age(folder: str) -> float:
