@@ -300,7 +300,7 @@ def test_the_end_of_a_block_in_which_pytorch_has_started_is_an_error() -> None:
 
 
 def test_names_that_programs_read() -> None:
-    """Those of PyTorch say that the card is simulated, unless the variable forbids it, and those of TensorFlow's functions do not."""
+    """Those of PyTorch end in "(simulated)", unless the variable forbids it, and those of TensorFlow's functions do not."""
     program = """
     import gpuconf
     gpuconf.simulate("A100-40GB")
