@@ -259,6 +259,14 @@ def around_modes(device: str) -> list[float]:
     return [one for result in found for one in result.tolist()]
 
 
+def unique_rows(device: str) -> list[float]:
+    x = torch.randint(0, 2, (4, 3, 2)).to(device)
+    words = {"return_inverse": True, "return_counts": True}
+    found = [one for dim in (None, 0, 1, -1) for one in torch.unique_consecutive(x, dim=dim, **words)]
+    found += [one for dim in (None, 0, 1, -1) for one in torch.unique(x, dim=dim, **words)]
+    return [float(one) for result in found for one in (*result.shape, *result.flatten().tolist())]
+
+
 def movement(device: str) -> list[float]:
     x = torch.arange(6.0).reshape(2, 3).to(device)
     file = io.BytesIO()

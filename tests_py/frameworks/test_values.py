@@ -18,6 +18,7 @@ DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 EQUAL = [
     *("mlp", "convolutions", "normalization_in_half", "recurrent", "transformer", "attention", "scaler", "threads", "transforms"),
     *("sizes_from_values", "movement", "bags", "sparse_in_half", "numbers_and_tensors", "outputs", "texts", "around_modes"),
+    "unique_rows",
 ]
 
 
