@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -23,6 +24,12 @@ for _name in ("COLUMNS", "LINES"):
 
 # The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
+
+
+def pytest_collection_finish() -> None:
+    """Leave all tests, which live to the end, out of each search for cycles of objects: fit_batch makes one for every try."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpuconf.cli.main import COMMANDS
+from gpuconf.cli.parser import COMMANDS
 from holder import holder
 from script import environment, without_others
 

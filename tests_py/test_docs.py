@@ -16,7 +16,7 @@ import pytest
 import script
 from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
-from gpuconf.cli.main import parsed
+from gpuconf.cli.parser import parsed
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 

@@ -33,7 +33,8 @@ def exported_symbols() -> set[str]:
     return symbols
 
 
-def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
+@pytest.mark.parametrize("simulated", ["", "T4"])
+def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules(simulated: str) -> None:
     out = run_well(
         """
         import sys
@@ -43,6 +44,7 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
         print([line for line in open("/proc/self/maps") if "gpuconf" in line or "libcuda" in line or "nvidia" in line])
         """,
         flags=["-I"],
+        env={"GPUCONF_SIMULATE": simulated},
     )
     modules, maps = out.splitlines()
     assert maps == "[]"
@@ -69,7 +71,7 @@ def test_the_first_call_imports_only_what_it_needs() -> None:
         import gpuconf
         gpuconf.simulate("T4")
         gpuconf.config.list_physical_devices()
-        left_out = {"ctypes", "logging", "threading", "traceback", "typing", "subprocess"}
+        left_out = {"ctypes", "logging", "threading", "traceback", "typing", "subprocess", "weakref"}
         print(sorted(left_out & (set(sys.modules) - before)))
         print([name for name in sys.modules if name.startswith(("gpuconf.planning.", "gpuconf.sharing._l"))])
         """

@@ -9,10 +9,8 @@ Variables have nouns: tests_go/arch/names.go has the same rule for Go.
 from __future__ import annotations
 
 import ast
-import io
 import json
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,12 +111,28 @@ def comments(source: str) -> str:
     return "\n".join(text.strip("/* ") for token in found if token[0] == "/" for text in token.split("\n"))
 
 
+# Comments and strings of Python, in this order. A string in an f-string's braces begins with the other quotation mark.
+PYTHON_TOKENS = re.compile(
+    r"""#[^\n]*|"{3}(?:\\.|[^\\])*?"{3}|'{3}(?:\\.|[^\\])*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+
+
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module and all its statements. Expressions, which are many more, are left out."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            parts = getattr(node, field, None)
+            todo += parts if isinstance(parts, list) else []
+
+
 def python_comments(source: str) -> str:
     """All comments and docstrings."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    found = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
+    found = [token.lstrip("# ") for token in PYTHON_TOKENS.findall(source) if token[0] == "#"]
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found += [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    found += [ast.get_docstring(node) or "" for node in statements(ast.parse(source)) if isinstance(node, documented)]
     return "\n".join(found)
 
 
@@ -200,7 +214,7 @@ MOST_LINES = 5
 
 def vague_variables(source: str) -> Iterator[tuple[int, str]]:
     """Each variable with a vague name, arguments included, that lives for more than a few lines of a function."""
-    for function in ast.walk(ast.parse(source)):
+    for function in statements(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         lines: dict[str, list[int]] = {}

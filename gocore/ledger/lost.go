@@ -46,6 +46,9 @@ func lostLeases(folder string, removed bool, older []string) (leases []string) {
 	if !removed && len(older) == 0 {
 		return nil
 	}
+	if !locksElsewhere(folder) {
+		return nil
+	}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
 		descriptors, _ := os.ReadDir(process + "/fd") // none: it has ended, or belongs to another user
@@ -75,6 +78,33 @@ func lostLeases(folder string, removed bool, older []string) (leases []string) {
 		}
 	}
 	return leases
+}
+
+// locksElsewhere reports whether the kernel may have a lock of a slot in a file that is not in the folder. A lease
+// holds one, and the list of all locks is shorter than those of the files that all processes have open.
+func locksElsewhere(folder string) bool {
+	locks, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return true
+	}
+	var own []string
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		var stat unix.Stat_t
+		if unix.Lstat(filepath.Join(folder, e.Name()), &stat) == nil {
+			own = append(own, lockedFile(&stat))
+		}
+	}
+	for line := range strings.Lines(string(locks)) {
+		fields := strings.Fields(line) // "1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 65536 65536"
+		if len(fields) < 7 || fields[1] != "OFDLCK" || slices.Contains(own, fields[5]) {
+			continue
+		}
+		if at, err := strconv.ParseInt(fields[6], 10, 64); err != nil || at < fileBytes {
+			return true
+		}
+	}
+	return false
 }
 
 // holdsLease reports whether an open file of a process holds a slot, and the file has a live lease. The slots and their

@@ -5,10 +5,10 @@ package process
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"gpuconf/gocore/status"
 )
@@ -51,21 +51,40 @@ func marked(code status.Code, text string) error {
 	return errors.New(mark + code.String() + mark + clean(text))
 }
 
-// clean makes text a valid UTF-8 C string: no NUL, no mark, no invalid sequence.
-func clean(text string) string {
-	return strings.NewReplacer("\x00", "\\0", mark, " ").Replace(strings.ToValidUTF8(text, "\uFFFD"))
-}
+// asOneText replaces what a C string, and a text with marks, cannot have.
+var asOneText = strings.NewReplacer("\x00", "\\0", mark, " ")
 
-// longWord matches words too long to read, such as a name of thousands of characters that a caller passed and the error
-// quotes.
-var longWord = regexp.MustCompile(`\S{401,}`)
+// clean makes text a valid UTF-8 C string: no NUL, no mark, no invalid sequence.
+func clean(text string) string { return asOneText.Replace(strings.ToValidUTF8(text, "\uFFFD")) }
+
+// longest is the length in characters of a word that can still be read. A longer one is, for example, a name that a
+// caller passed and the error quotes.
+const longest = 400
 
 // shorten removes the middle of words that are too long.
 func shorten(text string) string {
-	return longWord.ReplaceAllStringFunc(text, func(word string) string {
-		return fmt.Sprintf("%s... %d bytes ...%s", strings.ToValidUTF8(word[:200], ""), len(word)-300,
-			strings.ToValidUTF8(word[len(word)-100:], ""))
-	})
+	if len(text) <= longest {
+		return text
+	}
+	var out strings.Builder
+	for {
+		end := strings.IndexAny(text, " \t\n\f\r")
+		if end < 0 {
+			out.WriteString(shortWord(text))
+			return out.String()
+		}
+		out.WriteString(shortWord(text[:end]))
+		out.WriteByte(text[end])
+		text = text[end+1:]
+	}
+}
+
+func shortWord(word string) string {
+	if utf8.RuneCountInString(word) <= longest {
+		return word
+	}
+	return fmt.Sprintf("%s... %d bytes ...%s", strings.ToValidUTF8(word[:200], ""), len(word)-300,
+		strings.ToValidUTF8(word[len(word)-100:], ""))
 }
 
 // Unmark returns the text of an error that Gate has marked, for callers that do not use kinds.

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 from ._typing import NoReturn
 
+# How many more objects there are when Python looks for cycles of them. A command's imports make tens of thousands, and no cycles.
+_UNTIL_COLLECTED = 100_000
+
 
 def main() -> int:
     """Run the command and return its exit code."""
+    gc.set_threshold(_UNTIL_COLLECTED)
     try:
         from ._core import when_loaded
         from .cli.main import main as command  # imported here, so that Ctrl-C during the imports shows no traceback

@@ -1,8 +1,11 @@
 package arch_test
 
 import (
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +69,40 @@ func TestVariablesHaveNouns(t *testing.T) {
 
 func TestExportedFieldsHaveComments(t *testing.T) {
 	check(t, tree(t, "gocore"), arch.CheckFields)
+}
+
+// TestRaceRunsWhatHasGoroutines: `make race` runs each package that starts goroutines, or whose tests do, and no other:
+// there the race detector has nothing to find.
+func TestRaceRunsWhatHasGoroutines(t *testing.T) {
+	started, imports := map[string]bool{}, map[string][]string{}
+	for _, file := range tree(t, "gocore", "pybind", "tests_go") {
+		pkg := path.Join("gpuconf", path.Dir(file.Path))
+		started[pkg] = started[pkg] || arch.StartsGoroutines(file)
+		imports[pkg] = slices.AppendSeq(imports[pkg], maps.Values(file.Imports))
+	}
+	reached := map[string]bool{}
+	var reach func(pkg string) bool
+	reach = func(pkg string) bool {
+		if seen, ok := reached[pkg]; ok {
+			return seen
+		}
+		reached[pkg] = false // on the way: packages do not import each other, but a test file may import its own folder
+		reached[pkg] = started[pkg] || slices.ContainsFunc(imports[pkg], reach)
+		return reached[pkg]
+	}
+	var want []string
+	folders, err := filepath.Glob(filepath.Join(root(t), "tests_go/*"))
+	require.NoError(t, err)
+	for _, folder := range folders {
+		tests, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		require.NoError(t, err)
+		if name := filepath.Base(folder); len(tests) > 0 && reach("gpuconf/tests_go/"+name) {
+			want = append(want, name)
+		}
+	}
+	listed := regexp.MustCompile(`(?m)^RACE_TESTS := (.*)$`).FindStringSubmatch(document(t, "Makefile"))
+	require.NotNil(t, listed, "Makefile has no RACE_TESTS")
+	require.Equal(t, want, strings.Fields(listed[1]))
 }
 
 func TestEveryPackageSaysWhatItIs(t *testing.T) {

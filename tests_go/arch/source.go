@@ -28,6 +28,20 @@ func (f *File) Package() string {
 // ImportsC reports whether the file uses cgo.
 func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
 
+// StartsGoroutines reports whether the file has a go statement, or a call of a method Go such as sync.WaitGroup's.
+func StartsGoroutines(f *File) (starts bool) {
+	ast.Inspect(f.Syntax, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.GoStmt:
+			starts = true
+		case *ast.SelectorExpr:
+			starts = starts || n.Sel.Name == "Go"
+		}
+		return !starts
+	})
+	return starts
+}
+
 // ParseFile reads one file's source.
 func ParseFile(path string, source []byte) (*File, error) {
 	set := token.NewFileSet()

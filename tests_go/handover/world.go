@@ -84,7 +84,7 @@ func (w *world) close(drain func()) {
 		case err := <-closed:
 			require.NoError(w.t, err)
 			waiting = false
-		case <-time.After(time.Millisecond):
+		case <-time.After(20 * time.Microsecond):
 			drain()
 		}
 	}

@@ -78,7 +78,7 @@ LEFT_OUT = {
         frameworks/test_recorded_runs_on_simulated_gpus.py
     """,
     "reads the sources or checks them with tools of this machine": """
-        test_architecture.py test_arm64_lists.py test_binding.py test_debian_packages.py test_docs.py test_fuzz_verdict.py
+        test_architecture.py test_arm64_lists.py test_debian_packages.py test_docs.py test_fuzz_verdict.py
         test_license.py test_package.py test_readme_claims.py test_types.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",

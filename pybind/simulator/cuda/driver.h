@@ -224,10 +224,10 @@ struct machine {
 	} graph_reserve[MAX_GPUS];
 	struct live *graph_lives; /* allocated by a graph that has run, and not freed */
 
-	struct stream *streams, *found; /* found: the stream that was looked for last */
+	struct stream *streams, *retired_streams, *found; /* found: the stream that was looked for last */
 	int left_work; /* some stream may have work and no worker */
 	int stepped;   /* work runs when a test says so, in no thread of its own */
-	struct event *events;
+	struct event *events, *destroyed_events;
 	uint64_t last_stream;
 	struct capture *captures;
 	struct graph *graphs;

@@ -79,7 +79,9 @@ static void free_machine(struct machine *machine) {
 			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
 	}
 	free_list(machine->streams, offsetof(struct stream, next));
+	free_list(machine->retired_streams, offsetof(struct stream, retired_before));
 	free_list(machine->events, offsetof(struct event, next));
+	free_list(machine->destroyed_events, offsetof(struct event, next));
 	free_list(machine->contexts, offsetof(struct context, next));
 	free_list(machine->pools, offsetof(struct pool, next));
 	free_list(machine->captures, offsetof(struct capture, next));

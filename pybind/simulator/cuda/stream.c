@@ -20,7 +20,25 @@ EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
 
 struct stream *all_streams(void) { return m->streams; }
 
+/*
+ * Streams that have ended, and those that are destroyed and have no work, leave the list, else each walk through it would take longer with every stream that a program
+ * has used. They keep their next: who waits in the middle of a walk may have come to one of them.
+ */
+static void retire_streams(void) {
+	for (struct stream **at = &m->streams; *at != NULL;) {
+		struct stream *one = *at;
+		if ((one->destroyed || one->ended) && one->head == NULL && !one->worker) {
+			*at = one->next;
+			one->retired_before = m->retired_streams;
+			m->retired_streams = one;
+		} else {
+			at = &one->next;
+		}
+	}
+}
+
 struct stream *make_stream(struct context *context, int blocking, int priority) {
+	retire_streams();
 	struct stream *stream = calloc(1, sizeof *stream);
 	stream->context = context;
 	stream->blocking = blocking;
@@ -37,7 +55,7 @@ void count_streams(int *stream_count, int *event_count) {
 	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !one->own;
 	for (struct event *one = m->events; one != NULL; one = one->next)
-		*event_count += !one->destroyed && one->context->alive;
+		*event_count += one->context->alive;
 }
 
 static struct stream *per_thread(struct context *context) {
@@ -69,6 +87,9 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 	}
 	/* PyTorch makes 32 streams at a time, and a driver finds one in the same time however many there are. */
 	for (struct stream *one = m->streams; m->found != handle && one != NULL; one = one->next)
+		if (one == handle)
+			m->found = one;
+	for (struct stream *one = m->retired_streams; m->found != handle && one != NULL; one = one->retired_before)
 		if (one == handle)
 			m->found = one;
 	if (m->found == handle && m->found->destroyed)
@@ -540,11 +561,17 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 	});
 }
 
+/* Where the list of events that are not destroyed has one, or its end. */
+static struct event **event_link(const struct event *event) {
+	struct event **at = &m->events;
+	while (*at != NULL && *at != event)
+		at = &(*at)->next;
+	return at;
+}
+
 int event_gone(const struct event *event) {
-	for (struct event *one = m->events; one != NULL; one = one->next)
-		if (one == event)
-			return one->destroyed || !one->context->alive;
-	return 1;
+	const struct event *one = *event_link(event);
+	return one == NULL || !one->context->alive;
 }
 
 CUresult cuEventRecord(CUevent event, CUstream handle);
@@ -639,7 +666,9 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
 	IN_EVENT(event, {
-		event->destroyed = 1;
+		*event_link(event) = event->next;
+		event->next = m->destroyed_events;
+		m->destroyed_events = event;
 		if (event->shared != NULL && !event->foreign)
 			forget_shared(event->shared);
 		if (event->shared != NULL)

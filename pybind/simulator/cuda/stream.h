@@ -33,7 +33,7 @@ struct stream {
 	struct piece *head, **tail;
 	struct capture *capture; /* the capture that records it */
 	int member;              /* its index there */
-	struct stream *next;
+	struct stream *next, *retired_before;
 };
 
 struct event {
@@ -41,7 +41,6 @@ struct event {
 	struct mark mark;
 	struct capture *capture; /* where it was recorded, if during a capture */
 	int clock[MAX_MEMBERS];
-	int destroyed;
 	int untimed, interprocess;
 	struct shared_event *shared; /* NULL: this process has it alone */
 	int foreign;                 /* another process has made it */

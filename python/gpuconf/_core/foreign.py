@@ -8,7 +8,7 @@ one crashes the process. So the address is first looked up in the process's memo
 from __future__ import annotations
 
 import sys
-import weakref
+from _weakref import ReferenceType
 
 from .. import errors
 from .._typing import Any
@@ -16,7 +16,7 @@ from .._typing import Any
 _MAPS = "/proc/self/maps"
 
 # The live arrays behind ``Buffer.view``, by id, because ctypes arrays are not hashable.
-views: dict[int, weakref.ref[Any]] = {}
+views: dict[int, ReferenceType[Any]] = {}
 
 
 def check(exporter: Any, address: int, nbytes: int, write: bool = False) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 
 VARIABLES = {"GPUCONF_MEMORY_LIMIT": "GPUCONF_LIMIT", "GPUCONF_ALLOW_GROWTH": "GPUCONF_GROWTH"}
 KEYS = {"memory_limit": "limit", "allow_growth": "growth"}
@@ -40,5 +39,7 @@ def note(text: str) -> None:
     if text in _noted or sys.stderr is None:
         return
     _noted.add(text)
-    with suppress(OSError, ValueError):  # it is closed or full
+    try:  # noqa: SIM105 - contextlib takes longer to import than this module
         sys.stderr.write(f"gpuconf: {text}\n")
+    except (OSError, ValueError):  # it is closed or full
+        pass

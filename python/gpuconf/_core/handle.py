@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-import weakref
+from _weakref import ReferenceType  # of weakref, whose import takes longer than this module's
 from collections.abc import Callable
 
 from .. import errors
@@ -12,7 +12,7 @@ from .._typing import Any
 from .native import keep, loaded
 
 
-class _Ref(weakref.ref):  # type: ignore[type-arg]
+class _Ref(ReferenceType):  # type: ignore[type-arg]
     """A weak reference that outlives a handle whose close was interrupted."""
 
     __slots__ = ("drop", "receipt")

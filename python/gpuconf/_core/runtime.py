@@ -8,7 +8,6 @@ elsewhere compares ``current.generation``.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -366,9 +365,11 @@ def _after_fork_in_child() -> None:
         return
     # Its copy would keep the slot alive after the parent; unlocking it would end the parent's slot. Another thread of the parent
     # may have closed it already, and its number may be of another file.
-    with contextlib.suppress(OSError):
+    try:
         if identified(published[0]) == published:
             os.close(published[0])
+    except OSError:
+        pass
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

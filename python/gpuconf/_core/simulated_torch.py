@@ -68,6 +68,11 @@ def choose_by_environment() -> None:
         import_hook.before_import("torch", _refuse)
 
 
+def is_chosen() -> bool:
+    """Whether this process has made a choice."""
+    return bool(_values)
+
+
 def runs() -> bool:
     """Whether PyTorch has started on simulated GPUs."""
     return bool(_started_on)

@@ -8,10 +8,10 @@ import sys
 
 
 def _run_the_next_one() -> None:
-    """Run the sitecustomize that this one hides."""
-    from importlib.machinery import PathFinder
-
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    """Run the sitecustomize that this one hides. Most have none, and need not import importlib for it."""
+    finders = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path))
+    specs = (find_spec("sitecustomize", sys.path) for find_spec in finders if find_spec is not None)
+    spec = next((spec for spec in specs if spec is not None), None)
     if spec is not None and spec.loader is not None:
         import importlib.util
 

@@ -34,7 +34,7 @@ def _completion(options: argparse.Namespace) -> int:
         import shtab
     except ImportError as error:
         raise extras.missing("completion needs", "shtab", "cli", error) from None
-    from .main import parser
+    from .parser import parser
 
     print(shtab.complete(parser(), shell=options.shell))
     return OK

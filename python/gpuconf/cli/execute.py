@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
+from _signal import SIG_DFL, SIGPIPE, signal  # type: ignore[import-not-found] # signal itself makes its numbers' classes first
 from collections.abc import Callable, Mapping, Sequence
 
+from .._core.programs import which
 from .._typing import NoReturn
 from .exits import ProgramError
 
@@ -16,7 +17,7 @@ _LOOKED_AT = 128  # bytes of a file; a program in another machine's format has a
 
 def become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Replace this process with a program. Raises ProgramError."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program would inherit that
+    signal(SIGPIPE, SIG_DFL)  # Python ignores it, and a program would inherit that
 
     def execute(command: Sequence[str]) -> int:
         os.execvpe(command[0], list(command), dict(environment))
@@ -41,8 +42,6 @@ def start(words: Sequence[str], execute: Callable[[Sequence[str]], int]) -> int:
 
 def _shell_script(word: str) -> str | None:
     """Return the path of an executable text file; None for another one."""
-    from shutil import which
-
     path = which(word)
     if path is None:
         return None

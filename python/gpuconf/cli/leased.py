@@ -7,9 +7,9 @@ import argparse
 import os
 import shlex
 import signal
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._core.devices import VisibleDevice
@@ -22,7 +22,6 @@ from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
 from ..sharing._job import Job, JobEvent, peaks
 from ..sharing._request import Request, checked
-from ..sharing._simulated_cards import of_program as of_simulation
 from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
 from .output import SCHEMA
@@ -44,11 +43,12 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
     with (
         granted,
-        _shared(options.simulate) as shared,
+        _Shared(options.simulate) as shared,
         guarded.guard(options, granted, words, {**os.environ, **own}) as guard,
         Job() as job,
     ):
-        environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment(), **shared}
+        limits = {**_environment(options, granted, job, guard), **guard.environment()}
+        environment = {**os.environ, **own, **limits, **shared.environment}
         watch = _Watch(job, guard.counts, granted)
         if getattr(options, "check", False):
             print(guard.describe(), flush=True)
@@ -110,16 +110,28 @@ def _devices(simulate: str | None) -> list[VisibleDevice]:
     return visible_devices()
 
 
-@contextmanager
-def _shared(simulate: str | None) -> Iterator[dict[str, str]]:
-    """Yield the variables by which the program shares simulated cards with all that it starts."""
-    cards = None if simulate is None else of_simulation(simulate)
-    if cards is None:
-        yield {}
-        return
-    with cards:
-        cards.keep_descriptor()
-        yield cards.environment
+class _Shared:
+    """The simulated cards that the program shares with all that it starts, if there are any. A context manager."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, simulate: str | None) -> None:
+        self._cards = None
+        self.environment: dict[str, str] = {}
+        if simulate is not None:
+            from ..sharing._simulated_cards import of_program as of_simulation
+
+            self._cards = of_simulation(simulate)
+
+    def __enter__(self) -> _Shared:
+        if self._cards is not None:
+            self._cards.keep_descriptor()
+            self.environment = self._cards.environment
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cards is not None and not self._ending():
+            self._cards.close()
 
 
 def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:

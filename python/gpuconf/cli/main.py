@@ -1,46 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``gpuconf``: its parser, and the error handling that all subcommands share."""
+"""The command ``gpuconf``: the error handling that all subcommands share."""
 
 from __future__ import annotations
 
-import argparse
 import errno
-import importlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from .. import __version__, errors
-from .._typing import Any, NoReturn
+from .. import __version__
 from . import console
 from .exits import ERROR, INTERRUPTED, OK, USAGE, ProgramError, UsageError
-
-# Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the command that
-# runs is imported, because `gpuconf run` starts other programs.
-COMMANDS = (
-    "devices",
-    "ps",
-    "top",
-    "doctor",
-    "stats",
-    "visible",
-    "simulate",
-    "config",
-    "export",
-    "plan",
-    "diff",
-    "run",
-    "lease",
-    "env",
-    "ledger",
-    "completion",
-)
-
-_EXAMPLES = """
-gpuconf run --memory 10GiB python train.py          # a share of a GPU
-gpuconf run --simulate A100-40GB python train.py    # PyTorch without a GPU
-gpuconf plan --gpu L4,A100-40GB -- python train.py  # will it fit?
-gpuconf ps                                          # who uses the GPUs
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,11 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     """Return the exit code, and whether standard output has already failed."""
     command = "gpuconf"
-    if not arguments:
-        console.complain(parser().format_help())
-        return USAGE, False
     try:
-        options = parsed(arguments)
+        if arguments[:1] == ["--version"]:
+            print(f"gpuconf {__version__}")
+            return OK, False
+        from . import parser
+
+        if not arguments:
+            console.complain(parser.parser().format_help())
+            return USAGE, False
+        options = parser.parsed(arguments)
         command = f"gpuconf {options.command}"
         if sys.stdout is None and options.command != "run":  # it is the program's
             console.complain(f"{command}: standard output is closed")
@@ -80,11 +54,15 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
         where = "" if error.filename is None else f"{error.filename}: "
         console.complain(f"{command}: {where}{error.strerror}")
         return ERROR, False
-    except errors.GpuconfError as error:
-        console.complain(f"{command}: {error}")
-        return ERROR, False
     except KeyboardInterrupt:
         return INTERRUPTED, False
+    except Exception as error:
+        from ..errors import GpuconfError  # gpuconf run needs none of its modules, if there is no lease
+
+        if not isinstance(error, GpuconfError):
+            raise
+        console.complain(f"{command}: {error}")
+        return ERROR, False
 
 
 # The system refuses a file, a process or memory, or there is no folder for temporary files.
@@ -95,112 +73,3 @@ def _output_failed(command: str, error: OSError) -> int:
     if not isinstance(error, BrokenPipeError):  # else the reader has stopped on purpose
         console.complain(f"{command}: standard output: {error.strerror}")
     return ERROR
-
-
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of Python."""
-
-    def error(self, message: str) -> NoReturn:
-        console.complain(f"{self.format_usage()}{self.prog}: error: {message}{_meant_choice(message)}")
-        raise SystemExit(USAGE)
-
-    def refuse(self, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
-        """End with an error for unknown arguments of this command, or of the action of it that the options name."""
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
-                action.choices[getattr(options, action.dest)].refuse(options, unknown)
-        option = unknown[0].partition("=")[0]
-        guess = (
-            _meant(self.prog, option)
-            or self._program(unknown)
-            or (did_you_mean(option, self._option_string_actions) if option.startswith("-") else "")
-        )
-        self.error(f"unrecognized arguments: {' '.join(unknown)}{guess and '.'}{guess}")
-
-    def _program(self, unknown: Sequence[str]) -> str:
-        """Return a question for a program without ``--`` before it."""
-        script = self.prog == "gpuconf plan" and unknown[0].endswith(".py")
-        return " Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?" if script else ""
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands."""
-    from .output import example
-
-    about = "Limit, share, measure and simulate the GPU memory of programs. Start with: gpuconf doctor."
-    top = _Parser(prog="gpuconf", description=about, **example(_EXAMPLES))
-    top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in COMMANDS:
-        importlib.import_module(f".{name}", __package__).add_to(commands)
-    return top
-
-
-def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments. Raises SystemExit after help or an error, and UsageError for an unknown command.
-
-    Only the parser of the command that they name is built: all of them take as long as Python's start.
-    """
-    name = arguments[0]
-    if name not in COMMANDS:
-        if name == "--version":
-            print(f"gpuconf {__version__}")
-            raise SystemExit(OK)
-        if not name.startswith("-"):
-            guess = " Did you mean gpuconf --help?" if name == "help" else did_you_mean(name, COMMANDS)
-            raise UsageError(f"there is no command {name!r}.{guess} The commands are {', '.join(COMMANDS)}")
-        return parser().parse_args(arguments)
-    one = _OneCommand()
-    importlib.import_module(f".{name}", __package__).add_to(one)
-    options, unknown = one.parser.parse_known_args(arguments[1:])
-    if unknown:
-        one.parser.refuse(options, unknown)
-    options.command = name
-    return options
-
-
-class _OneCommand:
-    """What a command adds itself to, in place of the subcommands of the parser of all."""
-
-    parser: _Parser
-
-    def add_parser(self, name: str, *, help: str, **settings: Any) -> argparse.ArgumentParser:  # noqa: A002, ARG002 - argparse's name
-        """Make the command's parser. ``help`` is its line in the list of commands, which is not shown here."""
-        self.parser = _Parser(prog=f"gpuconf {name}", **settings)
-        return self.parser
-
-
-# What people write, by command, and what they mean by it: words of other tools, which are not spelled like gpuconf's.
-_MEANT = {
-    "limit": {"gpuconf config": "GPUCONF_LIMIT=6GiB before the command, or limit in gpuconf.toml"},
-    "set": {"gpuconf config": "a variable such as GPUCONF_LIMIT=6GiB, or gpuconf.toml"},
-    "--limit": {"gpuconf run": "--memory", "gpuconf lease": "--memory", "gpuconf env": "--memory"},
-    "--memory": {"gpuconf plan": "--limit"},
-    "--once": {"gpuconf top": "--iterations 1"},
-    "--watch": {"gpuconf ps": "gpuconf top", "gpuconf stats": "gpuconf top"},
-    "--num-gpus": {"gpuconf run": "--gpus", "gpuconf lease": "--gpus", "gpuconf env": "--gpus"},
-}
-
-
-def _meant(command: str, option: str) -> str:
-    """Return a question for an option of other tools, or an empty text."""
-    meant = _MEANT.get(option, {}).get(command)
-    return f" Did you mean {meant}?" if meant else ""
-
-
-def _meant_choice(message: str) -> str:
-    """Return a question for the closest choice, for argparse's message about an invalid one, or an empty text."""
-    _, _, refused = message.partition(": invalid choice: ")
-    if not refused:
-        return ""
-    word, _, choices = refused.partition(" (choose from ")
-    guess = did_you_mean(word.strip("'"), [choice.strip("'") for choice in choices.rstrip(")").split(", ")])
-    return guess and f".{guess}"
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a question for the word that comes closest to a mistyped one, or an empty text."""
-    import difflib
-
-    closest = difflib.get_close_matches(word, known, 1)
-    return f" Did you mean {closest[0]}?" if closest else ""

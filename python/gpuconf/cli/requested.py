@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 
-from .. import errors
 from .exits import UsageError
 
 
@@ -74,6 +73,7 @@ def share_simulated(spec: str) -> dict[str, str]:
 
 def simulated_here(spec: str) -> None:
     """Simulate GPUs in this process. Raises UsageError for an invalid simulation."""
+    from .. import errors
     from ..machine.simulate import simulate_buffers
 
     try:

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from .._core.programs import which
 from .._typing import Any
 from .execute import become
 from .exits import EMPTY, UsageError
@@ -194,8 +195,6 @@ def _is_script(word: str) -> bool:
         return "/" not in word or not os.access(word, os.X_OK)
     if not os.path.isfile(os.path.join(word, "__main__.py")):
         return False
-    from shutil import which
-
     return "/" in word or which(word) is None
 
 

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 from .. import errors
 from .._typing import Any, NamedTuple
-from ..sharing._simulated_cards import CardUse, all_shared
+from ..sharing._private_folder import CARDS, existing
 from .output import print_table, size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..sharing._simulated_cards import CardUse
 
 
 class SimulatedCard(NamedTuple):
@@ -36,6 +40,10 @@ class SimulatedCard(NamedTuple):
 
 def simulated_cards() -> list[SimulatedCard]:
     """Return the cards of every living job of this user."""
+    if next(existing(CARDS), None) is None:
+        return []  # without the modules that read their files
+    from ..sharing._simulated_cards import all_shared
+
     cards = []
     for job in all_shared():
         try:

@@ -90,8 +90,8 @@ def _close(descriptor: int) -> None:
 
 def _rename(name: str) -> None:
     """Change the name and the command line that other processes see. Raises OSError where the system forbids it."""
-    with open("/proc/self/comm", "w", encoding="ascii") as file:
-        file.write(name)
+    with open("/proc/self/comm", "wb") as file:
+        file.write(name.encode())
     with open("/proc/self/stat", "rb") as file:
         begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
     with open("/proc/self/mem", "r+b", buffering=0) as memory:

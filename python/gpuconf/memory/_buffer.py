@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 import time
-import weakref
+from _weakref import ReferenceType
 from collections.abc import Callable
 from types import TracebackType
 
@@ -151,7 +151,7 @@ class Buffer(metaclass=Made):
                 )
             array = hostmemory.array_at(self.ptr, self.nbytes)
             key = id(array)
-            views[key] = weakref.ref(array, functools.partial(views.pop, key))
+            views[key] = ReferenceType(array, functools.partial(views.pop, key))
         return memoryview(array).cast("B")
 
     @property

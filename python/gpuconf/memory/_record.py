@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import weakref
+from _weakref import ReferenceType
 from collections.abc import Callable
 from types import TracebackType
 
@@ -108,7 +108,7 @@ class _Exit:
         if recording is None:
             return _stop
         block = _Block(_stop, recording)
-        recording._block = weakref.ref(block)
+        recording._block = ReferenceType(block)
         return block
 
 
@@ -132,7 +132,7 @@ class Recording(metaclass=Made):
         self._capacity = events
         self._stacks = stacks
         self._run: _Run | None = None
-        self._block: weakref.ref[_Block] | None = None  # of the newest with statement
+        self._block: ReferenceType[_Block] | None = None  # of the newest with statement
 
     @property
     def running(self) -> bool:

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
+from .._core.programs import PYTHONS, is_one_of, which
 from . import _budget_file, _budget_layout, _driver, _elf, _private_folder
 
 CardUse = _budget_file.CardUse
@@ -29,11 +29,10 @@ ProcessUse = _budget_file.ProcessUse
 MODES = ("auto", "proxy", "preload")
 VARIABLE = "GPUCONF_GUARD"
 _LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
-_PREFIX, _FILE = "gpuconf-job-", "budget"
-_INTERPRETER = re.compile(
-    r"(ba|da|k|mk|pdk|z|c|tc|fi|a)?sh|busybox|env|(python|pypy|perl|ruby|lua|julia|node|tclsh|Rscript|R)[0-9.]*t?"
-)
-_DRIVER_FILES = re.compile(r"(libcuda|libnvidia-ml)\.so(\..*)?")
+_FILE = "budget"
+_SHELLS = ("sh", "bash", "dash", "ksh", "mksh", "pdksh", "zsh", "csh", "tcsh", "fish", "ash", "busybox", "env")
+_INTERPRETERS = (*PYTHONS, "perl", "ruby", "lua", "julia", "node", "tclsh", "Rscript", "R")
+_DRIVER_FILES = r"(libcuda|libnvidia-ml)\.so(\..*)?"
 
 
 class Reader:
@@ -123,7 +122,7 @@ def prepare(
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
     _budget_file.check_limits(limits)
-    _private_folder.sweep(_PREFIX, _FILE)
+    _private_folder.sweep(_private_folder.BUDGETS, _FILE)
     parent = _outer(given)
     outer_folder = os.path.dirname(parent)
     libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
@@ -133,7 +132,7 @@ def prepare(
     program = _program(command, given)
     notes = list(_warnings(program))
     chosen = _chosen(mode, program)
-    folder = _private_folder.new(_PREFIX, executable=True)
+    folder = _private_folder.new(_private_folder.BUDGETS, executable=True)
     try:
         path = os.path.join(folder, _FILE)
         held = _budget_file.create(path, limits, parent, job)
@@ -156,7 +155,7 @@ def current() -> Reader | None:
 def budgets() -> list[Reader]:
     """Every budget of this user whose job lives."""
     readers = []
-    for folder in _private_folder.existing(_PREFIX):
+    for folder in _private_folder.existing(_private_folder.BUDGETS):
         try:
             reader = Reader(os.path.join(folder, _FILE))
             if reader._file.alive():
@@ -191,7 +190,7 @@ def _real(name: str, outer_folder: str, link: str, environment: Mapping[str, str
 
 
 def _program(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
-    return shutil.which(command[0], path=environment.get("PATH")) if command else None
+    return which(command[0], environment) if command else None
 
 
 def _warnings(program: str | None) -> Iterator[str]:
@@ -223,10 +222,11 @@ def _chosen(mode: str, program: str | None) -> str:
         return mode
     if program is None:
         return "proxy"
-    if _INTERPRETER.fullmatch(os.path.basename(os.path.realpath(program))) or not _elf.header_fits(program):
+    file = os.path.realpath(program)
+    if os.path.basename(file) in _SHELLS or is_one_of(_INTERPRETERS, file) or not _elf.header_fits(program):
         return "preload"
-    with open(program, "rb") as file:
-        return "preload" if b"/libcuda.so" in file.read() else "proxy"
+    with open(program, "rb") as opened:
+        return "preload" if b"/libcuda.so" in opened.read() else "proxy"
 
 
 def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:
@@ -235,10 +235,14 @@ def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> Non
         needed = (os.path.join(folder, "libgpuconf-guard.so"), target)
         _write(os.path.join(folder, name), _elf.library(name, needed))
         os.symlink(name, os.path.join(folder, name.removesuffix(".1")))
-    with open(os.path.join(_LIBRARIES, "libgpuconf-guard.so"), "rb") as file:
-        guard = file.read()
+    guard = _own("libgpuconf-guard.so")
     _write(os.path.join(folder, "libgpuconf-guard.so"), _elf.without(guard, _lacking(guard, real)))
-    shutil.copy(os.path.join(_LIBRARIES, "libgpuconf-preload.so"), folder)
+    _write(os.path.join(folder, "libgpuconf-preload.so"), _own("libgpuconf-preload.so"))
+
+
+def _own(library: str) -> bytes:
+    with open(os.path.join(_LIBRARIES, library), "rb") as file:
+        return file.read()
 
 
 def _lacking(guard: bytes, real: Mapping[str, str]) -> set[str]:
@@ -260,7 +264,7 @@ def _write(path: str, data: bytes) -> None:
 
 def _guarded(library: str, folder: str) -> str:
     """The guard's library in place of the driver's: a preloaded driver would come before the guard."""
-    name = _DRIVER_FILES.fullmatch(os.path.basename(library))
+    name = re.fullmatch(_DRIVER_FILES, os.path.basename(library))
     ours = os.path.join(folder, f"{name[1]}.so.1") if name else ""
     return ours if os.path.exists(ours) else library
 

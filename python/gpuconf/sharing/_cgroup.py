@@ -7,18 +7,17 @@ total. A region is a card's memory, such as ``nvidia/0000:17:00.0/vidmem``.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 ROOT = "/sys/fs/cgroup"
 OWN = "/proc/self/cgroup"
 CONTROLLER = "dmem"
 _PREFIX = "gpuconf-"
-_BUS_ID = re.compile(r"([0-9a-f]+):([0-9a-f]{2}):([0-9a-f]{2})(?:\.[0-9a-f])?", re.IGNORECASE)
+_BUS_ID = r"([0-9a-fA-F]+):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-9a-fA-F])?"
 
 Card = tuple[int, int, int]
 """PCI domain, bus and device."""
@@ -26,7 +25,7 @@ Card = tuple[int, int, int]
 
 def card_at(text: str) -> Card | None:
     """Return the PCI address in a region's name, or in a bus id; None if it has none."""
-    match = _BUS_ID.search(text)
+    match = re.search(_BUS_ID, text)
     return None if match is None else (int(match[1], 16), int(match[2], 16), int(match[3], 16))
 
 
@@ -84,7 +83,8 @@ class Group:
 
     def enter(self, limits: Mapping[str, int]) -> None:
         """Make the group, move this process into it, and set limits in bytes by region. OSError: nothing has changed."""
-        with _locked(self._above):
+        lock = _lock(self._above)
+        try:
             _remove_empty(self._above)
             os.mkdir(self.folder)
             try:
@@ -95,6 +95,8 @@ class Group:
             except OSError:
                 self._leave()
                 raise
+        finally:
+            os.close(lock)
 
     def _limit(self, limits: Mapping[str, int]) -> None:
         """Set the limits, and check that the kernel has them. It may round them down to pages."""
@@ -109,15 +111,23 @@ class Group:
 
     def leave(self) -> None:
         """Move back and remove the group. If other processes are in it, it stays, and limits them; the next program removes it."""
-        with contextlib.suppress(OSError), _locked(self._above):
-            self._leave()
+        try:
+            lock = _lock(self._above)
+            try:
+                self._leave()
+            finally:
+                os.close(lock)
+        except OSError:
+            pass
 
     def _leave(self) -> None:
         if _read(f"{self.folder}/cgroup.procs").split() not in ([], [str(os.getpid())]):
             return
-        with contextlib.suppress(OSError):
+        from contextlib import suppress
+
+        with suppress(OSError):
             self._move_back()
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             _remove(self.folder)
 
     def _move_back(self) -> None:
@@ -132,15 +142,15 @@ class Group:
             _write(f"{self._above}/cgroup.procs", str(os.getpid()))
 
 
-@contextlib.contextmanager
-def _locked(folder: str) -> Iterator[None]:
-    """Exclude other programs that enter or leave groups below a folder."""
+def _lock(folder: str) -> int:
+    """Exclude other programs that enter or leave groups below a folder, until the returned descriptor is closed."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-    finally:
+    except BaseException:
         os.close(file)
+        raise
+    return file
 
 
 def _remove_empty(above: str) -> None:

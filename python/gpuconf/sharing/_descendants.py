@@ -7,11 +7,11 @@ import os
 import re
 from collections.abc import Sequence, Set
 
+from .._core.programs import PYTHONS, is_one_of
 from .._typing import NamedTuple
 from ._proc import inner_pid
 
-_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
-_OUR_FOLDER = b"/gpuconf-job-"  # sharing/_budget.py
+_OUR_FOLDER = b"/gpuconf-job-"  # sharing/_private_folder.py
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
@@ -106,7 +106,7 @@ def _parent(pid: int) -> int:
 def _python(pid: int, folder: str, known: Set[int]) -> Found | None:
     """Return a process if it is a Python, not in another job, and not known by its PID in a PID namespace of its own."""
     try:
-        if not _PYTHON.fullmatch(os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
+        if not is_python(os.readlink(f"/proc/{pid}/exe")):
             return None
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
@@ -128,7 +128,7 @@ def _python(pid: int, folder: str, known: Set[int]) -> Found | None:
 
 def is_python(path: str) -> bool:
     """Whether a command is a Python, by its name."""
-    return _PYTHON.fullmatch(os.path.basename(path)) is not None
+    return is_one_of(PYTHONS, path)
 
 
 def why_isolated(words: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from . import _elf
 
-_CACHE_LINE = re.compile(r"^\s*(\S+) \(.*\) => (\S+)$")
+_CACHE_LINE = r"^\s*(\S+) \(.*\) => (\S+)$"
 _FOLDERS = ("/lib64", "/usr/lib64", "/lib/{}-linux-gnu", "/usr/lib/{}-linux-gnu", "/lib", "/usr/lib", "/usr/lib/wsl/lib")
 
 
@@ -19,7 +19,7 @@ def find(name: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
-    for folder in re.split("[:;]", environment.get("LD_LIBRARY_PATH", "")):
+    for folder in environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":"):
         yield os.path.abspath(os.path.join(folder, name)) if folder else os.path.abspath(name)
     import subprocess
 
@@ -28,7 +28,7 @@ def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
             listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
         except OSError:
             continue
-        found = (_CACHE_LINE.match(line) for line in listed.stdout.splitlines())
+        found = (re.match(_CACHE_LINE, line) for line in listed.stdout.splitlines())
         yield from (line[2] for line in found if line and line[1] == name)
         break
     machine = os.uname().machine

@@ -54,7 +54,7 @@ def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str)
 def below(limits: Mapping[str, int], bus_ids: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:
     """Yield sentences about limits of the driver that are smaller than these, in bytes by UUID."""
     found = _cgroup.limits()
-    for uuid, limit in limits.items():
+    for uuid, limit in limits.items() if found else ():
         card = _cgroup.card_at(bus_ids.get(uuid, ""))
         if card in found and found[card][0] < limit:
             smaller, group = found[card]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from .._typing import Any
 
@@ -45,19 +45,17 @@ def _sections(data: bytes) -> list[Any]:
     return [_SECTION.unpack_from(data, offset + i * size) for i in range(count)]
 
 
-def _symbols(data: bytes) -> list[tuple[str, int, bool]]:
-    """The dynamic symbols: name, place of the entry in the file, and whether the file defines it."""
+def _defined(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Yield the dynamic symbols that the file defines: name, and place of the entry in the file."""
     sections = _sections(data)
-    symbols = []
     for section in sections:
         if section[1] != _DYNSYM:
             continue
         offset, size, strings = section[4], section[5], sections[section[6]][4]
-        for at in range(offset, offset + size, _SYMBOL.size):
-            name, _, _, where, _, _ = _SYMBOL.unpack_from(data, at)
-            begin = strings + name
-            symbols.append((data[begin : data.index(b"\0", begin)].decode("ascii", "replace"), at, where != 0))
-    return symbols
+        for number, (name, _, _, where, _, _) in enumerate(_SYMBOL.iter_unpack(data[offset : offset + size])):
+            if where != 0:
+                begin = strings + name
+                yield data[begin : data.index(b"\0", begin)], offset + number * _SYMBOL.size
 
 
 def exports(path: str) -> set[str] | None:
@@ -72,14 +70,14 @@ def exports(path: str) -> set[str] | None:
 
 def defined(data: bytes) -> set[str]:
     """The names that a library's file defines for others."""
-    return {name for name, _, here in _symbols(data) if here}
+    return {name.decode("ascii", "replace") for name, _ in _defined(data)}
 
 
 def without(data: bytes, names: Collection[str]) -> bytes:
     """A library's file without some of its exported names: the loader then goes on to the next library."""
     changed = bytearray(data)
-    for name, at, here in _symbols(data):
-        if here and name in names:
+    for name, at in _defined(data):
+        if name.decode("ascii", "replace") in names:
             first = _SYMBOL.unpack_from(data, at)
             _SYMBOL.pack_into(changed, at, first[0], first[1], first[2], 0, 0, 0)
     return bytes(changed)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -71,7 +70,7 @@ def loader_path(environ: Mapping[str, str] = os.environ) -> str:
             f"no program can find the simulated driver in {SIMULATOR}: {' and '.join(wrong)} is no part of a name in "
             "LD_LIBRARY_PATH. Install gpuconf in a folder without it"
         )
-    before = [entry for entry in re.split("[:;]", environ.get("LD_LIBRARY_PATH", "")) if entry and entry != SIMULATOR]
+    before = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry and entry != SIMULATOR]
     return ":".join([SIMULATOR, *before])
 
 

@@ -50,8 +50,8 @@ class Job:
     def events(self) -> list[JobEvent]:
         """Return what the processes have reported, oldest first. Malformed lines are skipped: the program may write there too."""
         try:
-            with open(self._record, encoding="ascii", errors="replace") as file:
-                lines = file.read().split("\n")
+            with open(self._record, "rb") as file:  # as text, it would import its encoding
+                lines = file.read().decode("ascii", "replace").split("\n")
         except OSError:  # the program has removed it
             return []
         return [event for line in lines if (event := _parsed(line)) is not None]
@@ -96,9 +96,8 @@ def _sweep() -> None:
         names = os.listdir(place)
     except PermissionError:  # on some machines /tmp may be written and not listed
         return
-    for name in names:
-        folder = os.path.join(place, name)
-        if name.startswith(_PREFIX) and _is_abandoned(folder):
+    for folder in (os.path.join(place, name) for name in names if name.startswith(_PREFIX)):
+        if _is_abandoned(folder):
             _remove(folder)
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import time
@@ -187,7 +186,7 @@ class Ledger(Handle):
 
     def _nap(self, number: int, seconds: float) -> None:
         """Sleep until it is worth looking again, at most for a time. Signal handlers run meanwhile."""
-        by_hand().nap(self._words, number, math.ceil(1000 * min(seconds, 1)))
+        by_hand().nap(self._words, number, int(1000 * min(seconds, 1)) + 1)
 
 
 _published: list[int] = []  # the descriptor of this process's slot

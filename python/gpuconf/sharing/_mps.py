@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Mapping
 
 VARIABLE = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
 _PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 _DEFAULT_PIPES = "/tmp/nvidia-mps"
-_ENTRY = re.compile(r"\s*([^=\s]+)\s*=\s*(\d+)\s*([GM])B?\s*", re.IGNORECASE)
+_ENTRY = r"\s*([^=\s]+)\s*=\s*(\d+)\s*([GMgm])[Bb]?\s*"
 _SECONDS = 2.0
 
 
@@ -34,7 +33,7 @@ def limits(environ: Mapping[str, str]) -> dict[str, int]:
     """Return the bytes that each process may have, by GPU as the variable names it: an ordinal or a UUID. {} if it is malformed."""
     by_gpu = {}
     for entry in filter(None, environ.get(VARIABLE, "").split(",")):
-        match = _ENTRY.fullmatch(entry)
+        match = re.fullmatch(_ENTRY, entry)
         if match is None:
             return {}
         by_gpu[match[1]] = int(match[2]) << (30 if match[3] in "gG" else 20)
@@ -43,6 +42,8 @@ def limits(environ: Mapping[str, str]) -> dict[str, int]:
 
 def default_limit(environ: Mapping[str, str], gpu: int) -> str:
     """Return the daemon's limit for processes that set none, in its own words; "" if it has none or does not say."""
+    import subprocess
+
     try:
         done = subprocess.run(
             ["nvidia-cuda-mps-control"],

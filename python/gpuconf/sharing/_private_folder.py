@@ -7,14 +7,14 @@ and shutil: their imports would take longer than what `gpuconf ps` does here.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import time
 from collections.abc import Iterator
 
 from .. import errors
-from . import _budget_file
+
+BUDGETS, CARDS = "gpuconf-job-", "gpuconf-cards-"  # what the names of folders begin with
 
 _ABANDONED = 3600.0  # seconds after which a folder without its file is not being made any more
 
@@ -25,18 +25,22 @@ def new(prefix: str, *, executable: bool = False) -> str:
     if not places:
         raise errors.UnavailableError(f"no folder for the guard: {', '.join(_places())} forbid loading libraries (noexec)")
     while True:
-        with contextlib.suppress(FileExistsError):
-            folder = os.path.join(places[0], prefix + os.urandom(6).hex())
+        folder = os.path.join(places[0], prefix + os.urandom(6).hex())
+        try:
             os.mkdir(folder, 0o700)
-            return folder
+        except FileExistsError:
+            continue
+        return folder
 
 
 def remove(folder: str) -> None:
     """Remove a folder and the files in it, as far as that is possible."""
-    with contextlib.suppress(OSError):
+    try:
         for name in os.listdir(folder):
             os.unlink(os.path.join(folder, name))
         os.rmdir(folder)
+    except OSError:
+        pass
 
 
 def existing(prefix: str) -> Iterator[str]:
@@ -47,12 +51,14 @@ def existing(prefix: str) -> Iterator[str]:
         except PermissionError:  # on some machines /tmp may be written and not listed
             continue
         for name in names:
+            if not name.startswith(prefix):  # there may be thousands of others
+                continue
             path = os.path.join(place, name)
             try:
                 facts = os.lstat(path)
             except OSError:
                 continue
-            if name.startswith(prefix) and stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
                 yield path
 
 
@@ -64,6 +70,8 @@ def sweep(prefix: str, file: str) -> None:
 
 def remove_if_unused(folder: str, name: str) -> None:
     """Remove a folder if no process of its job lives."""
+    from . import _budget_file
+
     try:
         file = os.open(os.path.join(folder, name), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:  # being made, being removed, or damaged

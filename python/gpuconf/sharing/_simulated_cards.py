@@ -17,7 +17,7 @@ from . import _budget_file, _private_folder
 
 CardUse = _budget_file.CardUse
 VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in pybind/simulator/simulator.h
-_PREFIX, _FILE = "gpuconf-cards-", "cards"
+_FILE = "cards"
 
 
 class SimulatedCards:
@@ -109,8 +109,8 @@ def of_program(spec: str) -> OwnedCards | None:
 def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
     """Make the file for cards of these sizes in bytes, by UUID. Raises UnavailableError if there is no room."""
     _budget_file.check_limits(cards)
-    _private_folder.sweep(_PREFIX, _FILE)
-    folder = _private_folder.new(_PREFIX)
+    _private_folder.sweep(_private_folder.CARDS, _FILE)
+    folder = _private_folder.new(_private_folder.CARDS)
     path = os.path.join(folder, _FILE)
     try:
         return OwnedCards(path, _budget_file.create(path, cards, "", spec))
@@ -128,7 +128,7 @@ def current() -> SimulatedCards | None:
 def all_shared() -> list[SimulatedCards]:
     """The simulated cards of every living job of this user."""
     jobs = []
-    for folder in _private_folder.existing(_PREFIX):
+    for folder in _private_folder.existing(_private_folder.CARDS):
         try:
             cards = SimulatedCards(os.path.join(folder, _FILE))
             if cards.alive():

@@ -1,0 +1,92 @@
+"""What commands import: most of the time of a short one goes into that."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from script import environment, run_well
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+
+# What takes a millisecond or more beside a bare interpreter, and is of no use to a command that ends well.
+HEAVY = {
+    "bz2", "contextlib", "ctypes", "difflib", "inspect", "json", "locale", "lzma", "shutil", "subprocess", "tempfile", "threading",
+    "typing", "zlib",
+}  # fmt: skip
+
+
+def imported(tmp_path: Path, *words: str) -> set[str]:
+    """The modules that a command imports, from its own first one on: an installer's script may import re before."""
+    env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", COMMAND, *words], capture_output=True, text=True, check=True, timeout=60, env=env
+    )
+    names = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return set(names[names.index("gpuconf._core") :])
+
+
+def own(names: set[str]) -> set[str]:
+    return {name.removeprefix("gpuconf.") for name in names if name.startswith("gpuconf.")}
+
+
+SHARED = {"_core", "_core.fork", "_core.public", "__main__", "cli", "cli.main", "cli.console", "cli.exits", "_typing"}
+PARSED = {*SHARED, "_core.humanbytes", "cli.output", "cli.parser"}
+
+
+def test_the_version(tmp_path: Path) -> None:
+    names = imported(tmp_path, "--version")
+    assert own(names) == SHARED
+    assert names & {*HEAVY, "argparse", "re", "signal"} == set()
+
+
+def test_a_program_without_a_lease(tmp_path: Path) -> None:
+    names = imported(tmp_path, "run", "true")
+    modules = {"cli.execute", "cli.guard_modes", "cli.late_options", "cli.requested", "cli.run"}
+    assert own(names) == {*PARSED, *modules, "_core.programs"}
+    assert names & {*HEAVY, "signal"} == set()
+
+
+# What reads the settings and calls the core.
+CALLING = {
+    "_core._gpuconf", "_core.device_spec", "_core.devices", "_core.extras", "_core.former_names", "_core.html",
+    "_core.ledger_folder", "_core.message", "_core.native", "_core.notices", "_core.runtime", "_core.settings",
+    "_core.settings_file", "_core.simulation_notice", "_core.size_text", "_core.sizes", "_core.table", "_core.texts", "_core.trust",
+    "_core.wire", "_core.wire.visible", "_missing", "errors",
+}  # fmt: skip
+LEDGER = {
+    "_core.handle", "_core.wire.cards", "_core.wire.ledger", "machine", "machine.cards", "sharing", "sharing._ledger",
+    "sharing._proc", "sharing._rows",
+}  # fmt: skip
+
+
+def test_the_list_of_processes(tmp_path: Path) -> None:
+    names = imported(tmp_path, "ps")
+    modules = {"cli.jobs", "cli.processes", "cli.ps", "cli.simulated_cards", "sharing._private_folder", "sharing._view"}
+    while_a_job_shares_cards = {"sharing._budget_file", "sharing._budget_layout", "sharing._simulated_cards"}
+    assert own(names) - while_a_job_shares_cards == {*PARSED, *CALLING, *LEDGER, *modules}
+    assert names & {*HEAVY, "math", "signal", "weakref"} == set()
+
+
+def test_a_program_with_a_lease(tmp_path: Path) -> None:
+    names = imported(tmp_path, "run", "--memory", "1GiB", "true")
+    left_out = {"config", "memory", "planning", "rehearsal", "tensors", "sharing._simulated_cards", "_core.simulated_torch"}
+    assert {name for name in own(names) if name.startswith(tuple(left_out))} == set()
+    assert names & {*HEAVY, "math", "weakref"} == set()
+
+
+def test_a_command_looks_for_no_cycles_of_objects() -> None:
+    """It took a tenth of the time: there are none among what imports make."""
+    out = run_well(
+        """
+        import atexit, gc, sys
+        from gpuconf.__main__ import main
+        before = gc.get_stats()[0]["collections"]
+        atexit.register(lambda: print(gc.get_stats()[0]["collections"] - before))
+        sys.argv = ["gpuconf", "visible", "--json"]
+        main()
+        """,
+        env={"GPUCONF_SIMULATE": "T4"},
+    )
+    assert out.splitlines()[-1] == "0"
