@@ -144,8 +144,9 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
     ``"4xT4:8GiB:no-peers"``. A model without a memory size has its most common size, which :func:`simulated` returns. Names that a
     driver reports, such as ``"NVIDIA A100-SXM4-80GB"`` or what ``torch.cuda.get_device_name()`` returns, are also models. A profile
     is how the machine around the card behaves: ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps``, ``no-limit``,
-    ``contexts`` or ``driver=VERSION``. Simulated memory is host memory, which is allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES``
-    filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
+    ``contexts`` or ``driver=VERSION``. Simulated memory is host memory, which is allocated when it is first written. The
+    configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
+    has the same effect as a call.
 
     PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
     With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only
