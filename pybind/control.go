@@ -5,6 +5,7 @@ package pybind
 import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/models"
 	"gpuconf/pybind/process"
 )
 
@@ -14,6 +15,16 @@ func Simulate(spec string) (choices string, err error) {
 	defer process.Gate(&err)
 	before, now, err := process.Shared().Simulate(spec)
 	return before + "\n" + now, err
+}
+
+// Specification returns the specification of a machine as Simulate returns it, and changes nothing.
+func Specification(machine string) (full string, err error) {
+	defer process.Gate(&err)
+	spec, err := models.ParseSpec(machine)
+	if err != nil {
+		return "", err
+	}
+	return spec.String(), nil
 }
 
 // Reset releases the devices and discards the configuration. It returns true.

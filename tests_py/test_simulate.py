@@ -90,8 +90,9 @@ def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, mach
     assert gpuconf.simulate(spec).spec == machine
     assert gpuconf.simulated() == machine
     assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, gib * GIB)}
-    gpuconf.simulate(name)  # a driver's name of the model is accepted too
-    assert gpuconf.simulated() == machine.removeprefix("2x")
+    for said in (name, f"{name} (simulated)"):  # a driver's name of the model is accepted too, also that of a simulated one
+        gpuconf.simulate(said)
+        assert gpuconf.simulated() == machine.removeprefix("2x")
 
 
 BAD_SPECS = {

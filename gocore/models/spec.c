@@ -159,6 +159,16 @@ static int plain(struct part p, char out[PLAIN])
 
 static struct part whole(const char *text) { return (struct part){text, text + strlen(text)}; }
 
+/* A name without the remark in which those of simulated GPUs end. */
+static struct part unremarked(struct part p)
+{
+	static const char remark[] = "(simulated)";
+	size_t n = sizeof remark - 1;
+	if (length(p) > n && same((struct part){p.end - n, p.end}, remark))
+		p.end -= n;
+	return trim(p);
+}
+
 /* How many characters to change, insert or remove. */
 static int distance(const char *a, const char *b)
 {
@@ -444,7 +454,7 @@ static long read_one(struct part entry, long most, struct gpuconf_card *card, ch
 	}
 	int detailed = cut(rest, ':', &name, &details), how = 1000;
 	name = trim(name);
-	int size = plain(name, wanted);
+	int size = plain(unremarked(name), wanted);
 	const struct gpuconf_model *model = size > 0 ? nearest(wanted, &how) : NULL;
 	if (how > 0)
 		return unknown_model(entry, name, 2 * how <= size ? model : NULL, complaint, room);

@@ -2390,6 +2390,32 @@ PyObject * _wrap__gpuconf_pybind_Simulate(PyObject * PYBINDGEN_UNUSED(dummy), Py
 
 
 PyObject *
+_wrap__gpuconf_pybind_Specification(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *machine;
+    const char *keywords[] = {"machine", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &machine)) {
+        return NULL;
+    }
+    if (gcpy_refused()) {
+        return NULL;
+    }
+    retval = pybind_Specification(machine);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Specification(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_StartPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2635,6 +2661,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SessionShapes", (PyCFunction) _wrap__gpuconf_pybind_SessionShapes, METH_VARARGS|METH_KEYWORDS, "pybind_SessionShapes(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
     {(char *) "pybind_Setting", (PyCFunction) _wrap__gpuconf_pybind_Setting, METH_VARARGS|METH_KEYWORDS, "pybind_Setting(name)\n\ntype: name: char *" },
     {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },
+    {(char *) "pybind_Specification", (PyCFunction) _wrap__gpuconf_pybind_Specification, METH_VARARGS|METH_KEYWORDS, "pybind_Specification(machine)\n\ntype: machine: char *" },
     {(char *) "pybind_StartPeak", (PyCFunction) _wrap__gpuconf_pybind_StartPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StartPeak(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_StopPeak", (PyCFunction) _wrap__gpuconf_pybind_StopPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StopPeak(number, id)\n\ntype: number: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_TensorInfo", (PyCFunction) _wrap__gpuconf_pybind_TensorInfo, METH_VARARGS|METH_KEYWORDS, "pybind_TensorInfo(id)\n\ntype: id: int64_t" },

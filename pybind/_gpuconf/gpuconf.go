@@ -1447,6 +1447,21 @@ func pybind_Simulate(spec *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_Specification
+func pybind_Specification(machine *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Specification(C.GoString(machine))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.gopy_raise(estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_StartPeak
 func pybind_StartPeak(number C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

@@ -18,6 +18,7 @@ gpuconf.simulate("A100-40GB")
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402, N812
+from gpuconf.values.formulas.table import FORMULAS, REFUSED  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 
 ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-4, torch.bfloat16: 4e-2, torch.float16: 6e-3}
@@ -445,15 +446,82 @@ def products() -> None:
     near(torch.baddbmm(here[2], here[0], here[1], out_dtype=torch.float32, beta=2), c.double() * 2 + a.double() @ b.double())
 
 
+def results_in_outputs() -> None:
+    """Overloads that write into a tensor."""
+    aten = torch.ops.aten
+
+    def check(expected: Tensor, overload: Callable[..., object], *args: object, **named: object) -> None:
+        out = torch.zeros(expected.shape, device="cuda")
+        overload(*args, **named, out=out)
+        near(out, expected)
+
+    x, weight = torch.randn(2, 4, 9, 8), torch.randn(4, 1, 3, 3)
+    expected = _convolve(x.double(), weight.double(), 1, 1, 1, 4)
+    here = x.cuda(), weight.cuda()
+    check(expected, aten._conv_depthwise2d.out, *here, [3, 3], None, [1, 1], [1, 1], [1, 1])
+    if hasattr(aten.cudnn_convolution, "out"):
+        check(expected, aten.cudnn_convolution.out, *here, [1, 1], [1, 1], [1, 1], 4, False, False, False)
+    w, b, mean, invstd = torch.randn(4), torch.randn(4), torch.randn(4), torch.rand(4)
+    four = [one.cuda() for one in (w, b, mean, invstd)]
+    w, b, mean, invstd = (one.double().reshape(-1, 1, 1) for one in (w, b, mean, invstd))
+    check((x.double() - mean) * invstd * w + b, aten.batch_norm_elemt.out, here[0], *four, 1e-5)
+    if hasattr(aten.mm, "dtype_out"):
+        p, q, r = torch.randn(3, 4, 5).half(), torch.randn(3, 5, 6).half(), torch.randn(3, 4, 6)
+        product, one, other, bias = p.double() @ q.double(), p.cuda(), q.cuda(), r.cuda()
+        check(product[0], aten.mm.dtype_out, one[0], other[0], torch.float32)
+        check(product, aten.bmm.dtype_out, one, other, torch.float32)
+        check(product[0] + 2 * r[0].double(), aten.addmm.dtype_out, bias[0], one[0], other[0], torch.float32, beta=2)
+        check(product * 0.5 + r.double(), aten.baddbmm.dtype_out, bias, one, other, torch.float32, alpha=0.5)
+
+
+def statistics_of_equal_parts() -> None:
+    """The kernel of SyncBatchNorm for parts of one size."""
+    x = torch.randn(2, 5, 3, 4)
+    means, deviations = zip(*(torch.batch_norm_stats(one.cuda(), 1e-5) for one in x), strict=True)
+    running = torch.zeros(3, device="cuda"), torch.ones(3, device="cuda")
+    mean, invstd = torch.batch_norm_gather_stats(x[0].cuda(), torch.stack(means), torch.stack(deviations), *running, 0.5, 1e-5, 20)
+    whole = x.double()
+    near(mean, whole.mean([0, 1, 3]))
+    near(invstd, (whole.var([0, 1, 3], unbiased=False) + 1e-5).rsqrt())
+    near(running[0], 0.5 * whole.mean([0, 1, 3]))
+    near(running[1], 0.5 + 0.5 * whole.var([0, 1, 3], unbiased=True))
+
+
+def losses_with_lengths_in_tensors() -> None:
+    logs = torch.randn(4, 1, 3).log_softmax(2)
+    target, lengths = torch.tensor([1, 2], dtype=torch.int32), torch.tensor([4], dtype=torch.int32)
+    expected = F.ctc_loss(logs.double(), target.unsqueeze(0), (4,), (2,), reduction="none")
+    there = logs.cuda(), target.cuda(), lengths.cuda(), torch.tensor([2], dtype=torch.int32, device="cuda")
+    near(torch._cudnn_ctc_loss(*there, 0, False, False)[0], expected)
+
+
 ALL = (
     flash_attention, efficient_attention, attention_of_cudnn, attention_with_dropout, attention_of_sequences, convolutions,
     transposed_convolutions,
     depthwise_convolutions, normalizations, normalization_of_several_processes, cells, recurrent_networks, bags, dropouts, samplers,
-    losses_of_sequences, products, softmax_to_float32, masks_of_dropouts,
+    losses_of_sequences, products, softmax_to_float32, masks_of_dropouts, results_in_outputs, statistics_of_equal_parts,
+    losses_with_lengths_in_tensors,
 )  # fmt: skip
+called: set[str] = set()  # the operators whose formula was
+
+
+def _noted(name: str, formula: Callable[..., object]) -> Callable[..., object]:
+    def call(*args: object, **named: object) -> object:
+        called.add(name)
+        return formula(*args, **named)
+
+    return call
+
+
+def without_a_comparison() -> list[str]:
+    """Return the operators without a kernel of the CPU that have a formula, which nothing here has called."""
+    registered = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
+    without = (name for name in registered if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"))
+    return sorted(name for name in without if name in FORMULAS and name not in REFUSED and name not in called)
 
 
 if __name__ == "__main__":
+    FORMULAS.update({name: _noted(name, formula) for name, formula in FORMULAS.items()})
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     for check in ALL:
@@ -464,3 +532,5 @@ if __name__ == "__main__":
                 print(check.__name__)
             except Exception:
                 print(f"{check.__name__}: {traceback.format_exc()}")
+    if not sys.argv[1:] and without_a_comparison():
+        print("not compared:", *without_a_comparison())

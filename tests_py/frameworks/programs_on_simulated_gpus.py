@@ -9,6 +9,8 @@ import io
 import sys
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import gpuconf
 
@@ -17,6 +19,7 @@ gpuconf.simulate("2xA100-40GB")
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 
@@ -187,6 +190,81 @@ def sizes_from_values(device: str) -> list[float]:
         *repeated.tolist(),
         *counts.tolist(),
     ]
+
+
+def numbers_and_tensors(device: str) -> list[float]:
+    """Operators of a number and a tensor, which makes a tensor of the number on the GPU, and powers of two."""
+    x, whole = torch.arange(4.0).to(device), torch.arange(4).to(device)
+    out = torch.empty(0, device=device)
+    torch.ldexp(x, whole, out=out)
+    found = [out, torch.ldexp(x, whole), x.clone().ldexp_(whole), torch.isin(2, whole), torch.isin(2.0, x)]
+    for values in (x, whole):
+        found += [torch.searchsorted(values, 0.5), torch.bucketize(0.5, values), torch.searchsorted(values, 2)]
+    return [one for result in found for one in result.flatten().tolist()]
+
+
+def outputs(device: str) -> list[float]:
+    """Results that go into tensors that are empty, of another type, or not contiguous."""
+    x = torch.arange(6.0).reshape(2, 3).to(device)
+    plain, turned = (torch.empty(size, device=device) for size in ((0,), (3, 2)))
+    wide = torch.empty(2, 3, dtype=torch.double, device=device)
+    torch.add(x, x, out=plain)
+    torch.mul(x, 2, out=wide)
+    torch.exp(x / 9, out=turned.t())
+    values, places = torch.empty(0, device=device), torch.empty(0, dtype=torch.long, device=device)
+    torch.sort(x, dim=1, descending=True, out=(values, places))
+    product, joined = torch.empty(2, 2, device=device), torch.empty(0, device=device)
+    torch.matmul(x, x.t(), out=product)
+    torch.cat([x, x], out=joined)
+    return [one for result in (plain, wide, turned, values, places, product, joined) for one in result.flatten().tolist()]
+
+
+def texts(device: str) -> list[float]:
+    """The characters of what is printed. PyTorch turns modes off while it makes a tensor's text."""
+    x = torch.tensor([[1e9, 1e-3, float("nan")], [0.0, -2.5, 7.0]]).to(device)
+    made = [repr(one) for one in (x, x.half(), x.to_sparse(), torch.view_as_complex(x.t().contiguous()), x[0, 0], x > 0)]
+    made += [f"{x[1].sum():.3f}", format(x[1].mean())]
+    return [float(ord(one)) for text in made for one in "".join(text.split()).replace(f",device='{x.device}'", "")]
+
+
+@torch.jit.script
+def _scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+    return x * factor
+
+
+@torch.jit.script
+def _forked(x: torch.Tensor) -> torch.Tensor:
+    futures = torch.jit.fork(_scaled, x, 2.0), torch.jit.fork(_scaled, x, 3.0)
+    return torch.jit.wait(futures[0]) + torch.jit.wait(futures[1])
+
+
+class _Silent(TorchDispatchMode):
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        return function(*args, **(kwargs or {}))
+
+
+def around_modes(device: str) -> list[float]:
+    """Code that goes past the modes of its thread, pools of threads, and threads of C++, in which no mode is."""
+    x, found = torch.arange(4.0).to(device), []
+    with _Silent(), _disable_current_modes():
+        found.append(x + 1)
+    with torch._C._DisableTorchDispatch():
+        found.append(x * 2)
+    with torch._C._AutoDispatchBelowAutograd():
+        found.append(x * 3)
+    found.append(_forked(x))
+    with ThreadPoolExecutor(4) as pool:
+        found += pool.map(lambda number: (x * number).cumsum(0), range(6))
+    return [one for result in found for one in result.tolist()]
+
+
+def unique_rows(device: str) -> list[float]:
+    x = torch.randint(0, 2, (4, 3, 2)).to(device)
+    words = {"return_inverse": True, "return_counts": True}
+    found = [one for dim in (None, 0, 1, -1) for one in torch.unique_consecutive(x, dim=dim, **words)]
+    found += [one for dim in (None, 0, 1, -1) for one in torch.unique(x, dim=dim, **words)]
+    return [float(one) for result in found for one in (*result.shape, *result.flatten().tolist())]
 
 
 def movement(device: str) -> list[float]:

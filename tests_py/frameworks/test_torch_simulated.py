@@ -270,13 +270,47 @@ def test_pytorch_keeps_its_machine() -> None:
         except RuntimeError as error:
             print(error)
     print(gpuconf.simulate("T4"), gpuconf.simulated())
+    for spec in ("T4-16GB", "tesla t4", torch.cuda.get_device_name()):
+        print(gpuconf.simulate(spec))
     """
     why = "PyTorch runs on simulated GPUs (T4) until the process ends. Start another process for other GPUs"
     assert run(program) == [
         f"cannot end the simulation: {why}",
-        f"cannot simulate A100: {why}",
+        f"cannot simulate A100-40GB: {why}",
         "gpuconf.simulate('T4') T4",
+        *["gpuconf.simulate('T4')"] * 3,
     ]
+
+
+def test_the_end_of_a_block_in_which_pytorch_has_started_is_an_error() -> None:
+    program = """
+    import gpuconf
+    with gpuconf.simulate("2xT4"):
+        gpuconf.memory.allocate(1000).free()
+    print(repr(gpuconf.simulated()))
+    try:
+        with gpuconf.simulate("2xT4"):
+            import torch
+    except RuntimeError as error:
+        print(error)
+    print(gpuconf.simulated(), torch.cuda.device_count())
+    """
+    why = "PyTorch runs on simulated GPUs (2xT4) until the process ends. Start another process for other GPUs"
+    assert run(program) == ["''", f"cannot end the simulation: {why}", "2xT4 2"]
+
+
+def test_names_that_programs_read() -> None:
+    """Those of PyTorch end in "(simulated)", unless the variable forbids it, and those of TensorFlow's functions do not."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    details = gpuconf.config.experimental.get_device_details(gpuconf.config.list_physical_devices("GPU")[0])
+    print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).name, details["device_name"], sep="; ")
+    """
+    plain = "NVIDIA A100-SXM4-40GB"
+    assert run(program) == [f"{plain} (simulated); {plain} (simulated); {plain}"]
+    assert run(program, GPUCONF_SIMULATE_PLAIN_NAMES="1") == ["; ".join([plain] * 3)]
 
 
 def test_a_model_trains_as_on_the_cpu() -> None:
@@ -337,6 +371,7 @@ def test_a_limit_and_values_in_both_modes(mode: str, tmp_path: Path) -> None:
         print("refused")
     """
     lines = gpuconf_run(tmp_path, program).splitlines()
+    assert lines[0].endswith(", on simulated GPUs (A100-40GB)")
     assert lines[1:] == ["3145728.0 [3.0] True", "refused"]
 
 

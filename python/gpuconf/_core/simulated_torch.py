@@ -105,6 +105,11 @@ def _refuse() -> None:
     requested()
 
 
+def keeps_machine() -> bool:
+    """Whether a library has started on simulated GPUs, which it keeps until the process ends."""
+    return bool(_started_on or _llama_on)
+
+
 def refuse_another_machine(spec: str) -> None:
     """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
     kept = _started_on or _llama_on

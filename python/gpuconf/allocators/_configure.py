@@ -355,13 +355,19 @@ def _route(name: str, mode: str) -> str:
             notices.log("warning", f"{_NAMES[name]} was imported but {why}")
 
     import_hook.when_imported(_ADAPTORS[name], later)
-    return "will be routed on import" if installed else "not installed"
+    return f"will be routed on import{_where()}" if installed else "not installed"
+
+
+def _where() -> str:
+    """Return what is added to a library's state if its GPUs are simulated."""
+    machine = runtime.simulated()
+    return f", on simulated GPUs ({machine})" if machine else ""
 
 
 def _install(name: str, mode: str) -> str:
     adaptor = _adaptor(name)
     if name == "torch":
         adaptor.install(mode or adaptor.installed() or "whole")
-        return f"routed, in mode {adaptor.installed()!r}"
+        return f"routed, in mode {adaptor.installed()!r}{_where()}"
     adaptor.install()
     return "routed"

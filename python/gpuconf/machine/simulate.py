@@ -72,7 +72,6 @@ def _live_tensors() -> list[str]:
 
 # The simulations that have been entered but not left, oldest first.
 _entered: list[Simulation] = []
-_full_names: dict[str, str] = {}  # of machines that were simulated, by the specification that was given
 
 
 class Simulation(metaclass=Made):
@@ -125,11 +124,11 @@ def _leave(simulation: Simulation) -> Simulation | None:
 
 def _choose(spec: str, refusal: str, caller: str = "") -> str:
     def change() -> str:
-        simulated_torch.refuse_another_machine(_full_names.get(spec, spec))
+        if simulated_torch.keeps_machine():
+            simulated_torch.refuse_another_machine(core.pybind_Specification(spec) if spec else "")
         _refuse_while_in_use(refusal)
         found: str = core.pybind_Simulate(spec)
         now = found.partition("\n")[2]
-        _full_names[spec] = now if spec else ""
         simulation_notice.chosen(spec and now, caller)
         return found
 
@@ -143,10 +142,11 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
 
     ``spec`` is a comma-separated list of ``[N x]MODEL[:MEMORY][:PROFILE]...``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or
     ``"4xT4:8GiB:no-peers"``. A model without a memory size has its most common size, which :func:`simulated` returns. Names that a
-    driver reports, such as ``"NVIDIA A100-SXM4-80GB"``, are also models. A profile is how the machine around the card behaves:
-    ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps``, ``no-limit``, ``contexts`` or ``driver=VERSION``. Simulated
-    memory is host memory, which is allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES``
-    filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
+    driver reports, such as ``"NVIDIA A100-SXM4-80GB"`` or what ``torch.cuda.get_device_name()`` returns, are also models. A profile
+    is how the machine around the card behaves: ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps``, ``no-limit``,
+    ``contexts`` or ``driver=VERSION``. Simulated memory is host memory, which is allocated when it is first written. The
+    configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
+    has the same effect as a call.
 
     PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
     With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only

@@ -33,6 +33,11 @@ def _length_of_dim(results: Any, args: tuple[Any, ...]) -> list[Any]:
     return [results[0].shape[args[1]]]
 
 
+def _consecutive(results: Any, args: tuple[Any, ...]) -> list[Any]:
+    dim = args[3] if len(args) > 3 else None
+    return _rows(results, args) if dim is None else [results[0].shape[dim]]
+
+
 def _least_and_most(_results: Any, args: tuple[Any, ...]) -> list[Any]:
     return [args[0].min().item(), args[0].max().item()] if args[0].numel() else []
 
@@ -59,7 +64,7 @@ ANSWERS: dict[str, Answers] = {
     "aten::masked_select": _none,
     "aten::_unique": _unique,
     "aten::_unique2": _unique,
-    "aten::unique_consecutive": _rows,
+    "aten::unique_consecutive": _consecutive,
     "aten::unique_dim": _length_of_dim,
     "aten::_ctc_loss": _none,
     "aten::_ctc_loss.Tensor": _none,

@@ -34,10 +34,16 @@ _only_small = False
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-# Their kernels for CUDA read on the host what a kernel has written, which nothing does here.
+# Their kernels for CUDA read on the host what a kernel has written, which nothing does here. Those of a number and a tensor make a
+# tensor of the number on the GPU, which no Python kernel can be called with.
 _ALONE_NAMES = {
+    "aten::bucketize.Scalar",
     "aten::histc",
     "aten::histc.out",
+    "aten::isin.Scalar_Tensor",
+    "aten::isin.Scalar_Tensor_out",
+    "aten::searchsorted.Scalar",
+    "aten::searchsorted.Scalar_out",
     "aten::segment_reduce",
     "aten::_segment_reduce_backward",
     "aten::linalg_eig",
@@ -54,9 +60,15 @@ _ALONE_NAMES = {
 }
 # They have sizes that depend on values, or return one, and no tag says so.
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
-# They have one kernel for all devices. On a GPU it launches kernels, or makes a tensor of a number there, which no Python kernel
-# can be called with, or checks values.
-_MORE = {"aten::copy_", "aten::_linalg_check_errors", "aten::pow.Scalar", "aten::pow.Scalar_out"}
+# They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from PyTorch 2.11 on:
+# before, it calls other operators only.
+_MORE = {
+    "aten::copy_",
+    "aten::_linalg_check_errors",
+    "aten::ldexp.Tensor",
+    "aten::ldexp.out",
+    "aten::ldexp_",
+}
 # They allocate, or change sizes and storages, and launch nothing, or call other operators only.
 _PLAIN = {
     "aten::_embedding_bag_backward",
@@ -138,7 +150,8 @@ def leave_unwritten() -> None:
 
 def _register_all(spaces: tuple[str, ...] = _SPACES) -> None:
     """Register what is there now. Operators that PyTorch's own modules register later, such as fsdp's, call those of aten."""
-    names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | _MORE
+    of_all = set(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeExplicitAutograd"))
+    names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | (_MORE & of_all)
     for name in sorted(names - _registered):
         if name.partition("::")[0] in spaces and name not in _PLAIN:
             _registered.add(name)

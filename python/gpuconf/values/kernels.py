@@ -258,7 +258,7 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
     try:
         with answers.Answering(values):
             results = operator.original(keys, *args, **named)
-    except (RuntimeError, errors.ReadInsideError) as error:
+    except (RuntimeError, IndexError, errors.ReadInsideError) as error:
         if isinstance(error, torch.OutOfMemoryError) or waits.is_noticed(error):
             raise
         return _NO_RESULT

@@ -122,6 +122,8 @@ REFUSED = {
         ),
         (("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack"), "Compute with weights in bfloat16"),
         (("_triton_scaled_dot_attention", "_triton_multi_head_attention"), _SDPA),
+        # A few calls of it with a kernel in Python end PyTorch's process: its outputs lose their Python objects.
+        (("cudnn_batch_norm.out",), "Call torch.nn.functional.batch_norm"),
     )
     for name in names
 }
