@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import gpuconf.ray
@@ -32,6 +33,10 @@ facts["table"] = str(table).splitlines()[0]
 facts["direct"] = outcome(lambda: job("1GiB"))
 facts["arguments"] = outcome(lambda: Holder.remote())
 facts["too large"] = outcome(lambda: job.options(memory="81GiB").remote(1))
+
+import functools, travelling
+fail = ray.remote(travelling.fail)
+facts["errors"] = travelling.changed({name: functools.partial(ray.get, fail.remote(name)) for name in travelling.ALL})
 print(json.dumps(facts))
 ray.shutdown()
 """
@@ -41,7 +46,8 @@ GIB = 1 << 30
 
 @pytest.fixture(scope="module")
 def facts() -> Any:
-    done = run(PROGRAM, env={"GPUCONF_SIMULATE": "2xA100-80GB", "RAY_USAGE_STATS_ENABLED": "0"}, timeout=150)
+    variables = {"GPUCONF_SIMULATE": "2xA100-80GB", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(Path(__file__).parent)}
+    done = run(PROGRAM, env=variables, timeout=150)
     assert done.code == 0, done
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -58,6 +64,11 @@ def test_memory_of_all_processes(facts: Any) -> None:
     cards = {card for _, card, *_ in facts["memory"]}
     assert facts["memory"] == [["actor Holder", cards.pop(), "gpuconf", 19 * GIB + GIB // 2, 20 * GIB, ""]] * 4
     assert facts["table"] == "78.00GiB in use by 4 processes on 1 card"
+
+
+def test_errors_keep_their_class_text_and_attributes(facts: Any) -> None:
+    """As through other processes (test_errors_travel.py)."""
+    assert facts["errors"] == []
 
 
 def test_what_is_refused_in_the_driver(facts: Any) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuconf import config, errors  # noqa: F401 - config has its own error classes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STANDINS = str(Path(__file__).parent / "frameworks" / "standins")
 OF_LIBRARIES = ("torch", "cupy")  # an out-of-memory error that also has the library's class
@@ -78,3 +81,22 @@ def seen(error: BaseException) -> tuple[Any, ...]:
     own = {k: v for k, v in vars(error).items() if not k.startswith("_") or k == "__notes__"}
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]
     return names, str(error), error.args, error.message, error.code, own, built_in  # type: ignore[attr-defined]
+
+
+def changed(calls: dict[str, Callable[[], Any]]) -> list[str]:
+    """Say what is wrong with the errors that calls raise, by name, each of which calls fail(name) in a worker."""
+    install_standins()
+    wrong: list[str] = []
+    for name, call in calls.items():
+        try:
+            call()
+        except Exception as error:
+            received = getattr(error, "cause", error)  # Ray's, which is an instance of the error's class too
+            wanted, text = made(name), getattr(error, "message", None)
+            if not isinstance(error, type(wanted)) or text not in (wanted.message, str(wanted)):
+                wrong.append(f"{name} is caught as {type(error).__mro__} {text}")
+            if seen(received) != seen(wanted):
+                wrong.append(f"{name} arrived as {seen(received)}")
+        else:
+            wrong.append(f"{name} did not fail")
+    return wrong

@@ -39,7 +39,7 @@ RUN = """
         test_import.py test_injected.py test_interactive_sessions.py test_interchange.py test_interrupted_memory.py
         test_interrupts.py test_json_fields.py test_keras_session.py test_message.py test_mistakes.py test_ledger.py
         test_ledger_benchmark.py test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py
-        test_core_messages.py test_notebook.py test_old_pickles.py
+        test_command_start.py test_core_messages.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
         test_public_names.py test_python_options.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py
         test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py
@@ -128,7 +128,6 @@ DESELECTED = {
         test_command.py::test_pictures test_dask_cluster.py::test_a_program_with_an_asynchronous_client
         test_examples.py::test_script[cluster.py] test_top.py::test_ctrl_z_leaves_the_terminal_to_the_shell
     """,
-    "Ray starts programs of its own, which are arm64 programs, without qemu": "test_errors_travel.py::test_through_ray",
 }
 TOOLS = (
     "anyio cloudpickle distributed hypothesis ipykernel matplotlib nbclient numpy opentelemetry-sdk ortools plotly "
