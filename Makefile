@@ -366,7 +366,7 @@ gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.m
 SET ?= torch-2.15-cuda13
 UV := uv==0.13.9
 FRAMEWORKS_VENV = .venv-frameworks/$(SET)
-TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis|ipykernel|nbclient|plotly|distributed|ray)==[^"]*)",.*/\1/p' pyproject.toml)
+TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|pytest-xdist|hypothesis|ipykernel|nbclient|plotly|distributed|ray)==[^"]*)",.*/\1/p' pyproject.toml)
 
 $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt) tests_py/frameworks/test_libraries.txt
 	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "unknown set $(SET); the sets are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }

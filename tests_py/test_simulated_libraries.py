@@ -131,7 +131,7 @@ def test_cudnn_keeps_attributes_and_has_four_engines_for_a_convolution() -> None
         "(0, 1) 2.5 (2000, 0) (0, 0)",
         "(2004, -1) 0 0",
         "2000 0 0",
-        "(0, 4) (0, 4)",
+        "(0, 4) (0, 1)",  # PyTorch 2.14 has room for one, and reads as many as are counted
         "(0, 1) (0, 1) 0 (0, 1)",
         "0 0 (0, 1) 0",
         "0 2004 0",

@@ -43,7 +43,7 @@ def test_the_wheel_is_loaded_and_what_it_says_is_an_error(library: Path, tmp_pat
             x @ x
         except gpuconf.errors.UnavailableError as error:
             print(error)
-        print(gpuconf.memory.stats().live_blocks, {str(library)!r} in open("/proc/self/maps").read())
+        print(gpuconf.memory.stats().live_blocks, {str(library.resolve())!r} in open("/proc/self/maps").read())
         del x
         gpuconf.reset()
         print(driver.fakecuda_live(b"retains"))

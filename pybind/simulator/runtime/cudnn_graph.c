@@ -128,15 +128,16 @@ EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int
 	return result;
 }
 
+/* The count is of all values, but of a heuristic's results those that there is room for: PyTorch 2.14 and later request one, and read as many as are counted. */
 static int get(const struct attribute *attribute, int type, int64_t room, int64_t *count, void *values) {
 	int result = SUCCESS;
 	if (attribute->type != type)
 		return CUDNN_BAD_PARAM;
+	int64_t many = room < attribute->count ? room : attribute->count;
 	if (count != NULL)
-		*count = attribute->count;
+		*count = values != NULL && attribute->name == HEURISTIC_RESULTS ? many : attribute->count;
 	if (values == NULL)
 		return SUCCESS;
-	int64_t many = room < attribute->count ? room : attribute->count;
 	if (type != TYPE_DESCRIPTOR) {
 		memcpy(values, attribute->values, bytes_of(type) * (size_t)many);
 		return SUCCESS;
