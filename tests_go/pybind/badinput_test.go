@@ -108,6 +108,7 @@ var functions = map[string]any{
 	"SetVisibleDevices":       pybind.SetVisibleDevices,
 	"Setting":                 pybind.Setting,
 	"Simulate":                pybind.Simulate,
+	"Specification":           pybind.Specification,
 	"StartPeak":               pybind.StartPeak,
 	"StartRecording":          pybind.StartRecording,
 	"StopPeak":                pybind.StopPeak,

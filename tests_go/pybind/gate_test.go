@@ -110,7 +110,7 @@ func panics() string {
 	// Functions that need the devices are refused from here on. The others keep working.
 	harmless := map[string]bool{"DrainNotices": true, "MalformedVariables": true, "MergeScope": true,
 		"RequestDevice": true, "ScopeNumber": true, "Setting": true, "SetSetting": true, "Models": true,
-		"ParseFleet": true, "SystemReserve": true, "ContextBytes": true}
+		"ParseFleet": true, "SystemReserve": true, "ContextBytes": true, "Specification": true}
 	for name, function := range functions {
 		if harmless[name] || strings.HasPrefix(name, "Ledger") {
 			continue
