@@ -25,6 +25,14 @@ pytestmark = [
 kept: Any = None
 
 
+@pytest.fixture(autouse=True, scope="module")
+def modules_are_looked_through() -> Iterator[None]:
+    """What is frozen (conftest.py), as this module's variables, is no referrer of anything."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def nothing_stored() -> Iterator[None]:
     """Pytest sets and deletes these names, too."""
