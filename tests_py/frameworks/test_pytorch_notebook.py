@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import no_gpu
@@ -34,8 +35,10 @@ def test_the_notebook_for_pytorch(driver: Path) -> None:
     assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
     assert "torch optimizer     1.14GiB  +781.25MiB" in out
     assert "CUDA out of memory." in out
-    assert "tracebacks      3   4.00GiB" in out
-    assert "caches          1  65.00MiB" in out, "cuBLAS's workspaces, which PyTorch makes larger for capability 9.0"
+    assert re.search(r"tracebacks +3 +4\.00GiB", out)
+    # cuBLAS's workspaces, which PyTorch makes larger for capability 9.0; 2.15 keeps none after such a product.
+    kept = "0B" if tuple(map(int, version("torch").split(".")[:2])) >= (2, 15) else "65.00MiB"
+    assert re.search(rf"caches +1 +{kept}", out)
     assert "fits with " in out
     assert out.rstrip().endswith("GPU:0 0B in use (-1.53GiB, peak 1.53GiB)")
 
