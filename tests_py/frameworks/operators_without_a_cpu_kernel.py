@@ -44,8 +44,16 @@ VALUES = {
 def names() -> list[str]:
     """Return the operators, without those of other libraries than PyTorch's own."""
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
-    own = (name for name in registered if name.startswith("aten::"))
-    return sorted(name for name in own if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"))
+    own = (name for name in registered if name.startswith(("aten::", "symm_mem::")))
+    without = (name for name in own if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU"))
+    # Nothing makes the objects that a few take: they need another rank's memory.
+    return sorted(name for name in without if "SymmetricMemory" not in str(torch._C._get_schema(*_parts(name)[1:])))
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    """Return an operator's namespace, its name with that, and its overload."""
+    operator, _, overload = name.partition(".")
+    return operator.partition("::")[0], operator, overload
 
 
 def _value(argument: Any) -> Any:
@@ -61,8 +69,8 @@ def _value(argument: Any) -> Any:
 
 def refusal(name: str) -> str:
     """Call an operator. Return "" if it is refused by its name, else what came of it."""
-    packet, _, overload = name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    space, packet, overload = _parts(name)
+    operator = getattr(getattr(getattr(torch.ops, space), packet.partition("::")[2]), overload or "default")
     arguments = operator._schema.arguments
     args = [_value(one) for one in arguments if not one.kwarg_only]
     named = {one.name: _value(one) for one in arguments if one.kwarg_only}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -116,6 +117,15 @@ def test_indices_that_a_kernel_without_a_value_should_have_written() -> None:
     assert after.startswith(f"{first}. gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: ")
     before, after = run("program_with_indices_without_a_value.py", GPUCONF_SIMULATE_VALUES="none").stdout.splitlines()
     assert (before, after) == (first, "[0.0, 0.0] [[0.0], [0.0]] [1.0]")
+
+
+@pytest.mark.parametrize("values", ["cpu", "none"])
+def test_memory_without_a_value_reads_as_zero_and_not_as_what_a_freed_block_held(values: str) -> None:
+    done = run("program_with_uninitialized_memory.py", GPUCONF_SIMULATE_VALUES=values)
+    release = tuple(map(int, importlib.metadata.version("torch").split(".")[:2]))
+    number = "inf" if release < (2, 9) else "0.0"  # before 2.9 it is as on a card
+    sizes = (2_000, 100_000, 5_000_000)
+    assert done.stdout.splitlines() == [*(f"{size} True {number} True {number}" for size in sizes), f"replayed {number}"]
 
 
 def test_in_a_strict_simulation_it_is_an_error() -> None:

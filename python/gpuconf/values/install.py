@@ -15,6 +15,7 @@ from .._typing import Any
 from . import (
     accumulation,
     answers,
+    cleared,
     compiled,
     graphs,
     kernels,
@@ -98,7 +99,7 @@ _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
 _AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
 # An argument that a result may lie in and that is not written to, as self in "view(Tensor(a) self, SymInt[] size) -> Tensor(a)"
 _VIEWED = re.compile(r"\([a-z](?: -> [^)!]*)?\)(?:\[\]|\?)? \w+[,)=]")
-_SPACES = ("aten", "quantized", "quantization", "fsdp", "torchvision")
+_SPACES = ("aten", "quantized", "quantization", "fsdp", "symm_mem", "torchvision")
 
 
 def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
@@ -126,6 +127,10 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
+        if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
+            zero = _kernel("aten::zero_", _overload("aten::zero_"), _original("aten::zero_"))
+            for name in cleared.NAMES:
+                _put(name, cleared.clearing(_original(name), zero), "CUDA")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 
@@ -218,7 +223,7 @@ def _is_view(name: str) -> bool:
 
 
 def _register(name: str) -> None:
-    if _is_view(name):
+    if _is_view(name) and not refusal_of(name):
         return
     original = _original(name)
 

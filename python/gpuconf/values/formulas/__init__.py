@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..._typing import Any
-from .table import FORMULAS, REFUSED
+from .table import FORMULAS, REFUSED, REFUSED_SPACES
 
 
 def formula_of(name: str) -> Any:
@@ -14,4 +14,4 @@ def formula_of(name: str) -> Any:
 
 def refusal_of(name: str) -> str:
     """Return what to do instead of an operator that is not computed, or ""."""
-    return REFUSED.get(name, "")
+    return REFUSED.get(name) or REFUSED_SPACES.get(name.partition("::")[0], "")

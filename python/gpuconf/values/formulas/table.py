@@ -127,3 +127,5 @@ REFUSED = {
     )
     for name in names
 }
+# Their kernels for CUDA write to the memory of other ranks.
+REFUSED_SPACES = {"symm_mem": "Use the collectives of torch.distributed"}

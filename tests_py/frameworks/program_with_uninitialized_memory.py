@@ -1,0 +1,35 @@
+"""Memory that held infinite numbers, requested again without a value: what it holds, and whether it is the same memory."""
+
+from __future__ import annotations
+
+import gpuconf
+
+gpuconf.simulate("H100-80GB")
+
+import torch  # noqa: E402
+
+
+def reused(count: int) -> str:
+    held = torch.full((count,), float("inf"), device="cuda")
+    address = held.data_ptr()
+    del held
+    again = torch.empty(count, device="cuda")
+    text = f"{again.data_ptr() == address} {again.max().item()}"
+    again.fill_(float("inf"))
+    del again
+    again = torch.empty_strided((count // 2, 2), (2, 1), device="cuda")
+    return f"{text} {again.data_ptr() == address} {again.max().item()}"
+
+
+for count in (2_000, 100_000, 5_000_000):
+    print(count, reused(count))
+
+held = torch.full((2_000,), float("inf"), device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    empty = torch.empty(2_000, device="cuda")
+    read = empty.sum()
+    empty.add_(held)
+graph.replay()
+graph.replay()
+print("replayed", read.item())
