@@ -27,7 +27,8 @@
 // (caching.Allocator.Learn), so at most about as many allocations are undetermined as there were segments at the
 // beginning, however long the record is.
 //
-// The record does not name the private pool of an allocation. It is that of the segment at its address.
+// Before 2.15 the record does not name the private pool of an allocation. It is that of the segment at its address, if
+// the segment is there at the end, and the default pool otherwise.
 //
 // # Locks
 //

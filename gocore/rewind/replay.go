@@ -66,6 +66,7 @@ type replay struct {
 	live   map[uint64]*caching.Block
 	unsure map[uint64]uint64 // by how much live blocks may be larger
 
+	taken []int // by the segments at the end: the number of the event that took each; 0: it was there at the start
 	begin *start
 	sizes []uint64 // of the blocks that events allocate or free, by event; nil: not wanted
 }
@@ -127,6 +128,25 @@ func (r *replay) restore(begin *start) {
 		}
 	}
 	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
+	if r.gpu.Pools == nil {
+		r.taken = takenAt(r.gpu)
+	}
+}
+
+// takenAt returns for each segment at the end, sorted by address, the number of the event that took it, or 0.
+func takenAt(gpu trace.GPUHistory) []int {
+	numbers := make([]int, len(gpu.Segments))
+	for i, e := range gpu.Events {
+		if e.Action != trace.SegmentAlloc {
+			continue
+		}
+		at, there := slices.BinarySearchFunc(gpu.Segments, e.Addr,
+			func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
+		if there {
+			numbers[at] = i + 1
+		}
+	}
+	return numbers
 }
 
 func (a *area) segment() caching.Segment {
@@ -338,7 +358,8 @@ func sameRanges(ranges []caching.Range, events []numbered) bool {
 }
 
 // pool returns the pool of an event: the recorded one or, if the snapshot names none, that of the segment at its
-// address.
+// address. Segments that were released before the end are those of the default pool: a private pool, such as that of
+// a CUDA graph, keeps its segments for as long as it is there.
 func (r *replay) pool(number int, e trace.Event) caching.PoolID {
 	if r.gpu.Pools != nil {
 		return r.gpu.Pools[number-1]
@@ -349,7 +370,7 @@ func (r *replay) pool(number int, e trace.Event) caching.PoolID {
 	if !there {
 		i--
 	}
-	if i < 0 || addr-r.gpu.Segments[i].Addr >= r.gpu.Segments[i].Bytes {
+	if i < 0 || addr-r.gpu.Segments[i].Addr >= r.gpu.Segments[i].Bytes || number < r.taken[i] {
 		return caching.PoolID{}
 	}
 	return r.gpu.Segments[i].Pool

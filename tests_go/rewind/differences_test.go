@@ -106,6 +106,35 @@ func TestEventsHaveTheirPools(t *testing.T) {
 	require.NotEmpty(t, verify(t, history).Difference, "pools of other events")
 }
 
+// A private pool keeps its segments. So a segment that was released is the default pool's, although one of a private
+// pool has its address at the end.
+func TestASegmentOfAPrivatePoolAtAnAddressThatIsUsedAgain(t *testing.T) {
+	const private, again = 1 << 40, 2 << 40
+	whole := func(action trace.Action, addr, bytes uint64) trace.Event {
+		return trace.Event{Action: action, Addr: addr, Bytes: bytes}
+	}
+	events := []trace.Event{
+		whole(trace.SegmentAlloc, private, 12*mib), whole(trace.Allocate, private, 12*mib),
+		whole(trace.FreeRequested, private, 12*mib), whole(trace.Free, private, 12*mib),
+		whole(trace.SegmentAlloc, again, 16*mib), whole(trace.Allocate, again, 16*mib),
+		whole(trace.FreeRequested, again, 16*mib), whole(trace.Free, again, 16*mib),
+		// 11 MiB would fit into the private pool's 12.
+		whole(trace.Allocate, again, 11*mib),
+		whole(trace.FreeRequested, again, 11*mib), whole(trace.Free, again, 11*mib),
+		whole(trace.SegmentFree, again, 16*mib),
+		whole(trace.SegmentAlloc, again, 14*mib), whole(trace.Allocate, again, 14*mib),
+	}
+	pool := [2]uint64{0, 1}
+	v := verify(t, trace.GPUHistory{Events: events, Segments: []trace.Segment{
+		{Addr: private, Bytes: 12 * mib, Pool: pool, Blocks: []trace.HeldBlock{{Addr: private, Bytes: 12 * mib}}},
+		{Addr: again, Bytes: 14 * mib, Pool: pool,
+			Blocks: []trace.HeldBlock{{Addr: again, Bytes: 14 * mib, Requested: 14 * mib, Held: true}}},
+	}})
+	require.Empty(t, v.Difference)
+	require.Equal(t, v.Allocations, v.SameAddress)
+	require.Equal(t, v.Segments, v.SameSegments)
+}
+
 // Blocks that may not be split are released first. Only if that is not enough does PyTorch wait for other streams and
 // release everything.
 func TestOversizeBlocksAreReleasedFirst(t *testing.T) {
