@@ -64,6 +64,8 @@ SIMULATOR = {
     "libnvidia-ml.so.1": ("pybind/simulator/nvml", *_SIMULATOR_TOO),
     "libgpuconf-runtime.so": ("pybind/simulator/runtime",),
 }
+# Scripts for the linker, which Triton calls with -lcuda or -l:libcuda.so.1: a wheel has no symbolic links.
+LINKER_SCRIPTS = dict.fromkeys(("link/libcuda.so", "link/libcuda.so.1"), "INPUT(../libcuda.so.1)\n")
 _OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
 SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
@@ -128,6 +130,9 @@ def build_libraries(root: Path, folder: Path) -> None:
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         started[folders[0]] = subprocess.Popen(command)
+    for name, text in LINKER_SCRIPTS.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
     codes = {sources: process.wait() for sources, process in started.items()}
     for sources, code in codes.items():
         if code:
@@ -163,12 +168,12 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             extension.result()
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
-        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(SIMULATOR, "_simulator")}
+        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")}
         for name, place in places.items():
             built = Path(self.folder.name, name)
             if version == "editable":
                 in_place = Path(self.root, "python", "gpuconf", place, name)
-                in_place.parent.mkdir(exist_ok=True)
+                in_place.parent.mkdir(exist_ok=True, parents=True)
                 fresh = in_place.with_suffix(".new")
                 shutil.copy(built, fresh)
                 fresh.replace(in_place)  # a running program keeps the old file

@@ -869,6 +869,8 @@ def traced(device: str) -> object:
     model, x = nn.Sequential(nn.Linear(4, 4), nn.GELU()).to(device).eval(), torch.randn(3, 4).to(device)
     frozen = torch.jit.freeze(torch.jit.trace(model, x))
     exported = torch.export.export(model, (x,)).module()
+    # GELU's constant, which the export multiplies a tensor of its own by.
+    assert (torch.ones(2, device=device) * 0.5).tolist() == [0.5, 0.5]
     return [frozen(x) for _ in range(3)], exported(x)
 
 

@@ -29,6 +29,8 @@ LIBRARIES = [
     "gpuconf/_simulator/libcuda.so.1",
     "gpuconf/_simulator/libgpuconf-runtime.so",
     "gpuconf/_simulator/libnvidia-ml.so.1",
+    "gpuconf/_simulator/link/libcuda.so",
+    "gpuconf/_simulator/link/libcuda.so.1",
 ]
 
 SMOKE = """

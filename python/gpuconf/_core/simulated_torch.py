@@ -206,7 +206,8 @@ def _load(paths: list[str], what: str, instead: str) -> None:
     # PyTorch keeps contexts and addresses, so no reset may close the machine.
     _driver = ctypes.CDLL(os.path.join(here, "libcuda.so.1"))
     _driver.gpuconf_simulator_keep()
-    os.environ.setdefault("TRITON_LIBCUDA_PATH", here)  # it looks for a driver in ldconfig's folders alone
+    # Triton looks for a driver in ldconfig's folders alone, and links with it.
+    os.environ.setdefault("TRITON_LIBCUDA_PATH", os.path.join(here, "link"))
     library = ctypes.CDLL(_trusted(os.path.join(here, _RUNTIME)), ctypes.RTLD_GLOBAL)
     _loaded.append(library)
     _runtime = library

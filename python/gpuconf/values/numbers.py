@@ -24,6 +24,8 @@ def _template(value: Any) -> torch.Tensor:
         return saved
 
 
+# What the dispatcher includes and excludes where no mode and no transform is active.
+_PLAIN = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
 _TEMPLATES = {kind: _template(kind(1)) for kind in _KINDS}
 
 
@@ -35,9 +37,9 @@ def as_tensor(value: Any) -> torch.Tensor:
     if tensor is None:
         if len(_made) >= _MOST:
             _made.clear()
-        # A mode, such as that of torch.export, would make a tensor of its own here.
+        # A mode, or a transform, such as the functionalization of torch.export, would make a tensor of its own here.
         off = torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction(), torch._C._DisablePythonDispatcher()
-        with off[0], off[1], off[2], torch.inference_mode(False):
+        with off[0], off[1], off[2], torch._C._ForceDispatchKeyGuard(*_PLAIN):
             tensor = _TEMPLATES[kind].detach()
             tensor.set_(torch.full((), value, dtype=_KINDS[kind], device="cpu").untyped_storage(), 0, (), ())
         _made[key] = tensor
