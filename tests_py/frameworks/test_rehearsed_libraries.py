@@ -98,9 +98,9 @@ def test_safetensors_and_distributed_checkpoints(tmp_path: Path) -> None:
     save_model(model, "other.safetensors")
     with safe_open("other.safetensors", "pt") as file:
         assert sorted(file.keys()) == ["bias", "weight"]
-    checkpoints.save(model.state_dict(), checkpoint_id="checkpoint", no_dist=True)
+    checkpoints.save(model.state_dict(), checkpoint_id="checkpoint")
     state = model.state_dict()
-    checkpoints.load(state, checkpoint_id="checkpoint", no_dist=True)
+    checkpoints.load(state, checkpoint_id="checkpoint")
     """
     found = rehearse(tmp_path, STEP + textwrap.dedent(program))
     copies = {path.name: path for path in written(found).rglob("*") if path.is_file()}

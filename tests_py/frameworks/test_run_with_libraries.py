@@ -108,7 +108,8 @@ x = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
 import types, cupy
 cupy.cuda.device = types.SimpleNamespace(get_device_id=lambda: 0)
 from gpuconf.allocators import cupy as adaptor
-adaptor._current_stream_function = lambda: ctypes.cast(ctypes.CFUNCTYPE(ctypes.c_ssize_t)(lambda: 0), ctypes.c_void_p).value
+function = ctypes.CFUNCTYPE(ctypes.c_ssize_t)(lambda: 0)  # which lives for as long as its address is used
+adaptor._current_stream_function = lambda: ctypes.cast(function, ctypes.c_void_p).value
 x = adaptor.allocate(8 << 20)
 """,
     "numba": 'from numba import cuda; x = cuda.device_array(8 << 20, "u1")',
