@@ -91,3 +91,34 @@ def test_whether_a_cell_fits() -> None:
     assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
     assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
     assert "fits needs cards, such as L4 or A10" in none
+
+
+SIMULATES = """
+import nbformat
+from nbclient import NotebookClient
+cells = ["%load_ext gpuconf\\n%gpu simulate 2xT4",
+         "import torch\\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.ones(9).to('cuda:1').sum().item())",
+         "%gpu simulate 2xL4", "%gpu simulate off", "%gpu simulate 2xT4", "print(torch.ones(8, device='cuda:1').sum().item())"]
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True).execute()
+for cell in notebook.cells:
+    print("----")
+    for output in cell.get("outputs", []):
+        print(output.get("text") or output.get("data", {}).get("text/plain") or output.get("evalue"))
+"""
+
+
+def test_pytorch_after_a_cell_that_simulates() -> None:
+    """That cell may run again, as notebooks' first cells do."""
+    if no_gpu.torch_folder() is None:
+        pytest.skip("PyTorch with CUDA is not installed")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    done = subprocess.run([sys.executable, "-c", SIMULATES], capture_output=True, text=True, check=False, timeout=200, env=kept)
+    assert done.returncode == 0, done.stderr
+    first, imports, other, off, again, last = done.stdout.split("----\n")[1:]
+    assert again == first
+    assert first.startswith("simulated: 2xT4\n")
+    assert imports == "2 Tesla T4 (simulated) 9.0\n\n"
+    assert "cannot simulate 2xL4: PyTorch runs on simulated GPUs (2xT4) until the process ends" in other
+    assert "cannot end the simulation: PyTorch runs on simulated GPUs (2xT4) until the process ends" in off
+    assert last == "8.0\n\n"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import os
 
+from .._core import simulated_torch
 from ..machine.simulate import simulate
 from ..sharing import _simulated_cards
 
@@ -19,6 +20,9 @@ class SharedSimulation:
 
     def change(self, spec: str | None) -> None:
         """Like :func:`gpuconf.simulate`, for this process and those that it starts from now on."""
+        if spec is not None and self._cards is not None and simulated_torch.keeps_machine():
+            simulate(spec)  # an error, or a cell that runs again
+            return
         ours = {name: os.environ.get(name) for name in self._before}
         _set(self._before)  # None is what the environment says without them
         try:
