@@ -30,7 +30,7 @@ def test_calls_of_every_library_take_the_path_of_the_card() -> None:
     assert done.stdout == "\n"
 
 
-def with_a_torch(folder: Path, *imported: str) -> subprocess.CompletedProcess[str]:
+def with_a_torch(folder: Path, *imported: str, arguments: str = '"T4"', **more: str) -> subprocess.CompletedProcess[str]:
     """Import a package that has the files of a PyTorch whose library imports these functions; without any, it has no CUDA."""
     (folder / "torch" / "lib").mkdir(parents=True)
     (folder / "torch" / "__init__.py").write_text("print('imported')")
@@ -40,14 +40,12 @@ def with_a_torch(folder: Path, *imported: str) -> subprocess.CompletedProcess[st
         source += "".join(f" + {name}()" for name in imported) + "; }"
         library = str(folder / "torch" / "lib" / "libtorch_cuda.so")
         subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=source, text=True, check=True)
-    program = """
-    import logging
-    logging.basicConfig()
+    program = f"""
     import gpuconf
-    gpuconf.simulate("T4")
+    gpuconf.simulate({arguments})
     import torch
     """
-    return complete("-c", textwrap.dedent(program), PYTHONPATH=str(folder))
+    return complete("-W", "default", "-c", textwrap.dedent(program), PYTHONPATH=str(folder), **more)
 
 
 def test_a_pytorch_that_imports_more_is_told_so_by_name(tmp_path: Path) -> None:
@@ -61,5 +59,15 @@ def test_a_pytorch_that_imports_more_is_told_so_by_name(tmp_path: Path) -> None:
 def test_a_pytorch_without_cuda_is_told_which_wheel_has_it(tmp_path: Path) -> None:
     done = with_a_torch(tmp_path)
     assert (done.returncode, done.stdout) == (0, "imported\n")
+    assert "<string>:4: RuntimeWarning: PyTorch (" in done.stderr
+    assert "is built without CUDA and does not see the simulated GPUs (T4)" in done.stderr
+    assert "pip install torch" in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "more"), [('"T4", values="cpu"', {}), ('"T4"', {"GPUCONF_SIMULATE_VALUES": "none"})])
+def test_a_pytorch_without_cuda_is_an_error_if_values_were_requested(arguments: str, more: dict[str, str], tmp_path: Path) -> None:
+    done = with_a_torch(tmp_path, arguments=arguments, **more)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "FailedPreconditionError: PyTorch (" in done.stderr.splitlines()[-1]
     assert "is built without CUDA and does not see the simulated GPUs (T4)" in done.stderr
     assert "pip install torch" in done.stderr

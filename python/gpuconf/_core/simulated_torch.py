@@ -14,7 +14,7 @@ import sys
 from .. import errors
 from .._typing import Any
 from . import import_hook, runtime, simulated_llama, simulated_others
-from .simulated_values import check, requested
+from .simulated_values import VARIABLE, check, requested
 
 # Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
 _CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
@@ -26,6 +26,8 @@ _loaded: list[object] = []
 _runtime: Any = None  # the library of functions
 _driver: Any = None
 _values = ""  # what was chosen last; "" stands for the variable's choice
+_values_requested = False  # by an argument or the variable: then a PyTorch that sees no simulated GPU is an error
+_rehearses = False  # a rehearsal's answer says which framework ran, so it does not have to be PyTorch
 _strict = False
 _started_on = ""  # the machine that PyTorch has started on
 _llama_on = ""  # the one that llama.cpp's library has been loaded on
@@ -39,7 +41,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     Raises InvalidArgumentError for another choice, and FailedPreconditionError if a PyTorch that is built for CUDA is imported
     already, or has started with another choice.
     """
-    global _values, _strict
+    global _values, _values_requested, _strict
     simulated_others.watch()
     import_hook.before_import("llama_cpp", _before_llama)
     wanted = check(values, "values") if values is not None else ""
@@ -56,6 +58,7 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
             raise errors.FailedPreconditionError(_too_late(caller))
         return
     _values = wanted or requested()
+    _values_requested = bool(wanted or os.environ.get(VARIABLE))
     _strict = os.environ.get(STRICT_VARIABLE, "") not in ("", "0") if strict is None else strict
     import_hook.before_import("torch", _before)
 
@@ -151,13 +154,27 @@ def _before() -> None:
         _started_on = machine
         import_hook.right_after_import("torch", _after)
     elif os.path.isdir(folder):
-        from . import notices
+        _without_cuda(os.path.dirname(folder), machine)
 
-        notices.log(
-            "warning",
-            f"PyTorch ({os.path.dirname(folder)}) is built without CUDA and does not see the simulated GPUs ({machine}). The wheel "
-            "of https://pypi.org/project/torch for Linux on x86-64 is built with it: pip install torch",
-        )
+
+def accept_without_cuda() -> None:
+    """Let a PyTorch that is built for the CPU be imported in a rehearsal."""
+    global _rehearses
+    _rehearses = True
+
+
+def _without_cuda(folder: str, machine: str) -> None:
+    """Raise FailedPreconditionError if values were requested for PyTorch, else warn: the program may not need GPUs in PyTorch."""
+    text = (
+        f"PyTorch ({folder}) is built without CUDA and does not see the simulated GPUs ({machine}). The wheel of "
+        "https://pypi.org/project/torch for Linux on x86-64 is built with it: pip install torch"
+    )
+    if _values_requested and not _rehearses:
+        import_hook.before_import("torch", _before)
+        raise errors.FailedPreconditionError(text)
+    import warnings
+
+    warnings.warn(text, RuntimeWarning, stacklevel=4)  # the line that imports torch
 
 
 def _after() -> None:

@@ -156,7 +156,8 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
 
     Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another choice
     of values. Raises RuntimeError while device memory is in use, if the process has started a simulated driver of another version,
-    if a PyTorch for CUDA is imported already, or if PyTorch has started on another simulated machine.
+    if a PyTorch for CUDA is imported already, or if PyTorch has started on another simulated machine. If values were requested, by
+    the argument or the variable, ``import torch`` raises RuntimeError for a PyTorch that is built without CUDA; else it warns.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]

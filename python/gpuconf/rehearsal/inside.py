@@ -8,7 +8,7 @@ import os
 import sys
 from types import TracebackType
 
-from .._core import import_hook
+from .._core import import_hook, simulated_torch
 from .._typing import Any
 from . import quiet, trackers
 from .files import Files
@@ -18,6 +18,7 @@ from .line import VARIABLE, line, settings
 def begin() -> None:
     """Prepare this process."""
     asked = settings()
+    simulated_torch.accept_without_cuda()
     output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
     files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
     import_hook.when_imported("torch", lambda: _torch(asked, files))
@@ -29,8 +30,6 @@ def begin() -> None:
 
 def _torch(asked: dict[str, Any], files: Files) -> None:
     import torch
-
-    from .._core import simulated_torch
 
     line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
     if not simulated_torch.runs():
