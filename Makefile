@@ -59,8 +59,9 @@ test: test-go test-py ## run all Go and Python tests
 
 .PHONY: test-go
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
-	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
-	go test -tags=$(GO_TAGS) $(GO_TESTS)
+	go vet -tags=$(GO_TAGS) ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
+	go vet ./gocore/invariants
+	go test -vet=off -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
 test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
