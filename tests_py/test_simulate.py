@@ -496,6 +496,18 @@ def test_a_library_that_does_not_start_on_simulated_gpus_is_named_when_it_is_imp
     ]
 
 
+def test_each_library_that_is_prepared_is_prepared_where_the_variable_simulates() -> None:
+    """There nothing is prepared before the first import of one of them, so the import must know their names."""
+    program = """
+    import gpuconf
+    from gpuconf._core import import_hook, public, simulated_torch
+    assert not import_hook._before
+    simulated_torch.choose_by_environment()
+    print(set(import_hook._before) == public._SIMULATED)
+    """
+    assert run_well(program, env={"GPUCONF_SIMULATE": "T4"}) == "True\n"
+
+
 @pytest.mark.parametrize("there", ["nothing", "nvcc", "a choice"])
 def test_vllm_samples_without_flashinfer_where_nothing_compiles_its_kernels(tmp_path: Path, there: str) -> None:
     (tmp_path / "vllm.py").write_text("import os\nprint(os.environ.get('VLLM_USE_FLASHINFER_SAMPLER'))", encoding="utf-8")
