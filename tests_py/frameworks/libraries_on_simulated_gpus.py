@@ -72,6 +72,23 @@ def detection(device: str) -> list[float]:
     return [float(found["boxes"].sum().item()), float(found["scores"].sum().item())]
 
 
+def detection_training(device: str) -> list[float]:
+    import torchvision
+
+    # So large samples have all anchors and proposals: none is drawn.
+    model = torchvision.models.detection.fasterrcnn_mobilenet_v3_large_320_fpn(
+        weights=None,
+        weights_backbone=None,
+        num_classes=4,
+        rpn_batch_size_per_image=1 << 20,
+        box_batch_size_per_image=1 << 20,
+    )
+    images = list(torch.rand(2, 3, 96, 96).to(device))
+    boxes = torch.tensor([[8.0, 8.0, 60.0, 70.0], [30.0, 20.0, 90.0, 88.0]])
+    targets = [{"boxes": boxes.to(device), "labels": torch.tensor([1, 2]).to(device)} for _ in images]
+    return _steps(model, device, lambda model: sum(model(images, targets).values()), lr=1e-5)
+
+
 def segmentation(device: str) -> list[float]:
     import torchvision
 

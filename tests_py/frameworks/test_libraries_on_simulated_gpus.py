@@ -41,4 +41,5 @@ def test_numbers_are_those_of_the_cpu() -> None:
 
 def test_peaks_do_not_depend_on_values() -> None:
     with_values, without = ({name: row[2] for name, row in ran(values).items()} for values in ("cpu", "none"))
-    assert with_values == without
+    # How many boxes a detector proposes is in values.
+    assert {name for name, peaks in with_values.items() if peaks != without[name]} == {"detection_training"}
