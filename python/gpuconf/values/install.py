@@ -61,6 +61,7 @@ _ALONE_NAMES = {
 }
 # They have sizes that depend on values, or return one, and no tag says so.
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
+_SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
 # They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from PyTorch 2.11 on:
 # before, it calls other operators only.
 _MORE = {
@@ -250,7 +251,7 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.reading(operator)
     reads = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
     if reads or name in _ALONE_NAMES or "_to_sparse" in name:
-        return kernels.alone(operator, reads=reads)
+        return kernels.alone(operator, reads=reads, sized=torch.Tag.dynamic_output_shape in overload.tags or name in _SIZED)
     kernel = kernels.computing(operator, only_small=_only_small)
     if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
         return accumulation.summing(kernel)

@@ -182,14 +182,18 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                     raise
                 seed = None if source is None else source.seed
                 results = by_cpu(operator, args, named, seed, reads=isinstance(error, errors.ReadInsideError))
+                if only_small:
+                    small.pass_on(operator, results, args, named)
                 if source is not None and operator.advances:
                     source.done()
                 return results
             if source is not None and operator.advances:
                 source.done()
-            if only_small and not small.computes(operator, results, args, named):
-                small.leave(operator, results, args)
-                return results
+            if only_small:
+                if not small.computes(operator, results, args, named):
+                    small.leave(operator, results, args)
+                    return results
+                small.pass_on(operator, results, args, named)
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
             if captured:
                 targets = arguments_on_cpu(results)
@@ -213,11 +217,11 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     return kernel
 
 
-def alone(operator: Operator, *, reads: bool) -> Kernel:
+def alone(operator: Operator, *, reads: bool, sized: bool = True) -> Kernel:
     """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
 
-    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values, unless its
-    arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and allocates the results.
+    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values (``sized``),
+    unless its arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and allocates the results.
     """
     alike = answers.ANSWERS.get(operator.name)
 
@@ -231,7 +235,7 @@ def alone(operator: Operator, *, reads: bool) -> Kernel:
                 queues.wait(args, named)
             captured = graphs.capturing()
             source = draw(args, named) if operator.random and not captured else None
-            if moves.only_small and any(map(small.has_no_value, args)):
+            if moves.only_small and sized and any(map(small.has_no_value, args)):
                 seen.sized_by_values[operator.name] += 1
             seed = None if source is None else source.seed
             results = _answered(keys, operator, args, named, alike, seed) if alike and not captured else _NO_RESULT
@@ -240,6 +244,8 @@ def alone(operator: Operator, *, reads: bool) -> Kernel:
                 results = by_cpu(operator, args, named, seed, reads=reads and named.get("output_size") is None)
             if source is not None and operator.advances:
                 source.done()
+            if moves.only_small:
+                small.pass_on(operator, results, args, named)
             return results
         finally:
             state.mark.value -= 1
@@ -331,7 +337,7 @@ def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
 
 def reading(operator: Operator) -> Kernel:
     """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
-    outside = alone(operator, reads=True)
+    outside = alone(operator, reads=True, sized=False)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if state.inside and state.answers:
@@ -372,8 +378,10 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
                 return to
             state.copying = True
             original(keys, to, source, non_blocking)
-            if only_small and source.is_cuda and small.is_large(source):
-                small.read(operator.name)
+            if only_small and small.has_no_value(source):
+                if small.is_large(source):
+                    small.read(operator.name)
+                small.mark(to)
             if to.numel() and not moves.is_bytewise(to, source):
                 arguments_on_cpu(to).copy_(arguments_on_cpu(source))
             return to

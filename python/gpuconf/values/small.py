@@ -2,7 +2,8 @@
 """Which operations are computed with ``values="none"``: those on small tensors, such as indices, masks and scalars.
 
 Other results have no value. They read as zero, so that programs see finite numbers, and their memory is not written, so that the
-host needs none for it.
+host needs none for it. Small results of those have no value either. Their storages are marked: the mark is an attribute of the
+storage's Python object, which PyTorch keeps for as long as the storage lives.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ LIMIT = 64 << 10
 _SHARED = 1 << 20
 # Of gradients without a value none is infinite, whatever an operation on small ones made of zeros.
 _NEVER = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
+_MARK = "_gpuconf_without_value"
 _answered: Counter[str] = Counter()
 
 
@@ -36,8 +38,26 @@ def is_large(tensor: torch.Tensor) -> bool:
 
 
 def has_no_value(value: Any) -> bool:
-    """Whether an argument is a tensor on a GPU that was not computed."""
-    return isinstance(value, torch.Tensor) and value.is_cuda and is_large(value)
+    """Whether an argument is a tensor on a GPU, or has one, that was not computed, or was computed from such tensors."""
+    if isinstance(value, torch.Tensor):
+        return value.is_cuda and value.layout is torch.strided and (is_large(value) or hasattr(value.untyped_storage(), _MARK))
+    return isinstance(value, (list, tuple)) and any(map(has_no_value, value))
+
+
+def pass_on(operator: Any, results: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    """Mark small results that were computed from tensors without a value."""
+    if any(map(has_no_value, args)) or any(map(has_no_value, named.values())):
+        mark([args[at] if at < len(args) else named.get(name) for at, name in operator.written] if results is None else results)
+
+
+def mark(value: Any) -> None:
+    """Note that tensors on a GPU have no value."""
+    if isinstance(value, torch.Tensor):
+        if value.is_cuda and value.layout is torch.strided:
+            setattr(value.untyped_storage(), _MARK, True)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            mark(one)
 
 
 def is_never_written(tensor: torch.Tensor) -> bool:
@@ -84,9 +104,12 @@ def _leave_one(operator: Any, result: Any, args: tuple[Any, ...]) -> None:
     size = result.untyped_storage().nbytes()
     if size >= _SHARED or not size:
         return
-    on_cpu(result).fill_(size < LIMIT and _is_true_of_finite(operator.name, args))
+    holds = size < LIMIT and _is_true_of_finite(operator.name, args)
+    on_cpu(result).fill_(holds)
     if size < LIMIT:
         _answered[operator.name] += 1
+        if not holds:
+            mark(result)
 
 
 def _is_true_of_finite(name: str, args: tuple[Any, ...]) -> bool:
