@@ -277,6 +277,32 @@ def test_a_block_and_a_command_in_python(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["True ('A10-24GB',) 2", "steps True"], done.stderr
 
 
+# Of four rows the program keeps those whose mean is positive: the means are small tensors, computed from a large one.
+SIZED = """
+import torch
+model = torch.nn.Linear(65536, 16, device="cuda")
+optimizer = torch.optim.SGD(model.parameters())
+x = torch.randn(4, 65536, device="cuda")
+for step in range(8):
+    optimizer.zero_grad()
+    kept = x[x.mean(1) > -10]
+    loss = model(kept).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item(), kept.shape[0])
+"""
+
+
+def test_no_card_is_said_to_hold_a_program_whose_sizes_are_values_that_were_not_computed(tmp_path: Path) -> None:
+    found = answer(tmp_path, SIZED, "--gpu", "A10")
+    (note,) = (note for note in found["notes"] if note.startswith("depends on values: "))
+    assert note == ("depends on values: sizes come from nonzero of tensors that were not computed; run it with --values cpu")
+    assert {one["verdict"] for one in found["cards"]} == {"depends"}
+    found = answer(tmp_path, SIZED, "--gpu", "A10", "--values", "cpu")
+    assert not [note for note in found["notes"] if "depends on values" in note]
+    assert {one["verdict"] for one in found["cards"]} == {"fits"}
+
+
 def test_the_answer_on_readme(tmp_path: Path) -> None:
     """Its figures are those of PyTorch 2.15 and of the program beside this file. Its checkpoint is not written."""
     if not importlib.metadata.version("torch").startswith("2.15"):

@@ -16,7 +16,7 @@ from ..planning import report
 from ..planning.plan import find
 from ..sharing._environment import of_simulation, python_path
 from ..sharing._simulated_cards import of_program
-from . import quiet, start, trouble
+from . import needs, quiet, start, trouble
 from .answer import Rehearsal
 from .cards import Card, alike
 from .framework import Framework, Run
@@ -77,6 +77,7 @@ def rehearse(asked: Asked) -> Rehearsal:
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
         if asked.changes and _is_short(answer["cards"]):
             answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], folder)])
+        _doubt(answer, runs)
         if asked.record is not None:
             _keep_recording(runs[0], asked.record)
         if asked.html is not None and runs[0].processes:
@@ -139,7 +140,10 @@ def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
     block = start.Heard(os.getpid())
     block.folder = folder
     ended = start.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
-    return make(Rehearsal, _answer([], [card.name for card in cards], [_run_of(ended, [block], cards, first=True)], ""))
+    runs = [_run_of(ended, [block], cards, first=True)]
+    answer = _answer([], [card.name for card in cards], runs, "")
+    _doubt(answer, runs)
+    return make(Rehearsal, answer)
 
 
 def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], folder: str) -> dict[str, Any]:
@@ -162,6 +166,14 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], fol
         "outputs": quiet.told(folder, [one for process in ended.processes.values() for one in process.kept]),
         "why_no_verdict": why_not,
     }
+
+
+def _doubt(answer: dict[str, Any], runs: Sequence[Run]) -> None:
+    """Say of no card that it holds a program whose sizes come from values that were not computed."""
+    if any(report["sized_by_values"] for run in runs for report in run.reports):
+        for one in answer["cards"]:
+            if one["verdict"] == needs.FITS:
+                one["verdict"] = needs.DEPENDS
 
 
 def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
