@@ -376,11 +376,8 @@ def test_a_limit_and_values_in_both_modes(mode: str, tmp_path: Path) -> None:
     assert lines[1:] == ["3145728.0 [3.0] True", "refused"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "bytes_by_function"), [("whole", {"<module>": 4 << 20, "grow": 9 << 20}), ("segments", {"grow": 20 << 20})]
-)
-def test_a_recording_has_the_calls_of_the_program(mode: str, bytes_by_function: dict[str, int], tmp_path: Path) -> None:
-    """In mode "segments" these are the calls for which PyTorch takes memory from the pool."""
+@pytest.mark.parametrize("mode", ["whole", "segments"])
+def test_a_recording_has_the_calls_of_the_program(mode: str, tmp_path: Path) -> None:
     program = f"""
     import pickle
     import gpuconf
@@ -390,18 +387,17 @@ def test_a_recording_has_the_calls_of_the_program(mode: str, bytes_by_function: 
     def grow():
         return [torch.empty(3 << 20, dtype=torch.uint8, device="cuda") for _ in range(3)]
     with gpuconf.memory.record(stacks=True) as recording:
-        x = torch.ones(1 << 20, device="cuda") if {mode == "whole"} else None
         y = grow()
     recording.save({str(tmp_path / "steps.pickle")!r})
-    trace = pickle.load(open({str(tmp_path / "steps.pickle")!r}, "rb"))["device_traces"][0]
-    found = {{}}
-    for event in trace:
+    for event in pickle.load(open({str(tmp_path / "steps.pickle")!r}, "rb"))["device_traces"][0]:
         if event["action"] == "alloc":
-            name = [frame["name"] for frame in event["frames"] if "<listcomp>" != frame["name"]][0]
-            found[name] = found.get(name, 0) + event["size"]
-    print(found)
+            print(event["size"] >> 20, [frame["name"] for frame in event["frames"] if frame["name"] != "<listcomp>"])
     """
-    assert run(program) == [str(bytes_by_function)]
+    calls = "['grow', '<module>']"
+    if mode == "whole":
+        assert run(program) == [f"3 {calls}"] * 3
+    else:  # PyTorch holds a lock then, so that there are calls only if the thread has the GIL, too, as from PyTorch 2.9 on here
+        assert run(program) in (["20 []"], [f"20 {calls}"])
 
 
 def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) -> None:
