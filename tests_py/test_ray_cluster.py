@@ -16,6 +16,9 @@ from script import run
 PROGRAM = (
     BEGINNING
     + """
+# Its table is of the classes that exist: Ray makes one of each error that it raises, which lives until it is collected.
+import functools, travelling
+
 facts = {}
 holders = [Holder.remote("1GiB") for _ in range(4)]
 facts["sees"] = ray.get([holder.sees.remote() for holder in holders])
@@ -34,7 +37,6 @@ facts["direct"] = outcome(lambda: job("1GiB"))
 facts["arguments"] = outcome(lambda: Holder.remote())
 facts["too large"] = outcome(lambda: job.options(memory="81GiB").remote(1))
 
-import functools, travelling
 fail = ray.remote(travelling.fail)
 facts["errors"] = travelling.changed({name: functools.partial(ray.get, fail.remote(name)) for name in travelling.ALL})
 print(json.dumps(facts))
