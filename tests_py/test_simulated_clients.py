@@ -14,6 +14,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
+from gpuconf._core import elf
 from gpuconf.sharing import _environment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,3 +85,14 @@ def test_a_folder_that_the_loader_would_split(monkeypatch: pytest.MonkeyPatch) -
 def test_this_process_and_its_lease_leave_the_path_alone() -> None:
     assert "LD_LIBRARY_PATH" not in _environment.of_process([], 1 << 30, "T4")
     assert "LD_LIBRARY_PATH" not in _environment.of_program([], 1 << 30)
+
+
+@pytest.mark.parametrize("library", ["cuda", ":libcuda.so.1"])
+def test_a_linker_finds_the_driver(tmp_path: Path, library: str) -> None:
+    """As Triton calls it. What it links must need a driver by the name that NVIDIA's has: it is kept for machines with a GPU."""
+    source = "int cuInit(unsigned flags); int begin(void) { return cuInit(0); }"
+    output = tmp_path / "linked.so"
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    command = [*compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(output), f"-L{FOLDER / 'link'}", f"-l{library}"]
+    subprocess.run(command, input=source, text=True, check=True, cwd=tmp_path)
+    assert "libcuda.so.1" in elf.needs(str(output))[0]

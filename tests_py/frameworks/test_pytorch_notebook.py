@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -61,45 +62,11 @@ def test_the_notebook_without_a_gpu() -> None:
     assert "fits with " in out
 
 
-CELL = """%gpu fits {card}
-import torch
-layer = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")
-{more}"""
-FITS = f"""
+CELLS = """
+import json, sys
 import nbformat
 from nbclient import NotebookClient
-cells = ["%load_ext gpuconf", {CELL.format(card="T4", more="")!r}, {CELL.format(card="T4", more="raise KeyError(7)")!r},
-         {CELL.format(card="H100", more="")!r}, "%gpu fits"]
-notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True).execute()
-for cell in notebook.cells:
-    print("----")
-    for output in cell.get("outputs", []):
-        print(output.get("text") or output.get("data", {{}}).get("text/plain") or output.get("evalue"))
-"""
-
-
-def test_whether_a_cell_fits() -> None:
-    if no_gpu.torch_folder() is None:
-        pytest.skip("PyTorch with CUDA is not installed")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
-    done = subprocess.run([sys.executable, "-c", FITS], capture_output=True, text=True, check=False, timeout=200, env=kept)
-    assert done.returncode == 0, done.stderr
-    _, fits, fails, other, none = done.stdout.split("----\n")[1:]
-    assert "peak: 1.00GiB allocated" in fits
-    assert "fits on T4" in fits
-    assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
-    assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
-    assert "fits needs cards, such as L4 or A10" in none
-
-
-SIMULATES = """
-import nbformat
-from nbclient import NotebookClient
-cells = ["%load_ext gpuconf\\n%gpu simulate 2xT4",
-         "import torch\\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.ones(9).to('cuda:1').sum().item())",
-         "%gpu simulate 2xL4", "%gpu simulate off", "%gpu simulate 2xT4", "print(torch.ones(8, device='cuda:1').sum().item())"]
-notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in json.loads(sys.argv[1])])
 NotebookClient(notebook, timeout=170, kernel_name="python3", allow_errors=True).execute()
 for cell in notebook.cells:
     print("----")
@@ -108,14 +75,43 @@ for cell in notebook.cells:
 """
 
 
-def test_pytorch_after_a_cell_that_simulates() -> None:
-    """That cell may run again, as notebooks' first cells do."""
+def in_a_kernel(*cells: str) -> list[str]:
+    """Run cells after ``%load_ext gpuconf`` in a kernel with PyTorch. Returns what each shows, errors too."""
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
-    done = subprocess.run([sys.executable, "-c", SIMULATES], capture_output=True, text=True, check=False, timeout=200, env=kept)
+    command = [sys.executable, "-c", CELLS, json.dumps(["%load_ext gpuconf", *cells])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=kept)
     assert done.returncode == 0, done.stderr
-    first, imports, other, off, again, last = done.stdout.split("----\n")[1:]
+    return done.stdout.split("----\n")[2:]
+
+
+CELL = """%gpu fits {card}
+import torch
+layer = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")
+{more}"""
+
+
+def test_whether_a_cell_fits() -> None:
+    cells = (CELL.format(card="T4", more=""), CELL.format(card="T4", more="raise KeyError(7)"), CELL.format(card="H100", more=""))
+    fits, fails, other, none = in_a_kernel(*cells, "%gpu fits")
+    assert "peak: 1.00GiB allocated" in fits
+    assert "fits on T4" in fits
+    assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
+    assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
+    assert "fits needs cards, such as L4 or A10" in none
+
+
+def test_pytorch_after_a_cell_that_simulates() -> None:
+    """That cell may run again, as notebooks' first cells do."""
+    first, imports, other, off, again, last = in_a_kernel(
+        "%gpu simulate 2xT4",
+        "import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.ones(9).to('cuda:1').sum().item())",
+        "%gpu simulate 2xL4",
+        "%gpu simulate off",
+        "%gpu simulate 2xT4",
+        "print(torch.ones(8, device='cuda:1').sum().item())",
+    )
     assert again == first
     assert first.startswith("simulated: 2xT4\n")
     assert imports == "2 Tesla T4 (simulated) 9.0\n\n"

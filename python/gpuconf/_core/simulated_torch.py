@@ -27,7 +27,7 @@ _runtime: Any = None  # the library of functions
 _driver: Any = None
 _values = ""  # what was chosen last; "" stands for the variable's choice
 _values_requested = False  # by an argument or the variable: then a PyTorch that sees no simulated GPU is an error
-_rehearses = False  # a rehearsal's answer says which framework ran, so it does not have to be PyTorch
+_may_lack_cuda = False  # whether it is a warning nevertheless
 _strict = False
 _started_on = ""  # the machine that PyTorch has started on
 _llama_on = ""  # the one that llama.cpp's library has been loaded on
@@ -158,9 +158,9 @@ def _before() -> None:
 
 
 def accept_without_cuda() -> None:
-    """Let a PyTorch that is built for the CPU be imported in a rehearsal."""
-    global _rehearses
-    _rehearses = True
+    """Let a PyTorch that is built without CUDA be imported, with a warning, although values were requested."""
+    global _may_lack_cuda
+    _may_lack_cuda = True
 
 
 def _without_cuda(folder: str, machine: str) -> None:
@@ -169,7 +169,7 @@ def _without_cuda(folder: str, machine: str) -> None:
         f"PyTorch ({folder}) is built without CUDA and does not see the simulated GPUs ({machine}). The wheel of "
         "https://pypi.org/project/torch for Linux on x86-64 is built with it: pip install torch"
     )
-    if _values_requested and not _rehearses:
+    if _values_requested and not _may_lack_cuda:
         import_hook.before_import("torch", _before)
         raise errors.FailedPreconditionError(text)
     import warnings

@@ -18,7 +18,7 @@ from .line import VARIABLE, line, settings
 def begin() -> None:
     """Prepare this process."""
     asked = settings()
-    simulated_torch.accept_without_cuda()
+    simulated_torch.accept_without_cuda()  # the answer says which framework ran, and it may be JAX
     output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
     files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
     import_hook.when_imported("torch", lambda: _torch(asked, files))

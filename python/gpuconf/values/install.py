@@ -61,6 +61,7 @@ _ALONE_NAMES = {
 }
 # They have sizes that depend on values, or return one, and no tag says so.
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
+# Of these, those with sizes that depend on values; the tag says so of the others.
 _SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
 # They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from PyTorch 2.11 on:
 # before, it calls other operators only.

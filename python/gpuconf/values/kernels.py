@@ -217,7 +217,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     return kernel
 
 
-def alone(operator: Operator, *, reads: bool, sized: bool = True) -> Kernel:
+def alone(operator: Operator, *, reads: bool, sized: bool) -> Kernel:
     """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
 
     With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values (``sized``),
