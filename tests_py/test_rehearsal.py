@@ -137,6 +137,20 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
 
 
+def test_a_temporary_file_of_the_program_is_removed(tmp_path: Path) -> None:
+    """Compilers are called with such files, and would leave them."""
+    program = """
+    import os, sys, tempfile
+    with tempfile.NamedTemporaryFile(delete=False) as file:
+        file.write(b"made by a program")
+    os.remove(file.name)
+    print(os.path.exists(file.name), file=sys.stderr)
+    """
+    done = plan(tmp_path, program)
+    assert "False" in done.stderr.splitlines()
+    assert "unchanged" not in done.stdout + done.stderr
+
+
 def test_json_says_why_there_is_no_verdict(tmp_path: Path) -> None:
     found = json.loads(plan(tmp_path, "print(1)", "--json").stdout)
     assert found["schema"] == 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.accuracy import compiled
 from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
@@ -26,8 +27,7 @@ was added when one prediction, that of swiglu, was already known. The rules of t
 {rules}
 
 {count}. There are no more, because few published recordings have the whole program, its settings and a peak of PyTorch's own
-counters: public snapshots come without the program, most published figures are those of nvidia-smi, and programs under
-torch.compile allocate differently from their eager form, which a rehearsal runs.
+counters: public snapshots come without the program, and most published figures are those of nvidia-smi.
 
 ## The runs
 
@@ -41,6 +41,16 @@ of the whole command, at load averages of up to 16 on two cores.
 ## Those that are off, or did not run
 
 {reasons}
+
+## Programs under torch.compile
+
+Nine of the runs above are of scripts that call torch.compile. Above, each runs alone, at one size, and eagerly. Below
+(benchmarks/accuracy/compiled.py), the scripts run as their authors ran them, unchanged, with `gpuconf plan --compile`: for all sizes and providers, first for time
+and then for memory, with the newest of PyTorch 2.4, 2.5 and 2.6 on the day of the recording (2.4 and 2.5 are older than what
+gpuconf is tested with). *Peaks* are all that a script measures and its authors published, of the script's own kernels, which
+are compiled, and of PyTorch's.
+
+{compiled}
 
 ## Would it fit?
 
@@ -87,6 +97,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         runs=table([_row(run) for run in ran]),
         verdict=_verdict(ran),
         reasons="\n".join(_reasons(runs)),
+        compiled=compiled.text(runs),
         cuts=table(_cuts(ran)),
         drawn=drawn.text(),
         jax=drawn_jax.text(),

@@ -3,7 +3,8 @@
     TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again NAME...|--page]
 
 Each PYTHON has gpuconf, that version of PyTorch, transformers, timm, accelerate, triton and liger-kernel. FOLDER is a clone of
-https://github.com/linkedin/Liger-Kernel with its history. What is measured is kept in build/accuracy, and not measured again.
+https://github.com/linkedin/Liger-Kernel with its history. Two scripts need older transformers: TRANSFORMERS_4_44 and
+TRANSFORMERS_4_55 are folders with those (pip install --target). What is measured is kept in build/accuracy, and not measured again.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ def measured(run: dict[str, Any], tool: str) -> dict[str, Any]:
         words = program(run, Path(folder))
         if tool == "tracked":
             return printed(simulated(python, "tracked.py", *words), "TRACKED", folder)
-        return rehearsed(python, words, run["card"], folder)
+        older = run.get("transformers", "").replace(".", "_")
+        return rehearsed(python, words, run["card"], folder, os.environ[f"TRANSFORMERS_{older}"] if older else "")
 
 
 def program(run: dict[str, Any], folder: Path) -> list[str]:
@@ -114,12 +116,16 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONWARNINGS": "ignore", "HF_HUB_OFFLINE": "1"}
 
 
-def rehearsed(python: str, words: list[str], card: str, folder: str) -> dict[str, Any]:
-    """Return the peaks in MiB that `gpuconf plan` finds, or that the program prints for itself in it."""
+def rehearsed(python: str, words: list[str], card: str, folder: str, packages: str = "") -> dict[str, Any]:
+    """Return the peaks in MiB that `gpuconf plan` finds, or that the program prints for itself in it.
+
+    ``packages`` is a folder of packages that the program finds before those of its Python.
+    """
+    variables = environment() | ({"PYTHONPATH": packages} if packages else {})
     options = ["--json", "--gpu", card, "--seconds", str(LONGEST)]
     begin = time.monotonic()
     done = subprocess.run(
-        [python, "-m", "gpuconf", "plan", *options, "--", *words], capture_output=True, text=True, cwd=folder, env=environment()
+        [python, "-m", "gpuconf", "plan", *options, "--", *words], capture_output=True, text=True, cwd=folder, env=variables
     )
     found: dict[str, Any] = {"seconds": time.monotonic() - begin}
     try:

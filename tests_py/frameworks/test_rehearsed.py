@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -222,6 +223,50 @@ def test_random_numbers_for_large_cpu_tensors_are_not_drawn(tmp_path: Path) -> N
     took = next(int(line.split()[1]) for line in done.stderr.splitlines() if line.startswith("took"))
     assert took < 300  # 4 GiB and 2 GiB of numbers
     assert "2.00GiB allocated" in done.stdout
+
+
+FUSED = """
+import torch
+from torch import nn
+
+def chain(x):
+    for _ in range(4):
+        x = torch.tanh(x * 0.5 + 1) * x
+    return x
+
+class Chain(nn.Module):
+    def forward(self, x):
+        return chain(x)
+
+x = torch.randn(1 << 24, device="cuda")
+model = torch.compile(Chain())
+with torch.no_grad():
+    for _ in range(3):
+        torch.cuda.reset_peak_memory_stats()
+        model(x)
+print("of the last pass", torch.cuda.max_memory_allocated())
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_compile_fuses_as_on_a_card(tmp_path: Path) -> None:
+    """Compiled, a pass needs its input and its result. Run eagerly, it needs what its operations have in between, too."""
+    eager, compiled = (gpuconf(tmp_path, FUSED, "--gpu", "A10", "--json", *options) for options in ((), ("--compile",)))
+    assert (eager.returncode, compiled.returncode) == (0, 0), compiled.stderr
+    tensor = 4 << 24
+    assert f"of the last pass {2 * tensor}\n" in compiled.stderr
+    assert f"of the last pass {4 * tensor}\n" in eager.stderr
+    found = json.loads(compiled.stdout)
+    assert (found["ran"]["compiled"], found["ran"]["eager"]) == (1, False)
+    assert found["processes"][0]["allocated"] > 2 * tensor  # with what the compiler takes to time a kernel
+    assert "global hooks" not in compiled.stderr
+    assert (found["outputs"], json.loads(eager.stdout)["ran"]["eager"]) == ([], True)
+
+
+def test_compile_computes_no_values(tmp_path: Path) -> None:
+    done = gpuconf(tmp_path, FUSED, "--gpu", "A10", "--compile", "--values", "cpu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--compile cannot be used with --values cpu" in done.stderr
 
 
 def test_ranks_of_torchrun(tmp_path: Path) -> None:

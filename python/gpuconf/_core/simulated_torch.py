@@ -17,8 +17,8 @@ from . import import_hook, runtime, simulated_llama, simulated_others
 from .simulated_values import VARIABLE, check, requested
 
 # Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
-_CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host|nvToolsExt)\.so"
-IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti|nvtx)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
+_CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host)\.so"
+IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
 _RUNTIME = "libgpuconf-runtime.so"
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too

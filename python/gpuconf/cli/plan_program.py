@@ -40,6 +40,9 @@ def add_to(planning: Any) -> None:
     group.add_argument(
         "--cpu-values", action="store_true", help="draw random numbers for large CPU tensors, too, which else stay unwritten"
     )
+    group.add_argument(
+        "--compile", action="store_true", help="let torch.compile compile, with Triton and a C compiler, instead of running eagerly"
+    )
     group.add_argument("--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report")
     group.add_argument(
         "--largest",
@@ -84,7 +87,7 @@ def refuse(options: argparse.Namespace) -> None:
     for name in ("steps", "seconds", "values", "record", "largest"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("cpu_values", "smallest_card"):
+    for name in ("cpu_values", "compile", "smallest_card"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -97,6 +100,8 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(f"{what} cannot be used with a program: leave it or the program out")
     if options.verify or options.phases:
         raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
+    if options.compile and options.values == "cpu":
+        raise UsageError("--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes")
     if options.gpu is None:
         options.gpu = _cards_here()
     words = _words(options)
@@ -216,6 +221,7 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             seconds=options.seconds or _SECONDS,
             cpu_values=options.cpu_values,
             values=options.values or "none",
+            compiles=options.compile,
             record=options.record,
             html=options.html,
             changes=options.largest is None,  # a search is for the program as it is

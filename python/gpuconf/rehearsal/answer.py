@@ -196,7 +196,7 @@ def _ran(ran: dict[str, Any]) -> str:
         parts.append(_count(ran["evaluations"], "evaluation pass", "evaluation passes") if ran["evaluations"] else "no evaluation")
     parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
     if ran["compiled"]:
-        parts.append("torch.compile ran eagerly")
+        parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")
     if ran["ended"] != "block":
         parts.append(_ended(ran))
     return "; ".join(parts)

@@ -45,7 +45,7 @@ class RehearsedBlock(metaclass=Made):
             raise errors.FailedPreconditionError(
                 f"PyTorch has started on {started}, and chooses other kernels on {self._cards[0].name}: restart the process for it"
             )
-        self._recording = Recording({"steps": None, "stacks": True})
+        self._recording = Recording({"steps": None, "stacks": True, "compiles": False})
         self._recording.watch()
         return self
 

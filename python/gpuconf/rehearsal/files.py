@@ -112,7 +112,7 @@ class Files:
                 remove(path, dir_fd=dir_fd)
             elif self.to_read(path) != path:
                 remove(self.copy_of(path))
-            elif self._exists(path) and self._goes_away(path):
+            elif self._exists(path) and self._goes_away(path) and not self._is_own_temporary(path):
                 self._kept(os.path.realpath(os.fsdecode(path)))
             else:
                 remove(path)
@@ -178,6 +178,10 @@ class Files:
             return self._stat(path).st_ctime_ns >= self._begin
         except OSError:
             return True
+
+    def _is_own_temporary(self, path: Any) -> bool:
+        """Whether a file is a temporary one of this run, such as those that compilers are called with."""
+        return os.path.realpath(os.fsdecode(path)).startswith(self._temporary) and self._is_new(path)
 
     def _old_files(self, path: Any) -> list[str]:
         found = []

@@ -34,12 +34,14 @@ def _torch(asked: dict[str, Any], files: Files) -> None:
     line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
     if not simulated_torch.runs():
         return
-    from ..values import install
+    from ..values import compiled, install
     from . import saving
     from .recording import Recording
 
     if not asked["cpu_values"]:
         install.leave_unwritten()
+    if asked["compiles"]:
+        compiled.allow()
     recording = Recording(asked)
     saving.install(files)
     recording.install()

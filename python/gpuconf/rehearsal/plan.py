@@ -36,7 +36,13 @@ def plan(  # noqa: D103
 
 @overload
 def plan(  # noqa: D103, F811
-    *, command: Sequence[str], gpu: str, steps: int | None = None, seconds: float | None = None, cpu_values: bool = False
+    *,
+    command: Sequence[str],
+    gpu: str,
+    steps: int | None = None,
+    seconds: float | None = None,
+    cpu_values: bool = False,
+    compile: bool = False,  # noqa: A002
 ) -> Rehearsal: ...
 
 
@@ -50,6 +56,7 @@ def plan(  # noqa: F811
     steps: int | None = None,
     seconds: float | None = None,
     cpu_values: bool = False,
+    compile: bool = False,  # noqa: A002
 ) -> Plan | Rehearsal:
     """Determine whether a recorded job, or a program, would fit. Needs no GPU, and initializes nothing.
 
@@ -73,7 +80,7 @@ def plan(  # noqa: F811
     With ``command``, the words of a command such as ``["python", "train.py"]``, the program is run in other processes on simulated
     GPUs, as ``gpuconf plan --gpu L4,A10 -- python train.py`` does, and the result is a Rehearsal. ``gpu`` is then a list of models.
     The program ends when its steps repeat, after ``steps`` steps of its optimizer, or after ``seconds`` (120); ``cpu_values``
-    draws random numbers for large CPU tensors, too.
+    draws random numbers for large CPU tensors, too, and ``compile`` lets ``torch.compile`` compile instead of running eagerly.
 
     Raises ValueError for an invalid trace, limit, GPU, policy or command, and OSError as ``open`` does, or if the command is not
     found.
@@ -97,7 +104,8 @@ def plan(  # noqa: F811
     options = ["--gpu", texts.check_text("gpu", gpu)]
     for name, value in (("--steps", steps), ("--seconds", seconds)):
         options += [] if value is None else [name, str(value)]
-    return _rehearsed([*options, *(["--cpu-values"] if cpu_values else [])], command)
+    options += [name for name, asked in (("--cpu-values", cpu_values), ("--compile", compile)) if asked]
+    return _rehearsed(options, command)
 
 
 def _rehearsed(options: Sequence[str], command: Sequence[str]) -> Rehearsal:

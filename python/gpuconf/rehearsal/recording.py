@@ -33,6 +33,7 @@ class Recording:
     def __init__(self, settings: dict[str, Any]) -> None:
         self._steps: int | None = settings["steps"]
         self._stacks: bool = settings["stacks"]
+        self._compiles: bool = settings["compiles"]
         self._pid = os.getpid()
         self._ready = False
         self._reported = False
@@ -134,7 +135,7 @@ class Recording:
             if events:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
                 largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
-                uuid = str(torch.cuda.get_device_properties(gpu).uuid)
+                uuid = str(getattr(torch.cuda.get_device_properties(gpu), "uuid", gpu))  # since PyTorch 2.5
                 gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
@@ -148,6 +149,7 @@ class Recording:
             "torch": torch.__version__,
             "gpus": gpus,
             "counts": dict(watcher.counts),
+            "eager": not self._compiles,
             "batch": watcher.batch,
             "paths": dict(seen.paths),
             "sized_by_values": dict(seen.sized_by_values),

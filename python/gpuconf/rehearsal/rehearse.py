@@ -39,6 +39,7 @@ class Asked:
     seconds: float = 120.0
     cpu_values: bool = False
     values: str = "none"
+    compiles: bool = False  # whether torch.compile compiles
     record: str | None = None
     html: str | None = None
     changes: bool = True  # whether a program that does not fit is run with changes that may help
@@ -97,6 +98,7 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
         "stacks": stacks,
         "change": change,
         "computes": asked.values == "cpu",
+        "compiles": asked.compiles,
         "jax": settings_for(card, asked.gpus),
     }
     with simulate_buffers(spec):
@@ -109,7 +111,7 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
                 "GPUCONF_SIMULATE": spec,
                 "GPUCONF_SIMULATE_VALUES": asked.values,
                 "PYTHONPATH": python_path(environment),
-                "TORCHDYNAMO_DISABLE": "1",
+                **(_of_compiler(folder) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
                 "PYTHONUNBUFFERED": "1",
                 **({} if shared is None else shared.environment),
             }
@@ -119,6 +121,15 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
             if shared is not None:
                 shared.close()
     return program
+
+
+def _of_compiler(folder: str) -> dict[str, str]:
+    """Return the variables of PyTorch's compiler. Its caches, which name the fastest kernels, must not enter the user's."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"),
+        "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # the compiler's own processes see no card
+    }
 
 
 def _run_of(ended: start.Program | start.Outcome, heard: Sequence[start.Heard], cards: list[Card], *, first: bool) -> Run:
@@ -250,6 +261,7 @@ def _ran(run: start.Program | start.Outcome, reports: Sequence[dict[str, Any]]) 
         "evaluations": most("evaluation"),
         "saved": most("saved"),
         "compiled": most("compiled"),
+        "eager": any(report.get("eager", False) for report in reports),
         "batch": max((report["batch"] or 0 for report in reports), default=0) or None,
         "torch": reports[0]["torch"] if reports else None,
         "jax": reports[0].get("jax") if reports else None,

@@ -153,6 +153,8 @@ class Watcher:
         self._boundary(OPTIMIZER)
 
     def _before_forward(self, module: Any, inputs: Any) -> None:
+        if torch.compiler.is_compiling():  # what the hooks do would end the compiler's graph
+            return
         if self._depth == 0 and module.training is not None:
             first = next((one for one in inputs if isinstance(one, torch.Tensor) and one.dim() > 1), None)
             if first is not None and module.training:
@@ -160,6 +162,8 @@ class Watcher:
         self._depth += 1
 
     def _after_forward(self, module: Any, _inputs: Any, _output: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         self._depth = max(self._depth - 1, 0)
         if self._depth == 0 and any(True for _ in module.parameters()):
             self.counts[FORWARD if module.training else "evaluation"] += 1
