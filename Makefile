@@ -41,10 +41,16 @@ $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
 	@touch $@
 
-# What tests and checks need in addition, in exact versions, and Go if there is none.
-$(VENV)/dev: $(VENV)/installed pyproject.toml
+# Go, if there is none.
+$(VENV)/go: $(VENV)/installed
+	@missing=$$($(BIN)/python pybind/hatch_build.py --missing-go) && \
+		{ test -z "$$missing" || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$missing; }
+	@touch $@
+
+# What tests and checks need in addition, in exact versions.
+$(VENV)/dev: $(VENV)/go pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gpuconf[dev,docs]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gpuconf[dev,docs]'
 	@touch $@
 
 .PHONY: install
@@ -57,10 +63,14 @@ demo: $(VENV)/installed ## show the main features, on simulated GPUs if there ar
 .PHONY: test
 test: test-go test-py ## run all Go and Python tests
 
-.PHONY: test-go
-test-go: $(VENV)/dev ## run the Go tests, with invariants checked
+# With the tests' tags, so that vet and the tests share what they compile.
+.PHONY: vet
+vet: $(VENV)/go ## check the Go sources with go vet
 	go vet -tags=$(GO_TAGS) ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
 	go vet ./gocore/invariants
+
+.PHONY: test-go
+test-go: $(VENV)/dev vet ## run the Go tests, with invariants checked
 	go test -vet=off -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
