@@ -263,6 +263,23 @@ def test_compile_fuses_as_on_a_card(tmp_path: Path) -> None:
     assert (found["outputs"], json.loads(eager.stdout)["ran"]["eager"]) == ([], True)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_the_steps_of_a_compiled_optimizer_are_counted(tmp_path: Path) -> None:
+    program = """
+    import torch
+    model = torch.nn.Linear(512, 512, device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters())
+    step = torch.compile(optimizer.step)
+    while True:
+        model(torch.randn(64, 512, device="cuda")).square().mean().backward()
+        step()
+        optimizer.zero_grad()
+    """
+    found = answer(tmp_path, program, "--gpu", "A10", "--compile")
+    assert (found["ran"]["ended"], found["ran"]["optimizer_steps"]) == ("repeated", 4)
+    assert found["processes"][0]["parts"]["optimizer state"] >= 2 * 4 * 512 * 512
+
+
 def test_compile_computes_no_values(tmp_path: Path) -> None:
     done = gpuconf(tmp_path, FUSED, "--gpu", "A10", "--compile", "--values", "cpu")
     assert (done.returncode, done.stdout) == (2, "")

@@ -39,7 +39,7 @@ class Recording:
         self._reported = False
         self._signatures: dict[str, list[Any]] = {OPTIMIZER: [], BACKWARD: [], FORWARD: []}
         self._before: dict[str, Any] = {}
-        self.watcher: Watcher = Watcher(self._boundary)
+        self.watcher: Watcher = Watcher(self._boundary, compiles=self._compiles)
 
     def install(self) -> None:
         """Begin when the program first uses a GPU."""

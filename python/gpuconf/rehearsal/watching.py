@@ -37,10 +37,14 @@ def _addresses(tensors: Iterable[Any]) -> frozenset[int]:
 
 
 class Watcher:
-    """Counts what runs. ``boundary`` is called when an optimizer's step, a backward pass or a model's forward pass has ended."""
+    """Counts what runs. ``boundary`` is called when an optimizer's step, a backward pass or a model's forward pass has ended.
 
-    def __init__(self, boundary: Callable[[str], None]) -> None:
+    ``compiles`` is whether torch.compile does, also for an optimizer's step: what watches that is left to Python.
+    """
+
+    def __init__(self, boundary: Callable[[str], None], *, compiles: bool) -> None:
         self._boundary = boundary
+        self._compiles = compiles
         self.counts: Counter[str] = Counter()  # "optimizer", "backward", "forward", "evaluation", "skipped", "saved", "compiled"
         self.seen: list[Seen] = []
         self.backward: list[int] = []
@@ -55,9 +59,12 @@ class Watcher:
         """Register the hooks of PyTorch."""
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+        before, after = self._before_step, self._after_step
+        if self._compiles:
+            before, after = torch.compiler.disable(before), torch.compiler.disable(after)
         self._handles = [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
+            register_optimizer_step_pre_hook(before),
+            register_optimizer_step_post_hook(after),
             modules_of_torch.register_module_parameter_registration_hook(self._registered),
             modules_of_torch.register_module_buffer_registration_hook(self._registered),
             modules_of_torch.register_module_forward_pre_hook(self._before_forward),
