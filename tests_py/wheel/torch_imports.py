@@ -27,7 +27,7 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
 # that of an internal error. NVSHMEM's is the fourth of nvshmemx_error.h.
 STATUS = (
     ("cublas", 15), ("cufft", 16), ("cudnn", 3000), ("curand", 999), ("cusolver", 9), ("cusparse", 10), ("nccl", 3), ("nvrtc", 11),
-    ("cupti", 27), ("nvtx", 0), ("nvshmem", 3), ("cuFile", 5007), ("cuda", 801), ("__cuda", 801),
+    ("cupti", 27), ("nvshmem", 3), ("cuFile", 5007), ("cuda", 801), ("__cuda", 801),
 )  # fmt: skip
 # Only these compute. A function that has a file of its own calls computes() itself.
 COMPUTES = re.compile(
@@ -38,7 +38,7 @@ COMPUTES = re.compile(
 )
 # What only sets or begins something that nothing here reads, beside the products and transforms of cuBLAS and cuFFT.
 ANSWERS = re.compile(
-    r"(cublas|cufft|nvtx)\w+|cudaProfiler(Start|Stop)|cudaFuncSetAttribute|__cuda(RegisterFatBinaryEnd|RegisterVar|UnregisterFatBinary)"
+    r"(cublas|cufft)\w+|cudaProfiler(Start|Stop)|cudaFuncSetAttribute|__cuda(RegisterFatBinaryEnd|RegisterVar|UnregisterFatBinary)"
     r"|cupti(Activity(Disable|Enable|FlushAll|Push|Register|Set)\w*|Enable(Callback|Domain)|Finalize|Unsubscribe)"
     r"|cusolverDnX\w+Set\w+|cusparse(Csr|DnMat|SpMat)?Set\w+|cusparse(SDDMM_preprocess|SpS[MV]_analysis)"
     r"|cusparseLt(Init|MatDescriptorDestroy|Matmul(Alg|Desc|Plan)\w*(Init|Destroy|SetAttribute)|MatmulSearch)"
