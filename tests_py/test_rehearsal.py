@@ -111,6 +111,8 @@ def running_in(folder: Path) -> set[int]:
         (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
         (["--gpu", "A10", "--", "python", "-S", "x.py"], "does not work with -S"),
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
+        (["--compile", "trace.csv"], "--compile needs a program"),
+        (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
         (["--gpu", "A10", "--steps", "0", "--", "x.py"], "is not a number of steps"),
     ],
 )
@@ -135,6 +137,19 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", "./missing"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
+
+
+@pytest.mark.parametrize(("compile_too", "said"), [(False, "1 False"), (True, "None True")])
+def test_the_compiler_runs_only_if_asked_and_with_caches_of_its_own(tmp_path: Path, compile_too: bool, said: str) -> None:
+    program = """
+    import os, sys
+    caches = [os.environ.get(name, "") for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")]
+    own = all(path.startswith(os.environ["GPUCONF_REHEARSAL"]) for path in caches)
+    sys.exit(f"{os.environ.get('TORCHDYNAMO_DISABLE')} {own}" != sys.argv[1])
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, str(tmp_path / "program.py"), said]
+    assert gpuconf.plan(command=command, gpu="A10", compile=compile_too).ran["status"] == 0
 
 
 def test_a_temporary_file_of_the_program_is_removed(tmp_path: Path) -> None:

@@ -280,12 +280,6 @@ def test_the_steps_of_a_compiled_optimizer_are_counted(tmp_path: Path) -> None:
     assert found["processes"][0]["parts"]["optimizer state"] >= 2 * 4 * 512 * 512
 
 
-def test_compile_computes_no_values(tmp_path: Path) -> None:
-    done = gpuconf(tmp_path, FUSED, "--gpu", "A10", "--compile", "--values", "cpu")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--compile cannot be used with --values cpu" in done.stderr
-
-
 def test_ranks_of_torchrun(tmp_path: Path) -> None:
     program = """
     import os
