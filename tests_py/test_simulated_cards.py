@@ -294,6 +294,36 @@ def test_wsl() -> None:
     assert driver(program.replace("mapped(1)", "0"), "T4:1GiB")[:3] == [[0, 2], [total // 4, total], 0]
 
 
+def test_a_freed_reservation_is_the_next_ones_whatever_the_process_maps() -> None:
+    """The stack of a thread got the addresses, and a stale pointer to the reservation read it."""
+    program = """
+    import mmap, threading
+    def reserve(blocks):
+        address = c_uint64()
+        ok(cu.cuMemAddressReserve(byref(address), c_size_t(blocks * BLOCK), c_size_t(0), c_uint64(0), c_uint64(0)))
+        return address.value
+    def free(address, blocks):
+        return cu.cuMemAddressFree(c_uint64(address), c_size_t(blocks * BLOCK))
+    BLOCK = 2 << 20
+    context()
+    kept, first, last = reserve(3), reserve(4), reserve(2)
+    assert free(first, 4) == 0
+    maps, go_on = [], threading.Event()
+    for size in range(1, 12):
+        maps += [mmap.mmap(-1, size << 20)]
+        threading.stack_size(size << 20), threading.Thread(target=go_on.wait, daemon=True).start()
+    taken = [[int(x, 16) for x in line.split()[0].split("-")] for line in open("/proc/self/maps")]
+    between = [pair for pair in taken if pair[0] < first + 4 * BLOCK and first < pair[1]]
+    large, again = reserve(5), reserve(4)
+    smaller = [free(first, 4), reserve(2), reserve(2)]
+    go_on.set()
+    apart = len({kept, first, last, large}) == 4
+    print(json.dumps([between, apart, again - first, free(first, 2), free(first, 4), [x - first for x in smaller[1:]], smaller[0]]))
+    """
+    block = 2 << 20
+    assert driver(program, "H200") == [[], True, 0, 0, 1, [0, 2 * block], 0]
+
+
 def test_gpuconf_under_wsl() -> None:
     """A pool has its limit, though the driver gives more; unified memory does not oversubscribe."""
     program = """

@@ -36,22 +36,27 @@ static uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access) {
 	return addr;
 }
 
-/* The first free place from a cursor on, so that the same calls return the same addresses in every process. */
-uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access) {
+/* The first free place from one on, in steps, and before a last one; anywhere if none is. */
+uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignment, int access) {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-	if (m->next_place == 0)
-		m->next_place = FIRST_PLACE;
-	for (uint64_t addr = (m->next_place + alignment - 1) / alignment * alignment; bytes < LAST_PLACE - FIRST_PLACE && addr < LAST_PLACE - bytes;
-	     addr += alignment > STEP ? alignment : STEP) {
+	for (; bytes < last && addr < last - bytes; addr += alignment > STEP ? alignment : STEP) {
 		void *got = mmap((void *)(uintptr_t)addr, bytes, access, flags, -1, 0);
-		if (got == (void *)(uintptr_t)addr) {
-			m->next_place = addr + bytes;
+		if (got == (void *)(uintptr_t)addr)
 			return addr;
-		}
 		if (got != MAP_FAILED) /* an old kernel takes the address as a hint */
 			munmap(got, bytes);
 	}
 	return map_anywhere(bytes, alignment, access);
+}
+
+/* From a cursor on, so that the same calls return the same addresses in every process. */
+uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access) {
+	if (m->next_place == 0)
+		m->next_place = FIRST_PLACE;
+	uint64_t addr = map_from((m->next_place + alignment - 1) / alignment * alignment, LAST_PLACE, bytes, alignment, access);
+	if (addr >= FIRST_PLACE && addr < LAST_PLACE)
+		m->next_place = addr + bytes;
+	return addr;
 }
 
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access) {

@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define FIRST_PLACE UINT64_C(0x780000000000) /* of reservations: behind the ranges of ranges.c, before libraries and stacks */
+#define LAST_PLACE UINT64_C(0x7e0000000000)
+
 enum { READ = 1, WRITE = 2 };
 enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
 enum { DESCRIPTOR = 1, WIN32 = 2, FABRIC = 8 }; /* CUmemAllocationHandleType */
@@ -61,7 +64,7 @@ struct mapping {
 	struct notes notes;
 };
 
-struct reservation {
+struct reservation { /* in order of their addresses */
 	struct range range;
 	struct reservation *next;
 };
@@ -113,18 +116,22 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_pr
 	return m->vmm ? SUCCESS : NOT_SUPPORTED; /* it does not look at the properties */
 }
 
-/* Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. */
+static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
+	return range.addr < addr + bytes && addr < range.addr + range.bytes;
+}
+
+/*
+ * Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. The first place where it fits is used,
+ * whatever threads and libraries map meanwhile: a reservation that was freed is used again, as NVIDIA's driver does, by nothing else.
+ */
 static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 	if (m->to_the_byte)
 		return take_range(bytes, alignment, PROT_NONE);
-	void *got = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (got == MAP_FAILED)
-		return 0;
-	uint64_t begin = (uint64_t)(uintptr_t)got, addr = (begin + alignment - 1) / alignment * alignment;
-	if (addr > begin)
-		munmap(got, addr - begin);
-	munmap((void *)(uintptr_t)(addr + bytes), begin + alignment - addr);
-	return addr;
+	uint64_t addr = (FIRST_PLACE + alignment - 1) / alignment * alignment;
+	for (const struct reservation *one = m->reservations; one != NULL; one = one->next)
+		if (overlap(one->range, addr, bytes))
+			addr = (one->range.addr + one->range.bytes + alignment - 1) / alignment * alignment;
+	return map_from(addr, LAST_PLACE, bytes, alignment, PROT_NONE);
 }
 
 static void unreserve(struct range range) {
@@ -151,16 +158,14 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
 		UNLOCK;
 		return OUT_OF_MEMORY;
 	}
-	struct reservation *new = calloc(1, sizeof *new);
-	*new = (struct reservation){{addr, bytes}, m->reservations};
-	m->reservations = new;
+	struct reservation *new = calloc(1, sizeof *new), **at = &m->reservations;
+	while (*at != NULL && (*at)->range.addr < addr)
+		at = &(*at)->next;
+	*new = (struct reservation){{addr, bytes}, *at};
+	*at = new;
 	UNLOCK;
 	*out = addr;
 	return SUCCESS;
-}
-
-static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
-	return range.addr < addr + bytes && addr < range.addr + range.bytes;
 }
 
 EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
