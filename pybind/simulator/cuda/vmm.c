@@ -12,8 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_PLACE UINT64_C(0x780000000000) /* of reservations: behind the ranges of ranges.c, before libraries and stacks */
-#define LAST_PLACE UINT64_C(0x7e0000000000)
+/* Of reservations: below libraries and stacks, but where ThreadSanitizer lets a program map. Large ones may not fit here. */
+#define FIRST_PLACE UINT64_C(0x7e8000000000)
+#define LAST_PLACE UINT64_C(0x7f0000000000)
 
 enum { READ = 1, WRITE = 2 };
 enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
