@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from script import environment, start_in_a_terminal
+from script import environment, run_well, start_in_a_terminal
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 RUN = (COMMAND, "run", "--memory=1GiB", "--")
@@ -184,6 +184,19 @@ def test_signals_arrive_without_the_witness(under_run: Counting, number: signal.
     assert under_run.next() == "SIGTERM"
     assert under_run.end() == []
     assert not Path(f"/proc/{witness}").exists()
+
+
+def test_a_witness_that_is_slow_is_waited_for() -> None:
+    """On a busy machine it was taken for a stopped one, and a signal to the group reached the program twice."""
+    program = """
+    import os, time
+    from gpuconf.cli import witness
+    def slow(asked, answers):
+        os.read(asked, 1), time.sleep(2.5), os.write(answers, b"15:42\\n."), os._exit(0)
+    witness._witness = slow
+    print(witness.Witness().taken())
+    """
+    assert run_well(program) == "[(15, 42)]\n"
 
 
 def test_the_witness_ends_with_the_command(under_run: Counting) -> None:

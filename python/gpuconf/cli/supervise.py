@@ -23,6 +23,7 @@ from .._typing import Any
 from .execute import start
 from .exits import ProgramError
 from .passed_on import PassedOn
+from .stopped import stopped
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.
 _OWN = {
@@ -100,8 +101,7 @@ class Supervisor:
     def _stays_stopped(self) -> bool:
         """Whether the program is still stopped. If the whole group was stopped and continued, we may learn of it afterwards."""
         time.sleep(0.02)
-        with open(f"/proc/{self.pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"T"
+        return stopped(self.pid)
 
     def _wait(self, main: int, ended: list[int]) -> None:
         """Wait for the program in a thread: with SIGCHLD blocked, Go's threads could take the signal."""

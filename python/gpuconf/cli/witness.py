@@ -16,8 +16,10 @@ import signal
 
 from .._typing import NoReturn
 from ..sharing._descendants import WITNESS
+from .stopped import stopped
 
-_PATIENCE_MS = 1000  # until a witness that does not answer is given up: someone stopped it
+_PATIENCE_MS = 1000  # until a witness that does not answer is given up if someone stopped it,
+_LOOKS = 20  # and after so many times that if not: on a busy machine it answers late
 _END = b"."  # of an answer, which is long after many real-time signals
 
 
@@ -43,15 +45,22 @@ class Witness:
         try:
             os.write(self._ask, b"?")
             while not answer.endswith(_END):
-                more = os.read(self._answers, 4096) if self._readable.poll(_PATIENCE_MS) else b""
-                if not more:
-                    raise BrokenPipeError
-                answer += more
+                answer += self._read()
         except BrokenPipeError:
             self.end()
             return []
         lines = answer.removesuffix(_END).decode().splitlines()
         return [(int(number), int(sender)) for number, _, sender in (one.partition(":") for one in lines)]
+
+    def _read(self) -> bytes:
+        for _ in range(_LOOKS):
+            if self._readable.poll(_PATIENCE_MS):
+                if more := os.read(self._answers, 4096):
+                    return more
+                break
+            if stopped(self._pid):
+                break
+        raise BrokenPipeError
 
     def end(self) -> None:
         """End it. A second call does nothing."""
