@@ -112,12 +112,21 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 
 # The packages that start goroutines, or whose tests do: in others the race detector has nothing to find (package arch checks the list).
 RACE_TESTS := bfc blas cublas cuda devmgr graph holder host ledger nvml placement plan pybind simulated suballoc trace
-# Long tests with one goroutine.
-ONE_GOROUTINE := ^(TestAgainstNaive|TestAllSmallPrograms|TestManyRandomStreamPrograms|TestLawsFitIntoLittleMoreThanTheirPeak|TestWhatWasServedOnceIsServedAgain|TestLittleAddressSpace|TestPeakMeasurementsByTheHundredThousand|TestTransformer|TestManyStreamsComeAndGo)$$
+# Long tests with one goroutine (package arch checks them). -short leaves out a soak of processes, and a library that is built.
+ONE_GOROUTINE := TestAgainstNaive TestAllSmallPrograms TestManyRandomStreamPrograms TestLawsFitIntoLittleMoreThanTheirPeak \
+	TestWhatWasServedOnceIsServedAgain TestLittleAddressSpace TestPeakMeasurementsByTheHundredThousand TestTransformer \
+	TestManyStreamsComeAndGo TestEachNaming TestWheelsAreFound TestRealLibraries TestNoCublasNamesWhatToInstall \
+	TestWheelsComeBeforeTheLoader TestALibraryThatIsNoneIsPassedOver TestDriverThatDoesNotStart TestVersions \
+	TestStitchingOnADriver TestNoGPUIsAnEmptyList TestRequiredFunctionIsMissing TestStitchingOnSimulatedGPUs \
+	TestEveryFirstHandOver TestEveryHandOver TestMachineAgreesWithAPlainModel TestStitchingServesWhereTensorFlowFails \
+	TestWalkOfVirtualFailures TestAKillAnywhereLeavesASoundLedger TestAKillAnywhereLeavesTheClaimsOfOthers \
+	TestSameCallsGiveSameAddressesInEveryProcess TestHostMemoryStandsBehindACard
+empty :=
+ONE_GOROUTINE_RE := ^($(subst $(empty) $(empty),|,$(strip $(ONE_GOROUTINE))))$$
 
 .PHONY: race
 race: $(VENV)/dev ## run the Go tests under the race detector
-	go test -race -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE)' $(addprefix ./tests_go/,$(RACE_TESTS))
+	go test -race -short -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE_RE)' $(addprefix ./tests_go/,$(RACE_TESTS))
 
 .PHONY: soak
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each

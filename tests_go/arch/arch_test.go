@@ -77,7 +77,7 @@ func TestRaceRunsWhatHasGoroutines(t *testing.T) {
 	started, imports := map[string]bool{}, map[string][]string{}
 	for _, file := range tree(t, "gocore", "pybind", "tests_go") {
 		pkg := path.Join("gpuconf", path.Dir(file.Path))
-		started[pkg] = started[pkg] || arch.StartsGoroutines(file)
+		started[pkg] = started[pkg] || arch.StartsGoroutines(file.Syntax)
 		imports[pkg] = slices.AppendSeq(imports[pkg], maps.Values(file.Imports))
 	}
 	reached := map[string]bool{}
@@ -103,6 +103,31 @@ func TestRaceRunsWhatHasGoroutines(t *testing.T) {
 	listed := regexp.MustCompile(`(?m)^RACE_TESTS := (.*)$`).FindStringSubmatch(document(t, "Makefile"))
 	require.NotNil(t, listed, "Makefile has no RACE_TESTS")
 	require.Equal(t, want, strings.Fields(listed[1]))
+}
+
+// TestRaceLeavesOutOnlyWhatHasOneGoroutine: `make race` leaves out long tests in which the race detector has nothing to
+// find.
+func TestRaceLeavesOutOnlyWhatHasOneGoroutine(t *testing.T) {
+	files := map[string][]*arch.File{}
+	for _, file := range tree(t, "tests_go") {
+		files[path.Dir(file.Path)] = append(files[path.Dir(file.Path)], file)
+	}
+	listed := regexp.MustCompile(`(?m)^ONE_GOROUTINE := ([^\\\n]*(?:\\\n[^\\\n]*)*)$`).FindStringSubmatch(document(t, "Makefile"))
+	require.NotNil(t, listed, "Makefile has no ONE_GOROUTINE")
+	names := strings.Fields(strings.ReplaceAll(listed[1], "\\\n", " "))
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		anywhere := false
+		for folder, list := range files {
+			starter, known := arch.ReachesGoroutines(list, name)
+			require.Empty(t, starter, "%s in %s reaches it, and make race leaves %[1]s out", name, folder)
+			anywhere = anywhere || known
+		}
+		require.True(t, anywhere, "no package has the test %s, which make race leaves out", name)
+	}
+	starter, known := arch.ReachesGoroutines(files["tests_go/devmgr"], "TestResetBesideEverything")
+	require.NotEmpty(t, starter)
+	require.True(t, known)
 }
 
 func TestEveryPackageSaysWhatItIs(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -28,9 +29,9 @@ func (f *File) Package() string {
 // ImportsC reports whether the file uses cgo.
 func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
 
-// StartsGoroutines reports whether the file has a go statement, or a call of a method Go such as sync.WaitGroup's.
-func StartsGoroutines(f *File) (starts bool) {
-	ast.Inspect(f.Syntax, func(node ast.Node) bool {
+// StartsGoroutines reports whether code has a go statement, or a call of a method Go such as sync.WaitGroup's.
+func StartsGoroutines(code ast.Node) (starts bool) {
+	ast.Inspect(code, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.GoStmt:
 			starts = true
@@ -40,6 +41,41 @@ func StartsGoroutines(f *File) (starts bool) {
 		return !starts
 	})
 	return starts
+}
+
+// ReachesGoroutines returns a function of a package's files that starts goroutines or runs beside others
+// (testing.T.Parallel), and that a function reaches: whatever it names counts as reached. known is false if no file has
+// the function.
+func ReachesGoroutines(files []*File, function string) (starter string, known bool) {
+	bodies := map[string][]ast.Node{}
+	for _, file := range files {
+		for _, one := range file.Syntax.Decls {
+			if f, ok := one.(*ast.FuncDecl); ok {
+				bodies[f.Name.Name] = append(bodies[f.Name.Name], f)
+			}
+		}
+	}
+	_, known = bodies[function]
+	reached := []string{function}
+	for i := 0; i < len(reached); i++ {
+		for _, body := range bodies[reached[i]] {
+			ast.Inspect(body, func(node ast.Node) bool {
+				if name, ok := node.(*ast.Ident); ok {
+					if name.Name == "Parallel" {
+						starter = reached[i]
+					}
+					if _, is := bodies[name.Name]; is && !slices.Contains(reached, name.Name) {
+						reached = append(reached, name.Name)
+					}
+				}
+				return true
+			})
+			if StartsGoroutines(body) {
+				starter = reached[i]
+			}
+		}
+	}
+	return starter, known
 }
 
 // ParseFile reads one file's source.
