@@ -115,12 +115,11 @@ RACE_TESTS := bfc blas cublas cuda devmgr graph holder host ledger nvml placemen
 # Long tests with one goroutine (package arch checks them). -short leaves out a soak of processes, and a library that is built.
 ONE_GOROUTINE := TestAgainstNaive TestAllSmallPrograms TestManyRandomStreamPrograms TestLawsFitIntoLittleMoreThanTheirPeak \
 	TestWhatWasServedOnceIsServedAgain TestLittleAddressSpace TestPeakMeasurementsByTheHundredThousand TestTransformer \
-	TestManyStreamsComeAndGo TestEachNaming TestWheelsAreFound TestRealLibraries TestNoCublasNamesWhatToInstall \
-	TestWheelsComeBeforeTheLoader TestALibraryThatIsNoneIsPassedOver TestDriverThatDoesNotStart TestVersions \
-	TestStitchingOnADriver TestNoGPUIsAnEmptyList TestRequiredFunctionIsMissing TestStitchingOnSimulatedGPUs \
-	TestEveryFirstHandOver TestEveryHandOver TestMachineAgreesWithAPlainModel TestStitchingServesWhereTensorFlowFails \
-	TestWalkOfVirtualFailures TestAKillAnywhereLeavesASoundLedger TestAKillAnywhereLeavesTheClaimsOfOthers \
-	TestSameCallsGiveSameAddressesInEveryProcess TestHostMemoryStandsBehindACard
+	TestManyStreamsComeAndGo TestWheelsAreFound TestNoCublasNamesWhatToInstall TestWheelsComeBeforeTheLoader \
+	TestALibraryThatIsNoneIsPassedOver TestDriverThatDoesNotStart TestVersions TestStitchingOnADriver \
+	TestNoGPUIsAnEmptyList TestRequiredFunctionIsMissing TestStitchingOnSimulatedGPUs TestMachineAgreesWithAPlainModel \
+	TestStitchingServesWhereTensorFlowFails TestWalkOfVirtualFailures TestAKillAnywhereLeavesASoundLedger \
+	TestAKillAnywhereLeavesTheClaimsOfOthers TestSameCallsGiveSameAddressesInEveryProcess TestHostMemoryStandsBehindACard
 empty :=
 ONE_GOROUTINE_RE := ^($(subst $(empty) $(empty),|,$(strip $(ONE_GOROUTINE))))$$
 

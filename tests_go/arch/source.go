@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,35 +44,50 @@ func StartsGoroutines(code ast.Node) (starts bool) {
 	return starts
 }
 
-// ReachesGoroutines returns a function of a package's files that starts goroutines or runs beside others
-// (testing.T.Parallel), and that a function reaches: whatever it names counts as reached. known is false if no file has
-// the function.
-func ReachesGoroutines(files []*File, function string) (starter string, known bool) {
-	bodies := map[string][]ast.Node{}
+// ReachesGoroutines returns a function that starts goroutines or runs beside others (testing.T.Parallel), and that a
+// function of a folder of tests reaches there and in the folders of tests that it imports: whatever has a name that
+// occurs counts as reached. known is false if the folder does not have the function.
+func ReachesGoroutines(files []*File, folder, function string) (starter string, known bool) {
+	type place struct{ folder, name string }
+	type body struct {
+		file *File
+		code ast.Node
+	}
+	bodies := map[place][]body{}
 	for _, file := range files {
 		for _, one := range file.Syntax.Decls {
 			if f, ok := one.(*ast.FuncDecl); ok {
-				bodies[f.Name.Name] = append(bodies[f.Name.Name], f)
+				at := place{path.Dir(file.Path), f.Name.Name}
+				bodies[at] = append(bodies[at], body{file, f})
 			}
 		}
 	}
-	_, known = bodies[function]
-	reached := []string{function}
+	reached := []place{{folder, function}}
+	_, known = bodies[reached[0]]
 	for i := 0; i < len(reached); i++ {
-		for _, body := range bodies[reached[i]] {
-			ast.Inspect(body, func(node ast.Node) bool {
-				if name, ok := node.(*ast.Ident); ok {
-					if name.Name == "Parallel" {
-						starter = reached[i]
-					}
-					if _, is := bodies[name.Name]; is && !slices.Contains(reached, name.Name) {
-						reached = append(reached, name.Name)
+		for _, one := range bodies[reached[i]] {
+			folders := []string{reached[i].folder}
+			for _, imported := range one.file.Imports {
+				folders = append(folders, strings.TrimPrefix(imported, "gpuconf/"))
+			}
+			ast.Inspect(one.code, func(node ast.Node) bool {
+				name, ok := node.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				if name.Name == "Parallel" {
+					starter = reached[i].name
+				}
+				for _, folder := range folders {
+					at := place{folder, name.Name}
+					if _, is := bodies[at]; is && !slices.Contains(reached, at) {
+						reached = append(reached, at)
 					}
 				}
 				return true
 			})
-			if StartsGoroutines(body) {
-				starter = reached[i]
+			if StartsGoroutines(one.code) {
+				starter = reached[i].name
 			}
 		}
 	}
