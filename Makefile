@@ -47,10 +47,12 @@ $(VENV)/go: $(VENV)/installed
 		{ test -z "$$missing" || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$missing; }
 	@touch $@
 
-# What tests and checks need in addition, in exact versions.
+# What tests and checks need in addition, in exact versions. Python compiles the few modules that they import: all of them take
+# pip most of a minute.
+unexport PYTHONDONTWRITEBYTECODE
 $(VENV)/dev: $(VENV)/go pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'gpuconf[dev,docs]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile 'gpuconf[dev,docs]'
 	@touch $@
 
 .PHONY: install

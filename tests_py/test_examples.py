@@ -9,9 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 from script import run_with_children
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -130,6 +128,9 @@ def test_demo_uses_the_gpus_of_the_machine(tmp_path: Path) -> None:
 
 
 def test_the_notebook_for_teachers() -> None:
+    import nbformat  # takes seconds
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(EXAMPLES / "teaching.ipynb", as_version=4)
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     outputs = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)

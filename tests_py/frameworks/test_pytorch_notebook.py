@@ -8,12 +8,14 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import no_gpu
 import pytest
 
-pytest.importorskip("nbclient", reason="nbclient is not installed")
+if find_spec("nbclient") is None:  # its import takes seconds
+    pytest.skip("nbclient is not installed", allow_module_level=True)
 
 NOTEBOOK = Path(__file__).resolve().parent.parent.parent / "examples" / "pytorch.ipynb"
 
