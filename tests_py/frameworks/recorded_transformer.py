@@ -173,7 +173,7 @@ def run(length: int, training: bool) -> Iterator[None]:
         if training:
             train(model, optimizer, ids)
         else:
-            with torch.no_grad():
+            with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=length == 512, cache_enabled=False):
                 model(ids)
         torch.cuda.synchronize()
 

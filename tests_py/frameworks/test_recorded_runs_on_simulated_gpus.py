@@ -1,4 +1,4 @@
-"""The memory of PyTorch on simulated GPUs is that of a real one: seven recorded runs of a Transformer, tests_go/rewind/testdata."""
+"""The memory of PyTorch on simulated GPUs is that of a real one: eight recorded runs of a Transformer, tests_go/rewind/testdata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import recorded_runs
 
 PROGRAM = Path(__file__).parent / "recorded_transformer.py"
-RUNS = [path for path in recorded_runs.FILES if path.name.startswith("medium_") and "512_inference" not in path.name]
+RUNS = [path for path in recorded_runs.FILES if path.name.startswith("medium_")]
 TORCH = importlib.metadata.version("torch") if no_gpu.torch_folder() is not None else ""
 pytestmark = [
     pytest.mark.skipif(not TORCH, reason="no PyTorch that is built for CUDA is installed"),
