@@ -62,6 +62,8 @@ context. In truth, no run fits on a card that is smaller than its allocated peak
 
 {cuts}
 
+{below}
+
 {drawn}
 
 {jax}
@@ -101,6 +103,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         reasons="\n".join(_reasons(runs)),
         compiled=compiled.text(runs),
         cuts=table(_cuts(ran)),
+        below=_below(ran),
         drawn=drawn.text(),
         jax=drawn_jax.text(),
         tools=table([_tools(run) for run in ran if "tracked" in run]),
@@ -168,6 +171,13 @@ def says(found: dict[str, Any], card: float) -> str:
     """Return what a plan says of a card of this size, as gpuconf/rehearsal/needs.py does."""
     most = found["least"] * (1 + MARGIN) + WORKSPACES * found.get("workspaces", 0)
     return "fits" if most <= card else "does not fit" if found["least"] > card else "depends"
+
+
+def _below(ran: Sequence[dict[str, Any]]) -> str:
+    """Name the runs of which a plan says that they fit on a card that is smaller than their allocated peak."""
+    wrong = [run["name"] for run in ran if says(run["rehearsed"], (1 + CUTS[0]) * run["recorded_allocated"]) == "fits"]
+    reasons = "for the reasons [above](#those-that-are-off-or-did-not-run)"
+    return f"*Fits* is wrong of {' and '.join(wrong)}, {reasons}." if wrong else ""
 
 
 def _cuts(ran: Sequence[dict[str, Any]]) -> list[dict[str, str]]:

@@ -67,6 +67,8 @@ What the plan says of each row, as in the table above:
 
 {cuts}
 
+{below}
+
 **Beside the allocator**, NVML counted for the recorded processes {beside}. With one tensor it was {bare} MiB, and after a
 library's first calls this much more:
 
@@ -108,6 +110,7 @@ def text() -> str:
         runs=table([_row(row) for row in compared if "allocated" in row["found"]]),
         reasons="\n".join(_reasons(rows)),
         cuts=table(_cuts([row for row in compared if "allocated" in row["found"]])),
+        below=_below([row for row in compared if "allocated" in row["found"]]),
         beside=f"{beside[0]} to {beside[-1]} MiB",
         bare=bare // MIB,
         contexts=table([one for one in contexts if one["library"] != "nothing"]),
@@ -190,7 +193,21 @@ def _says(row: dict[str, Any], card: float) -> str:
     found = row["found"]
     least = found["least"]["expandable_segments" if row["allocator"].startswith("expandable") else "default"]
     most = least * (1 + MARGIN) + (WORKSPACES * found["largest"] if found["convolutions"] else 0)
-    return "fits" if most <= card else "does not fit" if least > card else "depends"
+    if most <= card:
+        return "depends" if any(note.startswith("depends on values") for note in found["notes"]) else "fits"
+    return "does not fit" if least > card else "depends"
+
+
+def _below(rows: Sequence[dict[str, Any]]) -> str:
+    """Name the rows of which a plan says that they fit on a card that is smaller than their allocated peak."""
+    fit = [row for row in rows if _says(row, (1 + CUTS[0]) * row["recorded"]["allocated"]) == "fits"]
+    tried = [row["model"] for row in fit if row["cudnn_benchmark"]]
+    wrong = [row["model"] for row in fit if not row["cudnn_benchmark"]]
+    lines = [
+        f"Those that fit below their allocated peak are {', '.join(tried)}: torch.backends.cudnn.benchmark is on,",
+        "and the peak is that of a workspace that PyTorch only tries. On a smaller card it leaves such workspaces out.",
+    ]
+    return "\n".join(lines + [f"It is wrong of {', '.join(wrong)}."] * bool(wrong))
 
 
 def _cuts(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
