@@ -45,9 +45,9 @@ def plain() -> list[Block]:
     return [block for block in found if not any(block.starts(*key) for key in ELSEWHERE)]
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, gpus: int = 4) -> dict[str, str]:
     """Simulated GPUs, and a ledger of its own: the default one is this user's."""
-    return script.environment({"GPUCONF_SIMULATE": "4xA100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
+    return script.environment({"GPUCONF_SIMULATE": f"{gpus}xA100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks("python") if ">>>" in block.code}))
@@ -65,7 +65,8 @@ def test_programs(block: Block, tmp_path: Path) -> None:
     if before and "__main__" not in code:
         code = "def main():\n" + textwrap.indent(code, "    ") + "\nif __name__ == '__main__': main()\n"
     (tmp_path / "program.py").write_text(code)
-    variables = environment(tmp_path) | {"RAY_USAGE_STATS_ENABLED": "0"}
+    gpus = 1 if "workers_per_gpu" in code else 4  # of each a process
+    variables = environment(tmp_path, gpus) | {"RAY_USAGE_STATS_ENABLED": "0"}
     done = script.run_with_children([sys.executable, "program.py"], env=variables, cwd=tmp_path, timeout=150)
     assert done.code == 0, done.stderr
     if not re.search(r"\b(dask|ray)\b", code):  # they log what ends with their cluster
