@@ -17,7 +17,7 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
-from gpuconf._core import elf, simulated_torch
+from gpuconf._core import elf, simulated_torch, stand_ins
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
@@ -76,7 +76,7 @@ def build(folder: Path) -> None:
     if libraries is None:
         return
     needed = {name for path in simulated_torch.libraries_of(str(libraries)) for name in elf.needs(path)[0]}
-    stand_ins = [folder / "cuda" / name for name in needed if re.match(simulated_torch._CUDA, name)]
+    stand_ins = [folder / "cuda" / name for name in needed if re.match(stand_ins.CUDA, name)]
     (folder / "cuda").mkdir()
     for path in stand_ins:
         path.write_bytes(elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine]))

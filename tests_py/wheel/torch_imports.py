@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from gpuconf._core import elf, simulated_torch
+from gpuconf._core import elf, simulated_torch, stand_ins
 
 LIST = Path(__file__).resolve().parent.parent.parent / "pybind/simulator/runtime/functions.h"
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
@@ -48,7 +48,7 @@ ANSWERS = re.compile(
 def imports(folders: list[str]) -> set[str]:
     paths = [path for one in folders for path in (simulated_torch.libraries_of(one) if Path(one).is_dir() else [one])]
     symbols = {name for path in paths for name in elf.needs(path)[1]}
-    return set(filter(re.compile(simulated_torch.IMPORTED).fullmatch, symbols))
+    return set(filter(re.compile(stand_ins.IMPORTED).fullmatch, symbols))
 
 
 def listed() -> set[str]:

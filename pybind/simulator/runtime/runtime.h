@@ -3,7 +3,7 @@
  * Stands in for the CUDA libraries that PyTorch imports: the CUDA runtime over the simulated driver, and libraries that compute nothing.
  * Memory, streams, events and graphs are the driver's. A launch has no effect, except that it is a node of a graph under capture.
  *
- * It is loaded with RTLD_GLOBAL after the simulated libcuda.so.1, whose functions it uses, and before PyTorch (_core/simulated_torch.py).
+ * It is loaded with RTLD_GLOBAL after the simulated libcuda.so.1, whose functions it uses, and before PyTorch (_core/stand_ins.py).
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded.
+"""PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded (``stand_ins.py``).
 
-PyTorch's libraries find the functions there because they are global and come first, and find the libraries themselves, which may be
-missing, because empty ones of their names are loaded. Package `values` then lets the CPU compute what launches would, with the
-choice "cpu" for all operations, with "none" for small tensors only.
+Package `values` then lets the CPU compute what launches would, with the choice "cpu" for all operations, with "none" for small
+tensors only.
 """
 
 from __future__ import annotations
@@ -12,19 +11,11 @@ import os
 import sys
 
 from .. import errors
-from .._typing import Any
-from . import import_hook, runtime, simulated_llama, simulated_others
+from . import import_hook, runtime, simulated_llama, simulated_others, stand_ins
 from .simulated_values import VARIABLE, check, requested
 
-# Not compiled yet: only PyTorch needs them, and compiling takes a millisecond of each simulated process.
-_CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host)\.so"
-IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 STRICT_VARIABLE = "GPUCONF_SIMULATE_STRICT"
-_RUNTIME = "libgpuconf-runtime.so"
 _SMALL = 64 << 10  # bytes of what has a value with "none", in package `values`, too
-_loaded: list[object] = []
-_runtime: Any = None  # the library of functions
-_driver: Any = None
 _values = ""  # what was chosen last; "" stands for the variable's choice
 _values_requested = False  # by an argument or the variable: then a PyTorch that sees no simulated GPU is an error
 _may_lack_cuda = False  # whether it is a warning nevertheless
@@ -86,7 +77,7 @@ def held(ordinal: int) -> int:
     import ctypes
 
     size = ctypes.c_uint64()
-    _driver.gpuconf_simulator_held(ordinal, ctypes.byref(size))
+    stand_ins.driver.gpuconf_simulator_held(ordinal, ctypes.byref(size))
     return size.value
 
 
@@ -150,7 +141,7 @@ def _before() -> None:
         _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
         os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
         _load(libraries_of(folder), "this PyTorch", "Use a newer gpuconf, or PyTorch 2.9")
-        _runtime.gpuconf_runtime_versions(*_versions(folder))
+        stand_ins.library.gpuconf_runtime_versions(*_versions(folder))
         _started_on = machine
         import_hook.right_after_import("torch", _after)
     elif os.path.isdir(folder):
@@ -180,7 +171,7 @@ def _without_cuda(folder: str, machine: str) -> None:
 def _after() -> None:
     from ..values import install
 
-    install.install(_values, _started_on, _runtime, strict=_strict)
+    install.install(_values, _started_on, stand_ins.library, strict=_strict)
 
 
 def _before_llama() -> None:
@@ -189,7 +180,7 @@ def _before_llama() -> None:
     machine = runtime.simulated()
     if not machine or not (paths := simulated_llama.libraries()):
         return
-    version = simulated_llama.cuda_of([name for path in paths for name in _needs(path)[0]])
+    version = simulated_llama.cuda_of([name for path in paths for name in stand_ins.needs(path)[0]])
     if version is None:
         simulated_llama.tell_without_cuda(machine)
         return
@@ -199,94 +190,17 @@ def _before_llama() -> None:
     if not _started_on:
         from ..values import unmarked
 
-        _runtime.gpuconf_runtime_versions(version, 0, 0, version * 10)
-        unmarked.install(_runtime, strict=_strict)
+        stand_ins.library.gpuconf_runtime_versions(version, 0, 0, version * 10)
+        unmarked.install(stand_ins.library, strict=_strict)
     _llama_on = machine
     simulated_llama.tell(machine)
 
 
 def _load(paths: list[str], what: str, instead: str) -> None:
-    """Load the libraries that stand in for CUDA's, for a program's libraries that import functions of those."""
-    import ctypes
-    import re
-
-    global _runtime, _driver
-    here = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_simulator")
-    needed: set[str] = set()
-    imported: set[str] = set()
-    for path in paths:
-        libraries, symbols = _needs(path)
-        needed.update(filter(re.compile(_CUDA).match, libraries))
-        imported.update(filter(re.compile(IMPORTED).fullmatch, symbols))
-    for name, behind in (("libcuda.so.1", "libgpuconf-driver.so"), ("libnvidia-ml.so.1", "libgpuconf-nvml.so")):
-        _loaded.append(ctypes.CDLL(_trusted(_guarded(os.path.join(here, name), behind)), ctypes.RTLD_GLOBAL))
-    # PyTorch keeps contexts and addresses, so no reset may close the machine.
-    _driver = ctypes.CDLL(os.path.join(here, "libcuda.so.1"))
-    _driver.gpuconf_simulator_keep()
-    # Triton looks for a driver in ldconfig's folders alone, and links with it.
-    os.environ.setdefault("TRITON_LIBCUDA_PATH", os.path.join(here, "link"))
-    library = ctypes.CDLL(_trusted(os.path.join(here, _RUNTIME)), ctypes.RTLD_GLOBAL)
-    _loaded.append(library)
-    _runtime = library
-    missing = sorted(name for name in imported if not hasattr(library, name))
-    if missing:
-        raise errors.UnimplementedError(
-            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} functions of CUDA's "
-            f"libraries that gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. {instead}"
-        )
-    library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
-    _stand_in(sorted(needed))
-
-
-def _guarded(library: str, behind: str) -> str:
-    """Return the guard's library before one of the simulator's, in a job of ``gpuconf run``, else that library itself."""
-    folder = os.path.dirname(os.environ.get("GPUCONF_GUARD", ""))
-    if folder and os.path.realpath(os.path.join(folder, behind)) == os.path.realpath(library):
-        return os.path.join(folder, os.path.basename(library))
-    return library
-
-
-def _trusted(library: str) -> str:
-    """Return the path of a library that only this user and root can have written, as the core asks of its driver (gocore/cuda)."""
-    for part in (library, os.path.dirname(library)):
-        facts = os.stat(part)
-        why = ""
-        if facts.st_uid not in (0, os.geteuid()):
-            why = "belongs to another user"
-        elif facts.st_mode & 0o002:
-            why = "can be written by every user"
-        elif facts.st_mode & 0o020 and facts.st_gid != facts.st_uid:
-            why = "can be written by its group"
-        if why:
-            raise errors.FailedPreconditionError(
-                f"the simulator is not loaded from {library}: {part} {why}. Install gpuconf where only its owner can write"
-            )
-    return library
-
-
-def _needs(path: str) -> tuple[list[str], set[str]]:
-    from .elf import needs
-
-    return needs(path)
-
-
-def _stand_in(names: list[str]) -> None:
-    """Load empty libraries of these names, so that neither NVIDIA's are loaded nor their absence is an error."""
     import ctypes
 
-    from .elf import empty
-
-    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
-    files = []
-    try:
-        for name in names:
-            files.append(os.memfd_create(name))
-            os.write(files[-1], empty(name, _RUNTIME, machine))
-            # The loader takes a path that it knows for the same library: the files stay open, and the spelling is our own.
-            _loaded.append(ctypes.CDLL(f"/proc/self/task/../fd/{files[-1]}", ctypes.RTLD_GLOBAL))
-    finally:
-        for file in files:
-            os.close(file)
+    stand_ins.load(paths, what, instead)
+    stand_ins.library.gpuconf_runtime_collective_limit(ctypes.c_uint64(_SMALL if _values == "none" else 1 << 63))
 
 
 def _versions(folder: str) -> tuple[int, int, int, int]:
