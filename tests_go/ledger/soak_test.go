@@ -219,12 +219,12 @@ type soak struct {
 	wrong   []string
 }
 
-// TestSoak runs 64 processes for SOAK_LEDGER seconds (10).
+// TestSoak runs 64 processes for SOAK_LEDGER seconds (20).
 func TestSoak(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the soak takes 10 seconds")
+		t.Skip("the soak takes 20 seconds")
 	}
-	seconds := 10
+	seconds := 20
 	if text := os.Getenv("SOAK_LEDGER"); text != "" {
 		var err error
 		seconds, err = strconv.Atoi(text)
