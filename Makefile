@@ -27,6 +27,10 @@ export PATH := $(if $(BEFORE_PATH),$(BEFORE_PATH):)$(PATH):$(abspath $(BIN))
 
 .DEFAULT_GOAL := help
 
+# pip does not compile the modules of the tools for tests: that takes most of a minute, and most of them are never imported. Python compiles
+# those that are, and has to keep them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,9 +51,7 @@ $(VENV)/go: $(VENV)/installed
 		{ test -z "$$missing" || $(BIN)/python -m pip install --quiet --disable-pip-version-check $$missing; }
 	@touch $@
 
-# What tests and checks need in addition, in exact versions. Python compiles the few modules that they import: all of them take
-# pip most of a minute.
-unexport PYTHONDONTWRITEBYTECODE
+# What tests and checks need in addition, in exact versions.
 $(VENV)/dev: $(VENV)/go pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile 'gpuconf[dev,docs]'
@@ -112,11 +114,22 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/pytest pytest==$(OLDEST_PYTEST).0 pluggy iniconfig
 	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
 
-# The tests that reach goroutines: in others the race detector has nothing to find. -short leaves out the ledger's soak, whose
-# processes have one goroutine each.
+# The packages that start goroutines, or whose tests do: in others the race detector has nothing to find (package arch checks the list).
+RACE_TESTS := bfc blas cublas cuda devmgr graph holder host ledger nvml placement plan pybind simulated suballoc trace wire
+# Long tests with one goroutine (package arch checks them). -short leaves out a soak of processes, and a library that is built.
+ONE_GOROUTINE := TestAgainstNaive TestAllSmallPrograms TestManyRandomStreamPrograms TestLawsFitIntoLittleMoreThanTheirPeak \
+	TestWhatWasServedOnceIsServedAgain TestLittleAddressSpace TestPeakMeasurementsByTheHundredThousand TestTransformer \
+	TestManyStreamsComeAndGo TestWheelsAreFound TestNoCublasNamesWhatToInstall TestWheelsComeBeforeTheLoader \
+	TestALibraryThatIsNoneIsPassedOver TestDriverThatDoesNotStart TestVersions TestStitchingOnADriver \
+	TestNoGPUIsAnEmptyList TestRequiredFunctionIsMissing TestStitchingOnSimulatedGPUs TestMachineAgreesWithAPlainModel \
+	TestStitchingServesWhereTensorFlowFails TestWalkOfVirtualFailures TestSameCallsGiveSameAddressesInEveryProcess \
+	TestHostMemoryStandsBehindACard
+empty :=
+ONE_GOROUTINE_RE := ^($(subst $(empty) $(empty),|,$(strip $(ONE_GOROUTINE))))$$
+
 .PHONY: race
-race: $(VENV)/dev ## run the Go tests that have goroutines under the race detector
-	go test -race -short -tags=$(GO_TAGS) $$(go run ./tests_go/arch/racing)
+race: $(VENV)/dev ## run the Go tests under the race detector
+	go test -race -short -tags=$(GO_TAGS) -skip '$(ONE_GOROUTINE_RE)' $(addprefix ./tests_go/,$(RACE_TESTS))
 
 .PHONY: soak
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each

@@ -83,16 +83,16 @@ simulated_torch._after = lambda: None
 )
 # Launches in a thread that is marked are not counted. Backward passes have a thread of their own.
 MARKED = """
-from gpuconf._core import simulated_torch
+from gpuconf._core import stand_ins
 class Mark(torch.autograd.Function):
     @staticmethod
     def forward(context, x):
         return x.clone()
     @staticmethod
     def backward(context, grad):
-        simulated_torch._runtime.gpuconf_runtime_mark(1)
+        stand_ins.library.gpuconf_runtime_mark(1)
         return grad
-simulated_torch._runtime.gpuconf_runtime_mark(1)
+stand_ins.library.gpuconf_runtime_mark(1)
 Mark.apply(torch.ones(1, device="cuda", requires_grad=True)).sum().backward()
 """
 EMPTY_MODE = """

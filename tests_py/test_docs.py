@@ -65,7 +65,7 @@ def test_programs(block: Block, tmp_path: Path) -> None:
     if before and "__main__" not in code:
         code = "def main():\n" + textwrap.indent(code, "    ") + "\nif __name__ == '__main__': main()\n"
     (tmp_path / "program.py").write_text(code)
-    gpus = 1 if "workers_per_gpu" in code else 4  # of each a process
+    gpus = 1 if "workers_per_gpu" in code else 4  # one process for each
     variables = environment(tmp_path, gpus) | {"RAY_USAGE_STATS_ENABLED": "0"}
     done = script.run_with_children([sys.executable, "program.py"], env=variables, cwd=tmp_path, timeout=150)
     assert done.code == 0, done.stderr

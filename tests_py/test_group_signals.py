@@ -199,6 +199,19 @@ def test_a_witness_that_is_slow_is_waited_for() -> None:
     assert run_well(program) == "[(15, 42)]\n"
 
 
+def test_a_witness_that_does_not_answer_is_given_up() -> None:
+    program = """
+    import time
+    from gpuconf.cli import witness
+    witness._PATIENCE_MS, witness._LOOKS = 20, 3
+    witness._witness = lambda asked, answers: time.sleep(60)
+    begin = time.monotonic()
+    silent = witness.Witness()
+    print(silent.taken(), silent.taken(), time.monotonic() - begin < 20)
+    """
+    assert run_well(program) == "[] [] True\n"
+
+
 def test_the_witness_ends_with_the_command(under_run: Counting) -> None:
     witness = under_run.witness()
     assert len(os.listdir(f"/proc/{witness}/fd")) == 2  # it holds no file of the program

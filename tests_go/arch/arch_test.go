@@ -1,8 +1,11 @@
 package arch_test
 
 import (
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,19 +71,67 @@ func TestExportedFieldsHaveComments(t *testing.T) {
 	check(t, tree(t, "gocore"), arch.CheckFields)
 }
 
-func TestRaceRunsTheTestsThatReachGoroutines(t *testing.T) {
-	tests, folders := arch.Racing(arch.WithoutCompilers(tree(t, "gocore", "pybind", "tests_go")))
-	require.Contains(t, folders, "tests_go/wire") // a package of the product starts them
-	require.NotContains(t, folders, "tests_go/chunks")
-	for _, name := range []string{
-		"TestResetBesideEverything", "TestAStoppedWaiterIsPassedAndKeepsItsPlace", // itself
-		"TestEveryHandOver", "TestEachNaming", // in a folder that it imports
-		"TestNothingThatComesAcrossPanics", "TestAKillAnywhereLeavesASoundLedger", // in the product
-	} {
-		require.Contains(t, tests, name)
+// TestRaceRunsWhatHasGoroutines: `make race` runs each package that starts goroutines, or whose tests do, and no other:
+// there the race detector has nothing to find.
+func TestRaceRunsWhatHasGoroutines(t *testing.T) {
+	started, imports := map[string]bool{}, map[string][]string{}
+	for _, file := range tree(t, "gocore", "pybind", "tests_go") {
+		pkg := path.Join("gpuconf", path.Dir(file.Path))
+		started[pkg] = started[pkg] || arch.StartsGoroutines(file.Syntax)
+		imports[pkg] = slices.AppendSeq(imports[pkg], maps.Values(file.Imports))
 	}
-	for _, name := range []string{"TestAgainstNaive", "TestVersions", "TestWalkOfVirtualFailures"} {
-		require.NotContains(t, tests, name)
+	reached := map[string]bool{}
+	var reach func(pkg string) bool
+	reach = func(pkg string) bool {
+		if seen, ok := reached[pkg]; ok {
+			return seen
+		}
+		reached[pkg] = false // on the way: packages do not import each other, but a test file may import its own folder
+		reached[pkg] = started[pkg] || slices.ContainsFunc(imports[pkg], reach)
+		return reached[pkg]
+	}
+	var want []string
+	folders, err := filepath.Glob(filepath.Join(root(t), "tests_go/*"))
+	require.NoError(t, err)
+	for _, folder := range folders {
+		tests, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+		require.NoError(t, err)
+		if name := filepath.Base(folder); len(tests) > 0 && reach("gpuconf/tests_go/"+name) {
+			want = append(want, name)
+		}
+	}
+	listed := regexp.MustCompile(`(?m)^RACE_TESTS := (.*)$`).FindStringSubmatch(document(t, "Makefile"))
+	require.NotNil(t, listed, "Makefile has no RACE_TESTS")
+	require.Equal(t, want, strings.Fields(listed[1]))
+}
+
+// TestRaceLeavesOutOnlyWhatHasOneGoroutine: `make race` leaves out long tests in which the race detector has nothing to
+// find.
+func TestRaceLeavesOutOnlyWhatHasOneGoroutine(t *testing.T) {
+	files, folders := tree(t, "tests_go"), map[string]bool{}
+	files = slices.DeleteFunc(files, func(f *arch.File) bool { // its goroutines only wait for the C compiler
+		return f.Path == "tests_go/compiled/objects.go"
+	})
+	for _, file := range files {
+		folders[path.Dir(file.Path)] = true
+	}
+	listed := regexp.MustCompile(`(?m)^ONE_GOROUTINE := ([^\\\n]*(?:\\\n[^\\\n]*)*)$`).FindStringSubmatch(document(t, "Makefile"))
+	require.NotNil(t, listed, "Makefile has no ONE_GOROUTINE")
+	names := strings.Fields(strings.ReplaceAll(listed[1], "\\\n", " "))
+	require.NotEmpty(t, names)
+	for _, name := range names {
+		anywhere := false
+		for folder := range folders {
+			starter, known := arch.ReachesGoroutines(files, folder, name)
+			require.Empty(t, starter, "%s in %s reaches it, and make race leaves %[1]s out", name, folder)
+			anywhere = anywhere || known
+		}
+		require.True(t, anywhere, "no package has the test %s, which make race leaves out", name)
+	}
+	for _, name := range []string{"TestResetBesideEverything", "TestEveryHandOver"} {
+		starter, known := arch.ReachesGoroutines(files, "tests_go/devmgr", name)
+		require.NotEmpty(t, starter)
+		require.True(t, known)
 	}
 }
 

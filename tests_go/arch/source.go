@@ -30,85 +30,71 @@ func (f *File) Package() string {
 // ImportsC reports whether the file uses cgo.
 func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
 
-// StartsGoroutines reports whether code has a go statement, or names a function that starts a goroutine:
-// time.AfterFunc, or a method Go such as sync.WaitGroup's.
+var starters = []string{"Go", "AfterFunc", "Eventually", "EventuallyWithT", "Never"}
+
+// StartsGoroutines reports whether code has a go statement, or names a function that starts goroutines: time.AfterFunc,
+// testify's Eventually, or a method Go such as sync.WaitGroup's.
 func StartsGoroutines(code ast.Node) (starts bool) {
 	ast.Inspect(code, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.GoStmt:
 			starts = true
 		case *ast.SelectorExpr:
-			starts = starts || n.Sel.Name == "Go" || n.Sel.Name == "AfterFunc"
+			starts = starts || slices.Contains(starters, n.Sel.Name)
 		}
 		return !starts
 	})
 	return starts
 }
 
-// WithoutCompilers returns the files but for the one whose goroutines only wait for C compilers.
-func WithoutCompilers(files []*File) []*File {
-	isIt := func(f *File) bool { return f.Path == "tests_go/compiled/objects.go" }
-	return slices.DeleteFunc(slices.Clone(files), isIt)
-}
-
-// Racing returns the tests, and their folders, that reach a function which starts goroutines or runs beside others
-// (testing.T.Parallel), in their folder or in one that it imports: whatever has a name that occurs counts as reached.
-// In other tests the race detector has nothing to find.
-func Racing(files []*File) (tests, folders []string) {
+// ReachesGoroutines returns a function that starts goroutines or runs beside others (testing.T.Parallel), and that a
+// function of a folder of tests reaches there and in the folders of tests that it imports: whatever has a name that
+// occurs counts as reached. known is false if the folder does not have the function.
+func ReachesGoroutines(files []*File, folder, function string) (starter string, known bool) {
 	type place struct{ folder, name string }
 	type body struct {
-		folders []string // where its names may be from
-		test    bool
-		code    *ast.FuncDecl
+		file *File
+		code ast.Node
 	}
 	bodies := map[place][]body{}
 	for _, file := range files {
-		folders := []string{path.Dir(file.Path)}
-		for _, imported := range file.Imports {
-			folders = append(folders, strings.TrimPrefix(imported, "gpuconf/"))
-		}
 		for _, one := range file.Syntax.Decls {
 			if f, ok := one.(*ast.FuncDecl); ok {
-				at := place{folders[0], f.Name.Name}
-				test := strings.HasSuffix(file.Path, "_test.go") && strings.HasPrefix(at.name, "Test")
-				bodies[at] = append(bodies[at], body{folders, test, f})
+				at := place{path.Dir(file.Path), f.Name.Name}
+				bodies[at] = append(bodies[at], body{file, f})
 			}
 		}
 	}
-	callers := map[place][]place{}
-	var reach []place
-	for at, list := range bodies {
-		for _, one := range list {
-			races := StartsGoroutines(one.code)
+	reached := []place{{folder, function}}
+	_, known = bodies[reached[0]]
+	for i := 0; i < len(reached); i++ {
+		for _, one := range bodies[reached[i]] {
+			folders := []string{reached[i].folder}
+			for _, imported := range one.file.Imports {
+				folders = append(folders, strings.TrimPrefix(imported, "gpuconf/"))
+			}
 			ast.Inspect(one.code, func(node ast.Node) bool {
-				if name, ok := node.(*ast.Ident); ok {
-					races = races || name.Name == "Parallel"
-					for _, folder := range one.folders {
-						callers[place{folder, name.Name}] = append(callers[place{folder, name.Name}], at)
+				name, ok := node.(*ast.Ident)
+				if !ok {
+					return true
+				}
+				if name.Name == "Parallel" {
+					starter = reached[i].name
+				}
+				for _, folder := range folders {
+					at := place{folder, name.Name}
+					if _, is := bodies[at]; is && !slices.Contains(reached, at) {
+						reached = append(reached, at)
 					}
 				}
 				return true
 			})
-			if races {
-				reach = append(reach, at)
+			if StartsGoroutines(one.code) {
+				starter = reached[i].name
 			}
 		}
 	}
-	reached := map[place]bool{}
-	for len(reach) > 0 {
-		at := reach[0]
-		if reach = reach[1:]; reached[at] {
-			continue
-		}
-		reached[at] = true
-		reach = append(reach, callers[at]...)
-		if len(bodies[at]) > 0 && bodies[at][0].test {
-			tests, folders = append(tests, at.name), append(folders, at.folder)
-		}
-	}
-	slices.Sort(tests)
-	slices.Sort(folders)
-	return slices.Compact(tests), slices.Compact(folders)
+	return starter, known
 }
 
 // ParseFile reads one file's source.

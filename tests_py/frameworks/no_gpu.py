@@ -76,12 +76,12 @@ def build(folder: Path) -> None:
     if libraries is None:
         return
     needed = {name for path in simulated_torch.libraries_of(str(libraries)) for name in elf.needs(path)[0]}
-    stand_ins = [folder / "cuda" / name for name in needed if re.match(stand_ins.CUDA, name)]
+    empty = [folder / "cuda" / name for name in needed if re.match(stand_ins.CUDA, name)]
     (folder / "cuda").mkdir()
-    for path in stand_ins:
+    for path in empty:
         path.write_bytes(elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine]))
     source, versions = folder / "runtime.c", simulated_torch._versions(str(libraries))
-    source.write_text(RUNTIME % (versions, "".join(f'dlopen("{path}", RTLD_NOW | RTLD_GLOBAL);' for path in stand_ins)))
+    source.write_text(RUNTIME % (versions, "".join(f'dlopen("{path}", RTLD_NOW | RTLD_GLOBAL);' for path in empty)))
     shipped = Path(gpuconf.__file__).parent / "_simulator"
     linked = [folder / "libcuda.so.1", shipped / "libgpuconf-runtime.so", f"-Wl,--enable-new-dtags,-rpath,{folder}:{shipped}"]
     command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", folder / "runtime.so"]

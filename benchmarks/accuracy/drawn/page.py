@@ -200,14 +200,16 @@ def _says(row: dict[str, Any], card: float) -> str:
 
 def _below(rows: Sequence[dict[str, Any]]) -> str:
     """Name the rows of which a plan says that they fit on a card that is smaller than their allocated peak."""
-    fit = [row for row in rows if _says(row, (1 + CUTS[0]) * row["recorded"]["allocated"]) == "fits"]
-    tried = [row["model"] for row in fit if row["cudnn_benchmark"]]
-    wrong = [row["model"] for row in fit if not row["cudnn_benchmark"]]
+    cards = [(row, (1 + CUTS[0]) * row["recorded"]["allocated"]) for row in rows]
+    fit = [(row, card) for row, card in cards if _says(row, card) == "fits"]
+    tried = [row["model"] for row, card in fit if row["cudnn_benchmark"] and row["found"]["allocated"] > card]
+    wrong = [row["model"] for row, _ in fit if row["model"] not in tried]
     lines = [
         f"Those that fit below their allocated peak are {', '.join(tried)}: torch.backends.cudnn.benchmark is on,",
-        "and the peak is that of a workspace that PyTorch only tries. On a smaller card it leaves such workspaces out.",
+        "and the peak, the predicted one, too, is that of a workspace that PyTorch only tries. "
+        "On a smaller card it leaves such workspaces out.",
     ]
-    return "\n".join(lines + [f"It is wrong of {', '.join(wrong)}."] * bool(wrong))
+    return "\n".join(lines * bool(tried) + [f"*Fits* is wrong for {', '.join(wrong)}."] * bool(wrong))
 
 
 def _cuts(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:

@@ -356,6 +356,8 @@ void give_range(uint64_t addr);
 void drop_ranges(void);
 uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignment, int access);
+uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access);
+#define LARGEST_PAGE (UINT64_C(1) << 16) /* of a host */
 
 /* blocks.c: where linear memory lies. What has a place enters its block, and leaves it when it is freed. */
 struct block;

@@ -24,7 +24,7 @@ struct held {
 };
 
 /* Anywhere, trimmed to the alignment. */
-static uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access) {
+uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access) {
 	void *got = mmap(NULL, bytes + alignment, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (got == MAP_FAILED)
 		return 0;
@@ -36,7 +36,7 @@ static uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access) {
 	return addr;
 }
 
-/* The first free place from one on, in steps, and before a last one; anywhere if none is. */
+/* Maps at the first free place from an address on and below another one, which it tries in steps. 0: there is none. */
 uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignment, int access) {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
 	for (; bytes < last && addr < last - bytes; addr += alignment > STEP ? alignment : STEP) {
@@ -46,7 +46,7 @@ uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignme
 		if (got != MAP_FAILED) /* an old kernel takes the address as a hint */
 			munmap(got, bytes);
 	}
-	return map_anywhere(bytes, alignment, access);
+	return 0;
 }
 
 /* From a cursor on, so that the same calls return the same addresses in every process. */
@@ -54,17 +54,17 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access) {
 	if (m->next_place == 0)
 		m->next_place = FIRST_PLACE;
 	uint64_t addr = map_from((m->next_place + alignment - 1) / alignment * alignment, LAST_PLACE, bytes, alignment, access);
-	if (addr >= FIRST_PLACE && addr < LAST_PLACE)
-		m->next_place = addr + bytes;
+	if (addr == 0)
+		return map_anywhere(bytes, alignment, access);
+	m->next_place = addr + bytes;
 	return addr;
 }
 
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access) {
 	if (bytes == 0 || bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return 0;
-	uint64_t page = UINT64_C(1) << 16; /* the largest that a host has */
-	bytes = (bytes + page - 1) / page * page;
-	alignment = alignment < page ? page : alignment;
+	bytes = (bytes + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE;
+	alignment = alignment < LARGEST_PAGE ? LARGEST_PAGE : alignment;
 	for (struct held *one = m->ranges; one != NULL; one = one->next)
 		if (one->spare && one->range.bytes == bytes && one->range.addr % alignment == 0 &&
 		    (access == PROT_NONE || mprotect((void *)(uintptr_t)one->range.addr, bytes, access) == 0)) {

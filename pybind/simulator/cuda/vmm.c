@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of reservations: below libraries and stacks, but where ThreadSanitizer lets a program map. Large ones may not fit here. */
+/*
+ * The region of reservations: usually below libraries and stacks, and where ThreadSanitizer lets a program map. It has 512 GiB; what does not
+ * fit there lies where the kernel puts it.
+ */
 #define FIRST_PLACE UINT64_C(0x7e8000000000)
 #define LAST_PLACE UINT64_C(0x7f0000000000)
 
@@ -122,17 +125,21 @@ static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
 }
 
 /*
- * Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. The first place where it fits is used,
- * whatever threads and libraries map meanwhile: a reservation that was freed is used again, as NVIDIA's driver does, by nothing else.
+ * Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. A reservation takes the first place of its
+ * region where it fits, whatever threads and libraries have mapped meanwhile. So only a later reservation uses the addresses of a freed one
+ * again, as with NVIDIA's driver.
  */
 static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 	if (m->to_the_byte)
 		return take_range(bytes, alignment, PROT_NONE);
+	if (alignment < LARGEST_PAGE)
+		alignment = LARGEST_PAGE;
 	uint64_t addr = (FIRST_PLACE + alignment - 1) / alignment * alignment;
 	for (const struct reservation *one = m->reservations; one != NULL; one = one->next)
 		if (overlap(one->range, addr, bytes))
 			addr = (one->range.addr + one->range.bytes + alignment - 1) / alignment * alignment;
-	return map_from(addr, LAST_PLACE, bytes, alignment, PROT_NONE);
+	addr = map_from(addr, LAST_PLACE, bytes, alignment, PROT_NONE);
+	return addr != 0 ? addr : map_anywhere(bytes, alignment, PROT_NONE);
 }
 
 static void unreserve(struct range range) {

@@ -2,7 +2,7 @@
 """llama.cpp's Python package on simulated GPUs: which libraries it loads, and the lines that are logged when it is imported.
 
 Its library contains its own kernels, and links the CUDA runtime and cuBLAS by their names. So it runs over the libraries that
-stand in for those (`simulated_torch`): its buffers take the memory that they take on a card, and its kernels compute nothing.
+stand in for those (`stand_ins`): its buffers take the memory that they take on a card, and its kernels compute nothing.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from .._typing import NoReturn
 from ..sharing._descendants import WITNESS
 from .stopped import stopped
 
-_PATIENCE_MS = 1000  # until a witness that does not answer is given up if someone stopped it,
-_LOOKS = 20  # and after so many times that if not: on a busy machine it answers late
+_PATIENCE_MS = 1000  # how long to wait for an answer at a time; then a witness that was stopped is given up
+_LOOKS = 20  # how often to wait for one that is only slow, as on a busy machine
 _END = b"."  # of an answer, which is long after many real-time signals
 
 
