@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.accuracy import compiled
+from benchmarks.accuracy import compiled, public
 from benchmarks.accuracy.drawn import page as drawn
 from benchmarks.accuracy.drawn_jax import page as drawn_jax
 from benchmarks.report import table
@@ -68,6 +68,8 @@ context. In truth, no run fits on a card that is smaller than its allocated peak
 
 {jax}
 
+{public}
+
 ## Other tools, on the published programs
 
 *MemTracker* is PyTorch's (`torch.distributed._tools.mem_tracker`), under FakeTensorMode: it counts allocated bytes, and does
@@ -106,6 +108,7 @@ def text(rules: Sequence[str], runs: Sequence[dict[str, Any]], machine: str) -> 
         below=_below(ran),
         drawn=drawn.text(),
         jax=drawn_jax.text(),
+        public=public.text(),
         tools=table([_tools(run) for run in ran if "tracked" in run]),
         tool_verdict=_tool_verdict(ran),
     )
