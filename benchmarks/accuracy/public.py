@@ -30,7 +30,7 @@ files are missing from the copies that were fetched; the others are {files} of {
 {names}
 
 {snapshots} are snapshots. `gpuconf plan FILE` answers for {planned} of them, and the replay agrees with {agree}, among them the
-eight of the Transformer above. The other files are none, and are refused: {refused}.
+eight of the Transformer above. Files of another kind are refused: {refused}.
 """
 
 
