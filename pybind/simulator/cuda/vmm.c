@@ -16,8 +16,8 @@
  * The region of reservations: usually below libraries and stacks, and where ThreadSanitizer lets a program map. It has 512 GiB; what does not
  * fit there lies where the kernel puts it.
  */
-#define FIRST_PLACE UINT64_C(0x7e8000000000)
-#define LAST_PLACE UINT64_C(0x7f0000000000)
+#define FIRST_RESERVATION UINT64_C(0x7e8000000000)
+#define LAST_RESERVATION UINT64_C(0x7f0000000000)
 
 enum { READ = 1, WRITE = 2 };
 enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
@@ -134,11 +134,11 @@ static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 		return take_range(bytes, alignment, PROT_NONE);
 	if (alignment < LARGEST_PAGE)
 		alignment = LARGEST_PAGE;
-	uint64_t addr = (FIRST_PLACE + alignment - 1) / alignment * alignment;
+	uint64_t addr = (FIRST_RESERVATION + alignment - 1) / alignment * alignment;
 	for (const struct reservation *one = m->reservations; one != NULL; one = one->next)
 		if (overlap(one->range, addr, bytes))
 			addr = (one->range.addr + one->range.bytes + alignment - 1) / alignment * alignment;
-	addr = map_from(addr, LAST_PLACE, bytes, alignment, PROT_NONE);
+	addr = map_from(addr, LAST_RESERVATION, bytes, alignment, PROT_NONE);
 	return addr != 0 ? addr : map_anywhere(bytes, alignment, PROT_NONE);
 }
 
