@@ -49,8 +49,8 @@ func StartsGoroutines(code ast.Node) (starts bool) {
 
 // ReachesGoroutines returns a function that starts goroutines or runs beside others (testing.T.Parallel), and that a
 // function of a folder of tests reaches there and in the folders of tests that it imports: whatever has a name that
-// occurs counts as reached. What a child process runs, by a word of its command line, is not seen. known is false if the
-// folder does not have the function.
+// occurs counts as reached. What a child process runs, by a word of its command line, is not seen. known is false if
+// the folder does not have the function.
 func ReachesGoroutines(files []*File, folder, function string) (starter string, known bool) {
 	type place struct{ folder, name string }
 	type body struct {
