@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pwd
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ from gpuconf.sharing import _ledger
 from gpuconf.sharing._rows import Card, CardLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 GIB = 1 << 30
 CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
@@ -360,6 +361,19 @@ claim.release()
 """
 
 
+@pytest.fixture(params=[0, 3000])
+def open_files(request: pytest.FixtureRequest) -> Iterator[None]:
+    """More open files than the core looks at before it asks whether any has a lock."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], request.param + 1000), limits[1]))
+    with contextlib.ExitStack() as files:
+        for _ in range(request.param):
+            files.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("open_files")
 @pytest.mark.parametrize("removed", ["all", "slots-*"])
 def test_a_ledger_that_is_removed_in_use_leases_nothing_twice(tmp_path: Path, removed: str) -> None:
     """As a logout does with a run-time directory. The next ledger used to lease the whole card again."""
