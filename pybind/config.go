@@ -109,8 +109,8 @@ func LogicalConfigured(position int64, repr string) (configured bool, err error)
 	return configured, err
 }
 
-// SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number,
-// null, or "inf", "-inf" or "nan".
+// SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number of
+// MiB, null, "inf", "-inf" or "nan", or a number of bytes, "8589934592 bytes".
 func SetLogicalConfiguration(position int64, repr string, configuration string) (done bool, err error) {
 	defer process.Gate(&err)
 	var sent struct {
@@ -134,7 +134,14 @@ func SetLogicalConfiguration(position int64, repr string, configuration string) 
 }
 
 func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error) {
-	if text := strings.Trim(string(item[0]), `"`); text != "null" {
+	text := strings.Trim(string(item[0]), `"`)
+	if number, found := strings.CutSuffix(text, " bytes"); found {
+		limit, err := strconv.ParseUint(number, 10, 63)
+		if err != nil {
+			return one, status.Errorf(status.Internal, "decoding a limit in bytes: %w", err)
+		}
+		one.LimitBytes = &limit
+	} else if text != "null" {
 		limit, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return one, status.Errorf(status.Internal, "decoding a memory limit: %w", err)

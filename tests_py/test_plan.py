@@ -146,7 +146,7 @@ def test_limits_and_gpus(holes: Path) -> None:
     assert (default.gpu, default.gpu_memory) == ("NVIDIA A10", 24 << 30)
     with gpuconf.simulate("A10"):
         assert default.limit == gpuconf.memory.stats("GPU:0").bytes_limit, "what a pool on that GPU gets"
-    assert gpuconf.plan(holes, limit=5 * MIB + 12345).limit == 5 * MIB
+    assert gpuconf.plan(holes, limit=5 * MIB + 12345).limit == 5 * MIB + 12345
     full = gpuconf.plan(holes, limit="24GiB", gpu="T4:4MiB", policy="virtual")
     assert full.fits is False
     assert full.results[0].failure is not None

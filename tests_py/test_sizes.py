@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
@@ -50,10 +51,50 @@ def trace(tmp_path: Path) -> str:
 def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
     with gpuconf.memory.allocate(text) as buffer:
         assert buffer.nbytes == SIZES[text]
-    assert gpuconf.plan(trace, limit=text).limit == SIZES[text] // MIB * MIB
+    assert gpuconf.plan(trace, limit=text).limit == SIZES[text]
     gpuconf.reset()
     told = gpuconf.configure(limit=text, libraries=[])
-    assert told.limits == {"/physical_device:GPU:0": SIZES[text] // MIB * MIB}
+    assert told.limits == {"/physical_device:GPU:0": SIZES[text]}
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_limit_counts_to_the_byte() -> None:
+    """It was rounded down to whole MiB: configure(limit="500MB") allowed 522,304 bytes less than gpuconf run --memory 500MB."""
+    limit = 500_000_000
+    before = gpuconf.config.list_physical_devices("GPU")[0]
+    gpuconf.configure(limit="500MB", libraries=[])
+    kept = gpuconf.config.get_logical_device_configuration(before)
+    assert repr(kept[0]).startswith("LogicalDeviceConfiguration(memory_limit=476.837158203125, ")
+    gpuconf.config.set_logical_device_configuration(before, pickle.loads(pickle.dumps(kept)))
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == limit
+    with gpuconf.memory.allocate(limit // 256 * 256), pytest.raises(gpuconf.errors.ResourceExhaustedError):
+        gpuconf.memory.allocate(256)
+    with pytest.raises(gpuconf.errors.ResourceExhaustedError):
+        gpuconf.memory.allocate(limit + 1)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_tensorflows_call_still_truncates_a_limit() -> None:
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    gpuconf.configure(limit="500MB", libraries=[])
+    (kept,) = gpuconf.config.get_logical_device_configuration(gpu)
+    for one in (gpuconf.config.LogicalDeviceConfiguration(*kept), kept._replace(experimental_priority=0)):
+        gpuconf.config.set_logical_device_configuration(gpu, [one])
+        (read,) = gpuconf.config.get_logical_device_configuration(gpu)
+        assert read.memory_limit == kept.memory_limit
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == 476 * MIB
+    with pytest.raises(RuntimeError, match="Virtual devices cannot be modified after being initialized"):
+        gpuconf.config.set_logical_device_configuration(gpu, [kept])
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_the_same_limit_in_bytes_and_in_mib_is_no_change() -> None:
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    gpuconf.configure(limit="1GiB", libraries=[])
+    with gpuconf.memory.allocate(1000):
+        gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(1024)])
+        gpuconf.configure(limit=GIB, libraries=[])
+        assert gpuconf.memory.stats("GPU:0").bytes_limit == GIB
 
 
 @pytest.mark.parametrize("text", NOT_SIZES, ids=lambda text: ascii(text)[:20])

@@ -39,7 +39,8 @@ func (a Arg) repr() string {
 
 // LogicalConfig configures one logical device. A nil field was not given.
 type LogicalConfig struct {
-	MemoryLimitMiB *float64 // the limit of the device's pool
+	MemoryLimitMiB *float64 // the limit of the device's pool, as TensorFlow reads it: see ExplicitLimit
+	LimitBytes     *uint64  // the limit to the byte, instead of MemoryLimitMiB: gpuconf's own, of configure
 	Priority       *int64   // the priority of the device's stream
 	Ordinal        *int64   // the key by which the logical devices of all GPUs are sorted
 }
@@ -57,6 +58,7 @@ func (c LogicalConfigs) clone() *LogicalConfigs {
 	for i, item := range c.Items {
 		items[i] = LogicalConfig{
 			MemoryLimitMiB: clonePointer(item.MemoryLimitMiB),
+			LimitBytes:     clonePointer(item.LimitBytes),
 			Priority:       clonePointer(item.Priority),
 			Ordinal:        clonePointer(item.Ordinal),
 		}
@@ -66,9 +68,31 @@ func (c LogicalConfigs) clone() *LogicalConfigs {
 
 func (c LogicalConfigs) equal(other LogicalConfigs) bool {
 	return c.Tuple == other.Tuple && slices.EqualFunc(c.Items, other.Items, func(a, b LogicalConfig) bool {
-		return equalPointers(a.MemoryLimitMiB, b.MemoryLimitMiB) &&
+		return a.equalLimit(b) &&
 			equalPointers(a.Priority, b.Priority) && equalPointers(a.Ordinal, b.Ordinal)
 	})
+}
+
+// hasLimit reports whether the device has a limit, which need not be valid.
+func (c LogicalConfig) hasLimit() bool { return c.MemoryLimitMiB != nil || c.LimitBytes != nil }
+
+// limit returns the bytes of the device's limit. An error means that it is invalid; setters reject that.
+func (c LogicalConfig) limit() (limitBytes uint64, err error) {
+	if c.LimitBytes != nil {
+		return *c.LimitBytes, nil
+	}
+	return ExplicitLimit(*c.MemoryLimitMiB)
+}
+
+// equalLimit compares two numbers of MiB as Python does, and a number of bytes by what it limits.
+func (c LogicalConfig) equalLimit(other LogicalConfig) bool {
+	if c.LimitBytes == nil && other.LimitBytes == nil || !c.hasLimit() || !other.hasLimit() {
+		return equalPointers(c.MemoryLimitMiB, other.MemoryLimitMiB) &&
+			equalPointers(c.LimitBytes, other.LimitBytes)
+	}
+	a, errA := c.limit()
+	b, errB := other.limit()
+	return a == b && errA == nil && errB == nil
 }
 
 func clonePointer[T any](p *T) *T {

@@ -258,7 +258,7 @@ func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 		for _, item := range items {
 			limited := common
 			limited.Limited, limited.Priority = true, int(valueOr(item.Priority, 0))
-			limited.LimitBytes, _ = ExplicitLimit(*item.MemoryLimitMiB) // the setter has rejected invalid limits
+			limited.LimitBytes, _ = item.limit() // the setter has rejected invalid limits
 			all = append(all, ranked{limited, valueOr(item.Ordinal, 0)})
 		}
 	}

@@ -24,8 +24,8 @@ func (s *State) Limits(index int) (limits []uint64) {
 		return nil
 	}
 	for _, item := range s.logical[index].Items {
-		if item.MemoryLimitMiB != nil {
-			limit, _ := ExplicitLimit(*item.MemoryLimitMiB) // the setter has rejected invalid limits
+		if item.hasLimit() {
+			limit, _ := item.limit() // the setter has rejected invalid limits
 			limits = append(limits, limit)
 		}
 	}
@@ -67,7 +67,7 @@ func validForCPU(items []LogicalConfig) error {
 	const remedy = ": for a CPU, use LogicalDeviceConfiguration() without arguments"
 	for _, item := range items {
 		switch { // the double spaces are TensorFlow's
-		case item.MemoryLimitMiB != nil:
+		case item.hasLimit():
 			return status.Errorf(status.Value,
 				"Setting memory limit on CPU virtual devices is currently not supported"+remedy)
 		case item.Priority != nil:
@@ -83,13 +83,13 @@ func validForCPU(items []LogicalConfig) error {
 
 func validForGPU(items []LogicalConfig) error {
 	for i, item := range items {
-		if item.MemoryLimitMiB == nil {
+		if !item.hasLimit() {
 			return status.Errorf(status.Value, "Setting memory limit is required for GPU virtual devices: "+
 				"entry %d has no memory_limit. Set memory_limit, in MiB, in every LogicalDeviceConfiguration", i)
 		}
 	}
 	for _, item := range items {
-		if _, err := ExplicitLimit(*item.MemoryLimitMiB); err != nil {
+		if _, err := item.limit(); err != nil {
 			return err
 		}
 		if err := validInt32("experimental_priority", item.Priority); err != nil {

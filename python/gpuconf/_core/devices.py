@@ -74,6 +74,29 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
     __slots__ = ()
 
 
+class ConfiguredLimit(LogicalDeviceConfiguration):
+    """What ``configure`` sets: a limit that counts to the byte, where TensorFlow's call truncates ``memory_limit`` to whole MiB."""
+
+    limit_bytes: int | None = None  # None in what _replace returns
+
+    @classmethod
+    def of(cls, limit_bytes: int) -> ConfiguredLimit:
+        """Return the configuration of a logical device with a limit in bytes."""
+        mib, rest = divmod(limit_bytes, 1 << 20)
+        one = cls(mib + rest / (1 << 20) if rest else mib)
+        one.limit_bytes = limit_bytes
+        return one
+
+    def __repr__(self) -> str:
+        return repr(LogicalDeviceConfiguration(*self))
+
+
+def limit_of(configuration: LogicalDeviceConfiguration) -> int:
+    """Return the limit of a logical device in bytes, 0 for none."""
+    exact = configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
+    return int(configuration.memory_limit or 0) << 20 if exact is None else exact
+
+
 class VisibleDevice(html.InLists, wire.VisibleDevice):
     """One GPU, with all its names."""
 

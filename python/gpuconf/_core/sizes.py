@@ -27,7 +27,7 @@ def size(what: str, value: Any, total: int | None = None) -> int:
 
 
 def limit_bytes(limit: Any, total: int | None = None) -> int:
-    """Return the bytes of a limit, rounded down to whole MiB. Percentages are relative to ``total``."""
+    """Return the bytes of a limit. Percentages are relative to ``total``."""
     if isinstance(limit, bool):
         raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
     try:
@@ -38,7 +38,7 @@ def limit_bytes(limit: Any, total: int | None = None) -> int:
         given = repr(limit) if isinstance(limit, str) else shown(wanted)
         text = f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}"
         raise errors.InvalidArgumentError(text + unit_hint(wanted))
-    return wanted >> 20 << 20
+    return wanted
 
 
 def unit_hint(number: int) -> str:

@@ -10,7 +10,7 @@ from types import ModuleType
 
 from .. import errors
 from .._core import runtime, settings, simulated_torch, sizes, texts
-from .._core.devices import PhysicalDevice
+from .._core.devices import ConfiguredLimit, PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.keywords import refuse_unknown
 from .._core.message import loads
@@ -64,10 +64,9 @@ def configure(
     """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
     ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A list
-    has an entry for each visible GPU; None in it means no limit. Limits are rounded down to whole MiB, and replace what was
-    configured before, also several logical devices on a GPU. A limit can be changed, but not removed. With ``growth=True`` pools
-    reserve memory as needed; with False a pool reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the
-    setting unchanged.
+    has an entry for each visible GPU; None in it means no limit. Limits replace what was configured before, also several logical
+    devices on a GPU. A limit can be changed, but not removed. With ``growth=True`` pools reserve memory as needed; with False a
+    pool reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the setting unchanged.
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
     dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
@@ -156,7 +155,7 @@ def not_too_late(libraries: Any) -> dict[str, str]:
 
 
 def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
-    """Return the limit of each GPU in bytes, a multiple of 1 MiB; 0 for no limit."""
+    """Return the limit of each GPU in bytes; 0 for no limit."""
     if isinstance(limit, (dict, set, frozenset)):
         text = "limit must be a number of bytes or text such as '6GiB' for all GPUs, or a list with one for each"
         raise errors.InvalidTypeError(f"{text}, but got {type(limit).__name__}: {texts.shown(limit)}")
@@ -239,7 +238,7 @@ def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
-    from ..config import LogicalDeviceConfiguration, _growth, _logical  # whose errors are gpuconf's own classes
+    from ..config import _growth, _logical  # whose errors are gpuconf's own classes
 
     for gpu, wanted in zip(gpus, limits, strict=True):
         if growth is not None and _logical.get_logical_device_configuration(gpu) is None:
@@ -250,9 +249,8 @@ def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> 
                     raise
                 raise errors.FailedPreconditionError(f"growth={growth} is too late: {_initialized()}") from None
         if wanted:
-            one = LogicalDeviceConfiguration(memory_limit=wanted >> 20)
             try:
-                _logical.set_logical_device_configuration(gpu, [one])
+                _logical.set_logical_device_configuration(gpu, [ConfiguredLimit.of(wanted)])
             except errors.FailedPreconditionError:
                 if not runtime.initialized():
                     raise

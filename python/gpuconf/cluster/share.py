@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from .. import errors
-from .._core import runtime, sizes, texts
+from .._core import devices, runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.humanbytes import human_bytes
 from .._core.public import prepare_simulated_libraries
@@ -132,4 +132,4 @@ def limit_of(gpu: PhysicalDevice) -> int:
     from ..config import get_logical_device_configuration
 
     configured = get_logical_device_configuration(gpu) or ()
-    return sum(int(one.memory_limit or 0) << 20 for one in configured)
+    return sum(map(devices.limit_of, configured))

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from .._core import notices, runtime, texts
-from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
+from .._core.devices import ConfiguredLimit, LogicalDeviceConfiguration, PhysicalDevice
 from .._core.message import dumps
 from .._core.native import core
 from .._typing import Any
@@ -126,13 +126,21 @@ def _canonical(configurations: Any) -> str:
         raise TypeError(f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}")
     items = [
         [
-            _number("memory_limit", limit),
+            _limit(one, limit),
             _arguments.integer("experimental_priority", priority),
             _arguments.integer("experimental_device_ordinal", ordinal),
         ]
-        for limit, priority, ordinal in (_fields(one, configurations) for one in configurations)
+        for one in configurations
+        for limit, priority, ordinal in [_fields(one, configurations)]
     ]
     return dumps({"tuple": isinstance(configurations, tuple), "items": items})
+
+
+def _limit(configuration: Any, memory_limit: Any) -> float | str | None:
+    """A limit for JSON: a number of MiB, or the text of a number of bytes."""
+    if isinstance(configuration, ConfiguredLimit) and configuration.limit_bytes is not None:
+        return f"{configuration.limit_bytes} bytes"
+    return _number("memory_limit", memory_limit)
 
 
 def _number(field: str, value: Any) -> float | str | None:

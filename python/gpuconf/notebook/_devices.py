@@ -8,6 +8,7 @@ import sys
 from .. import config
 from .._core import html, runtime
 from .._core.columns import columns
+from .._core.devices import limit_of
 from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
 from .._core.job_memory import job_memory_text
@@ -70,7 +71,7 @@ class Devices:
             else:
                 limits = config.get_logical_device_configuration(gpu)
                 if limits:
-                    limit = ", ".join(human_bytes(int(one.memory_limit) << 20) for one in limits)
+                    limit = ", ".join(human_bytes(limit_of(one)) for one in limits)
                 growth = {True: "yes", False: "no"}.get(config.experimental.get_memory_growth(gpu), "-")
             name = (one.physical_device or "-").removeprefix("/physical_device:")
             self._rows.append((name, one.name, human_bytes(one.total_memory), limit, growth))

@@ -62,10 +62,10 @@ def plan(  # noqa: F811
 
     ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
     through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
-    bytes, or text such as ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
-    memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are
-    computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is the memory that PyTorch
-    could use. The replay of such a snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
+    bytes, or text such as ``"24GiB"``. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its memory bounds the pool, and
+    without ``limit`` the pool gets its default limit. Without both, only the smallest limits are computed, unless the trace is a
+    PyTorch snapshot that ends with a failed allocation: then the limit is the memory that PyTorch could use. The replay of such a
+    snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
