@@ -18,13 +18,7 @@ type Graph struct {
 
 	// requests holds the nodes' device requests, by text: few, so that they stay in the CPU cache while a large graph
 	// is placed. Guarded by mu.
-	requests map[string]request
-}
-
-// request is a device request: its text and its parsed form.
-type request struct {
-	text   string
-	parsed *devname.Name
+	requests map[string]*devname.Name
 }
 
 // Add adds a node. It returns InvalidArgument for incompatible shapes, an invalid name or an invalid device string,
@@ -67,33 +61,30 @@ func (g *Graph) fillLocked(node *Node, spec NodeSpec) (commit func(), err error)
 	if node.name, commit, err = g.names.unique(asked); err != nil {
 		return nil, err
 	}
-	r, readable := g.requestLocked(spec.Device)
-	if !readable {
+	if node.request = g.requestLocked(spec.Device); node.request == nil {
 		return nil, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in node: %s",
 			spec.Device, node.name)
 	}
-	node.device, node.request = r.text, r.parsed
 	if err := inferNode(node); err != nil {
 		return nil, err
 	}
 	return commit, nil
 }
 
-// requestLocked parses a request, or finds its parsed form in requests.
-func (g *Graph) requestLocked(text string) (r request, readable bool) {
-	if r, readable = g.requests[text]; readable {
-		return r, true
+// requestLocked parses a request, or finds its parsed form in requests; nil if it cannot be read.
+func (g *Graph) requestLocked(text string) *devname.Name {
+	if known := g.requests[text]; known != nil {
+		return known
 	}
 	name, readable := devname.ParseFullName(text)
 	if !readable {
-		return request{}, false
+		return nil
 	}
 	if g.requests == nil {
-		g.requests = map[string]request{}
+		g.requests = map[string]*devname.Name{}
 	}
-	r = request{text, &name}
-	g.requests[text] = r
-	return r, true
+	g.requests[text] = &name
+	return &name
 }
 
 // checkOwn rejects nodes of other graphs.

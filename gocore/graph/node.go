@@ -43,7 +43,6 @@ type Node struct {
 	controls []*Node
 
 	request   *devname.Name // shared by all nodes of the graph with the same device string; never written through
-	device    string        // request as a string, as it was given
 	colocated *Node
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a function of PyTorch is among the callers of the thread, by the addresses that they return to. */
-#define _GNU_SOURCE
 #include "runtime.h"
 
 #include <dlfcn.h>

@@ -23,7 +23,7 @@ from .running import Runner
 
 _LONGEST = 16
 _WITHOUT_UPDATES = 50  # times: a program that updates nothing has no step to wait for
-_UPDATES, _CALLS, _MEMORY = "optimizer", "calls", "memory"
+_UPDATES, _CALLS = "optimizer", "calls"
 
 _lock = module_lock(globals(), "_lock")  # one report
 

@@ -24,7 +24,6 @@ from .ledger import TUNED
 _AT_ONCE, _GROWING = "regions", "tensorflow"
 _MOST = 0.95
 LARGER = f"MEM_FRACTION={_MOST:.2f}".replace("0.", ".")
-SETTING = f"XLA_PYTHON_CLIENT_{LARGER}"
 _EXACT = "XLA_PYTHON_CLIENT_ALLOCATOR=platform"
 _LINES, _FUNCTIONS = 6, 8
 _CONTEXT = (528 << 20, 768 << 20)  # of one process
