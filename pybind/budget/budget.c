@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #endif
 #include "budget.h"
+#include "locks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,13 +40,6 @@ uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slo
 	return &column[(uint64_t)place * budget->file->slots + (uint64_t)slot];
 }
 
-int lock_byte(int file, int64_t byte)
-{
-	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
-
-	return fcntl(file, F_OFD_SETLK, &lock) == 0;
-}
-
 static uint64_t file_bytes(const struct budget_header *header)
 {
 	return HEADER_BYTES + header->slots * sizeof(struct budget_slot) + UINT64_C(24) * header->cards * header->slots +
@@ -67,6 +61,15 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 
 /* Another open file: of its own locks. */
 int reopen_budget(const struct budget *budget) { return open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); }
+
+/* Of what was opened again to lock a byte. A child that was forked meanwhile has a copy of the descriptor. */
+void unlock_and_close(int file, int64_t byte)
+{
+	if (file < 0)
+		return;
+	unlock_byte(file, byte);
+	close(file);
+}
 
 /* Why others could have made the file, or could change it: it or its folder is not this user's alone. */
 static const char *stranger(const char *path, const struct stat *file)
@@ -220,7 +223,7 @@ static int lock_free_slot(const struct budget *budget, int file)
 {
 	for (int named = 0; named <= 1; named++)
 		for (uint32_t i = 0; i < budget->file->slots; i++)
-			if ((__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE) != 0) == named && lock_byte(file, (off_t)(LOCKS + i)))
+			if ((__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE) != 0) == named && lock_byte(file, LOCKS + i))
 				return (int)i;
 	return -1;
 }
@@ -315,14 +318,12 @@ static int try_to_take(const struct budget *budget, int place, uint64_t bytes, i
 
 int holder_lives(const struct budget *budget, int slot, uint32_t pid)
 {
-	struct flock look = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKS + slot, .l_len = 1};
-
 	if (slot < 0 || (uint32_t)slot >= budget->file->slots || __atomic_load_n(&budget->slots[slot].pid, __ATOMIC_ACQUIRE) != pid)
 		return 0;
 	if (slot == budget->slot)
 		return 1;
 	int file = reopen_budget(budget);
-	int lives = file < 0 || fcntl(file, F_OFD_GETLK, &look) != 0 || look.l_type != F_UNLCK;
+	int lives = file < 0 || locked_byte(file, LOCKS + slot, LOCKS + slot) != UNLOCKED;
 	if (file >= 0)
 		close(file);
 	return lives;
@@ -332,11 +333,10 @@ int holder_lives(const struct budget *budget, int slot, uint32_t pid)
 static void sweep(const struct budget *budget, int file)
 {
 	for (uint32_t i = 0; i < slots_in_use(budget); i++) {
-		if ((int)i == budget->slot || !lock_byte(file, (off_t)(LOCKS + i)))
+		if ((int)i == budget->slot || !lock_byte(file, LOCKS + i))
 			continue;
 		empty_slot(budget, (int)i);
-		struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)(LOCKS + i), .l_len = 1};
-		fcntl(file, F_OFD_SETLK, &unlock);
+		unlock_byte(file, LOCKS + i);
 	}
 }
 
@@ -408,11 +408,7 @@ static int decide(const struct budget *budget, int place, uint64_t bytes)
 		}
 		nanosleep(&moment, NULL);
 	}
-	if (file >= 0) {
-		struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = ARBITER_LOCK, .l_len = 1};
-		fcntl(file, F_OFD_SETLK, &unlock); /* a child that was forked meanwhile has a copy of the descriptor */
-		close(file);
-	}
+	unlock_and_close(file, ARBITER_LOCK);
 	return taken;
 }
 

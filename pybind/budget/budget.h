@@ -144,8 +144,8 @@ void budget_in_child(void);
 
 /* Between budget.c and shares.c */
 uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot);
-int lock_byte(int file, int64_t byte);
 int reopen_budget(const struct budget *budget);
+void unlock_and_close(int file, int64_t byte);
 void end_holder(const struct budget *budget, int slot);
 
 #endif

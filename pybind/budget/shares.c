@@ -9,11 +9,10 @@
 #define _GNU_SOURCE
 #endif
 #include "budget.h"
+#include "locks.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { TRIES = 2000, TRY_NS = 100000 }; /* 0.2 s: a process may be stopped while it has the lock */
 
@@ -25,16 +24,6 @@ static int lock_shares(const struct budget *budget)
 	for (int i = 0; file >= 0 && i < TRIES && !lock_byte(file, SHARES_LOCK); i++)
 		nanosleep(&moment, NULL);
 	return file;
-}
-
-static void unlock_shares(int file)
-{
-	struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = SHARES_LOCK, .l_len = 1};
-
-	if (file < 0)
-		return;
-	fcntl(file, F_OFD_SETLK, &unlock); /* a child that was forked meanwhile has a copy of the descriptor */
-	close(file);
 }
 
 static uint64_t bit(int slot) { return UINT64_C(1) << (slot % 64); }
@@ -88,7 +77,7 @@ int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 		one->id = id;
 		recount(budget);
 	}
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 	return one != NULL;
 }
 
@@ -99,7 +88,7 @@ static int join(struct budget *budget, uint64_t id)
 
 	if (one != NULL)
 		one->holders[budget->slot / 64] |= bit(budget->slot);
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 	return one != NULL;
 }
 
@@ -114,7 +103,7 @@ void leave_share_in(const struct budget *budget, uint64_t id)
 		one->holders[budget->slot / 64] &= ~bit(budget->slot);
 		recount(budget);
 	}
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 }
 
 int has_share(const struct budget *budget, uint64_t id) { return find(budget, id) != NULL; }
@@ -143,7 +132,7 @@ void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes
 		one->size += bytes;
 		recount(budget);
 	}
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 	__atomic_fetch_sub(mine, UNDECIDED + (one != NULL ? bytes : 0), __ATOMIC_SEQ_CST);
 }
 
@@ -156,7 +145,7 @@ void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes)
 		one->size -= bytes;
 		recount(budget);
 	}
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 }
 
 void end_holder(const struct budget *budget, int slot)
@@ -167,5 +156,5 @@ void end_holder(const struct budget *budget, int slot)
 	for (uint32_t i = 0; i < used_shares(budget); i++)
 		budget->shares[i].holders[slot / 64] &= ~bit(slot);
 	recount(budget);
-	unlock_shares(file);
+	unlock_and_close(file, SHARES_LOCK);
 }

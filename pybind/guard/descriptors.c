@@ -9,8 +9,8 @@
  */
 #include "guard.h"
 
-#include <fcntl.h>
-#include <stdio.h>
+#include "../budget/locks.h"
+
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -26,15 +26,6 @@ static struct file {
 } files[MOST_FILES];
 static int file_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Another open file of the same inode. */
-static int open_again(int descriptor)
-{
-	char path[64];
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	return open(path, O_RDWR | O_CLOEXEC);
-}
 
 static int still(const struct file *file)
 {
@@ -63,16 +54,6 @@ static int remember(int descriptor)
 	return kept;
 }
 
-/* The first lock of a range that another open file has, or -1. */
-static int64_t locked(int descriptor, int64_t from, int64_t to)
-{
-	struct flock look = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = from, .l_len = to - from + 1};
-
-	if (fcntl(descriptor, F_OFD_GETLK, &look) != 0 || look.l_type == F_UNLCK)
-		return -1;
-	return look.l_start < from || look.l_start > to ? from : look.l_start;
-}
-
 uint64_t mark_descriptor(int descriptor, uint64_t id)
 {
 	if (!remember(descriptor))
@@ -83,20 +64,18 @@ uint64_t mark_descriptor(int descriptor, uint64_t id)
 		id = id & (uint64_t)LAST & ~(uint64_t)(COPIES - 1);
 		id = id < (uint64_t)FIRST ? 0 : id;
 	}
-	for (int copy = 0; copy < COPIES; copy++) {
-		struct flock mark = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (int64_t)id + copy, .l_len = 1};
-		if (fcntl(descriptor, F_OFD_SETLK, &mark) == 0)
+	for (int copy = 0; copy < COPIES; copy++)
+		if (lock_byte(descriptor, (int64_t)id + copy))
 			return id;
-	}
 	return 0;
 }
 
 /* The lock in a range that the descriptor's own file has: others have those that can be seen from it. */
 static int64_t own_lock(int descriptor, int other, int64_t from, int64_t to)
 {
-	int64_t found = from > to ? -1 : locked(other, from, to), rest;
+	int64_t found = from > to ? UNLOCKED : locked_byte(other, from, to), rest;
 
-	if (found < 0 || locked(descriptor, found, found) < 0)
+	if (found < 0 || locked_byte(descriptor, found, found) < 0)
 		return found;
 	rest = own_lock(descriptor, other, from, found - 1);
 	return rest >= 0 ? rest : own_lock(descriptor, other, found + 1, to);
@@ -120,7 +99,7 @@ int descriptor_lives(uint64_t id)
 	pthread_mutex_lock(&lock);
 	for (int i = 0; i < file_count; i++) {
 		all &= still(&files[i]);
-		lives |= still(&files[i]) && locked(files[i].descriptor, (int64_t)id, (int64_t)id + COPIES - 1) >= 0;
+		lives |= still(&files[i]) && locked_byte(files[i].descriptor, (int64_t)id, (int64_t)id + COPIES - 1) >= 0;
 	}
 	pthread_mutex_unlock(&lock);
 	return lives || !all;

@@ -12,6 +12,7 @@
 #include "rows.h"
 
 #include "../../pybind/budget/budget.h"
+#include "../../pybind/budget/locks.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -148,11 +149,9 @@ static int find_slot(void)
 	int found, matches;
 	do {
 		found = -1, matches = 0;
-		for (uint32_t i = 0; i < budget->high; i++) {
-			struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(LOCKS + i), .l_len = 1};
-			if (slots[i].pid == (uint32_t)getpid() && fcntl(budget_file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK)
+		for (uint32_t i = 0; i < budget->high; i++)
+			if (slots[i].pid == (uint32_t)getpid() && locked_byte(budget_file, LOCKS + i, LOCKS + i) >= 0)
 				found = (int)i, matches++;
-		}
 	} while (matches > 1 && usleep(1000) == 0);
 	return found;
 }

@@ -7,7 +7,8 @@
  */
 #include "outside.h"
 
-#include <fcntl.h>
+#include "../../budget/locks.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,15 +22,9 @@ struct description {
 	uint64_t device, inode, offset, bytes, rest[4];
 };
 
-static int reopen(int file) {
-	char path[64];
-	snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-	return open(path, O_RDWR | O_CLOEXEC);
-}
-
 /* The position of a descriptor names the card. */
 static int export_pool(struct pool *pool) {
-	int descriptor = reopen(pool->file);
+	int descriptor = open_again(pool->file);
 	if (descriptor >= 0 && lseek(descriptor, m->gpu[pool->gpu].physical + 1, SEEK_SET) < 0) {
 		close(descriptor);
 		return -1;
@@ -77,7 +72,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 	if (out == NULL || type != DESCRIPTOR || flags != 0)
 		return INVALID_VALUE;
 	LOCK;
-	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? reopen((int)(intptr_t)handle) : -1;
+	int gpu = card_of((int)(intptr_t)handle), file = gpu >= 0 ? open_again((int)(intptr_t)handle) : -1;
 	if (file >= 0) {
 		struct pool *new = calloc(1, sizeof *new);
 		uint64_t number = number_of_export(file, 0);

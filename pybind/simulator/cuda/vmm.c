@@ -3,6 +3,7 @@
 #include "driver.h"
 
 #include "../../../gocore/models/spec.h"
+#include "../../budget/locks.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -215,8 +216,7 @@ static struct memory *add_memory(struct memory memory) {
 
 /* Each open descriptor that exports memory has a lock on the byte of its offset in the file. */
 static int is_exported(const struct memory *memory) {
-	struct flock look = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)memory->offset, .l_len = 1};
-	return memory->types != 0 && !memory->foreign && fcntl(memory->file, F_OFD_GETLK, &look) == 0 && look.l_type != F_UNLCK;
+	return memory->types != 0 && !memory->foreign && locked_byte(memory->file, (int64_t)memory->offset, (int64_t)memory->offset) >= 0;
 }
 
 /* What is exported is charged to the share. */
@@ -358,13 +358,10 @@ struct part {
 };
 
 static int export_descriptor(const struct memory *memory) {
-	char path[64];
-	struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)memory->offset, .l_len = 1};
-	snprintf(path, sizeof path, "/proc/self/fd/%d", memory->file);
-	int descriptor = open(path, O_RDWR | O_CLOEXEC);
+	int descriptor = open_again(memory->file);
 	off_t position = (off_t)((memory->offset + memory->bytes / GRANULE) | (uint64_t)(m->gpu[memory->gpu].physical + 1) << CARD_BITS);
 	m->has_exports = 1;
-	if (descriptor >= 0 && (fcntl(descriptor, F_OFD_SETLK, &mark) != 0 || lseek(descriptor, position, SEEK_SET) < 0)) {
+	if (descriptor >= 0 && (!share_byte(descriptor, (int64_t)memory->offset) || lseek(descriptor, position, SEEK_SET) < 0)) {
 		close(descriptor);
 		return -1;
 	}
@@ -427,11 +424,8 @@ static int read_position(int descriptor, struct part *part, int *gpu) {
 }
 
 static struct memory *import_foreign(int descriptor, const struct part *part, int gpu) {
-	char path[64];
-	struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)part->offset, .l_len = 1};
-	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	int file = open(path, O_RDWR | O_CLOEXEC);
-	if (file < 0 || fcntl(file, F_OFD_SETLK, &mark) != 0) { /* so that its exporter keeps it */
+	int file = open_again(descriptor);
+	if (file < 0 || !share_byte(file, (int64_t)part->offset)) { /* so that its exporter keeps it */
 		if (file >= 0)
 			close(file);
 		return NULL;

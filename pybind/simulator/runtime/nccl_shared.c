@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../budget/locks.h"
 #include "../simulator.h"
 
 struct member {
@@ -58,11 +59,6 @@ static void path_of(const struct nccl_id *id, char *path, size_t room) {
 		used += snprintf(path + used, room - (size_t)used, "%02x", (unsigned char)id->bytes[i]);
 }
 
-static int lock_byte(int file, int command, int rank, struct flock *lock) {
-	*lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};
-	return fcntl(file, command, lock);
-}
-
 /* The first rank makes it. A file of another user, or one that others may open, is not a job's. */
 static int open_of_job(const char *path) {
 	struct stat facts;
@@ -78,14 +74,13 @@ static int open_of_job(const char *path) {
 
 int nccl_attach(struct nccl_comm *comm) {
 	char path[PATH_MAX];
-	struct flock lock;
 	int nobody = 0;
 	path_of(&comm->id, path, sizeof path);
 	comm->file = open_of_job(path);
 	if (comm->file < 0)
 		return NCCL_SYSTEM;
 	size_t bytes = size_of(comm->ranks);
-	if (ftruncate(comm->file, (off_t)bytes) != 0 || lock_byte(comm->file, F_OFD_SETLK, comm->rank, &lock) != 0 ||
+	if (ftruncate(comm->file, (off_t)bytes) != 0 || !lock_byte(comm->file, comm->rank) ||
 	    (comm->shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, comm->file, 0)) == MAP_FAILED) {
 		int taken = errno == EAGAIN || errno == EACCES; /* by another process that says it is this rank */
 		comm->shared = NULL;
@@ -114,10 +109,9 @@ int nccl_lost(struct nccl_comm *comm) {
 		return 1;
 	for (int i = 0; i < comm->ranks; i++) {
 		const struct member *member = &comm->shared->members[i];
-		struct flock lock;
 		if (i == comm->rank || !__atomic_load_n(&member->joined, __ATOMIC_SEQ_CST))
 			continue;
-		if (__atomic_load_n(&member->left, __ATOMIC_SEQ_CST) || (lock_byte(comm->file, F_OFD_GETLK, i, &lock) == 0 && lock.l_type == F_UNLCK))
+		if (__atomic_load_n(&member->left, __ATOMIC_SEQ_CST) || locked_byte(comm->file, i, i) == UNLOCKED)
 			return 1;
 	}
 	return 0;
