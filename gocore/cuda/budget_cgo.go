@@ -17,7 +17,7 @@ func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
 	if ordinal < 0 || ordinal >= len(d.devices) {
 		return gpu.Budget{}, false
 	}
-	var c C.struct_cuda_guard
+	var c C.struct_card_figures
 	g := d.devices[ordinal]
 	if C.cuda_guard_figures(&g.instance, &c) == 0 && C.cuda_guard_figures(&g.card, &c) == 0 {
 		return gpu.Budget{}, false

@@ -8,9 +8,9 @@
 #include <string.h>
 
 struct cuda_functions cuda;
-static int (*guard_figures)(const CUuuid *uuid, struct cuda_guard *figures); /* NULL without the guard */
+static int (*guard_figures)(const CUuuid *uuid, struct card_figures *figures); /* NULL without the guard */
 
-int cuda_guard_figures(const CUuuid *uuid, struct cuda_guard *figures) {
+int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures) {
 	return guard_figures != NULL && guard_figures(uuid, figures);
 }
 

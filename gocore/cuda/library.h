@@ -3,6 +3,7 @@
 #ifndef GPUCONF_CUDA_LIBRARY_H
 #define GPUCONF_CUDA_LIBRARY_H
 
+#include "guard_figures.h"
 #include "symbols.h"
 
 #pragma GCC visibility push(hidden)
@@ -16,13 +17,8 @@ struct cuda_functions {
 /* Filled by cuda_load, before any call; NULL where the driver lacks a function. */
 extern struct cuda_functions cuda;
 
-/* How the budget of a job is used on a card, in bytes (struct card_figures in pybind/guard/guard.h). */
-struct cuda_guard {
-	uint64_t limit, pools, outside, left;
-};
-
 /* Fills figures and returns 1, or returns 0: without the guard, and for a card that the job does not have. */
-int cuda_guard_figures(const CUuuid *uuid, struct cuda_guard *figures);
+int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures);
 
 /* A function's place in the table. */
 enum cuda_symbol {

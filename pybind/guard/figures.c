@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* In bytes, as gocore/cuda/library.h declares them. Returns 0 for a card that the job does not have. */
+/* Returns 0 for a card that the job does not have. */
 EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *out)
 {
 	if (!ready())

@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "../../gocore/cuda/guard_figures.h"
 #include "../budget/budget.h"
 #include "functions.h"
 
@@ -96,9 +97,6 @@ struct card_use {
 };
 void card_use(int card, struct card_use *out);
 uint64_t card_limit(int card);
-struct card_figures {
-	uint64_t limit, pools, outside, left; /* of all processes of the job with the least left: the limit is the sum of the others */
-};
 void card_figures(int card, struct card_figures *out);
 
 /* Exported memory, by a number. 0: there is no room, or it is not the job's. */
