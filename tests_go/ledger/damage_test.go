@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -331,22 +332,58 @@ func TestAFullDisk(t *testing.T) {
 	sound(t, l)
 }
 
-// As a disk that fails, a limit of this process on the size of files makes each write fail.
+// failWrites makes each write of a slot fail until writable is called, as a disk that fails does: by a limit of this
+// process on the size of files, which lies before the first slot and behind the directory of the slots.
+func failWrites(t *testing.T) (writable func()) {
+	t.Helper()
+	signal.Ignore(unix.SIGXFSZ)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: firstSlot, Max: before.Max}))
+	writable = sync.OnceFunc(func() {
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+		signal.Reset(unix.SIGXFSZ)
+	})
+	t.Cleanup(writable)
+	return writable
+}
+
 func TestAWriteThatFailsIsAnError(t *testing.T) {
 	l := private(t)
 	claim(t, l, request(1, card("A", gib)))
-	signal.Ignore(unix.SIGXFSZ)
-	defer signal.Reset(unix.SIGXFSZ)
-	var before unix.Rlimit
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &before))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: before.Max}))
+	writable := failWrites(t)
 	_, err := l.Claim(request(1, card("A", gib)))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &before))
+	writable()
 	require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
 	require.ErrorContains(t, err, "file too large")
 	claims, _, err := l.Rows()
 	require.NoError(t, err)
 	require.Len(t, claims, 1)
+	sound(t, l)
+}
+
+// A grant counts from when it is stored: without that the request waits as before, in its place, and is granted later.
+func TestAGrantThatCannotBeWrittenIsNone(t *testing.T) {
+	l := private(t)
+	holder := claim(t, l, request(2, card("A", 30*gib), card("B", 30*gib)))
+	waiter := claim(t, l, request(2, card("A", 20*gib), card("B", 20*gib)))
+	holder.Release()
+	writable := failWrites(t)
+	for range 2 {
+		ok, err := waiter.Wait(nil, 0)
+		require.False(t, ok)
+		require.Equal(t, status.Unavailable, status.CodeOf(err), "%v", err)
+		require.ErrorContains(t, err, "file too large")
+		require.Empty(t, waiter.Cards())
+	}
+	writable()
+	rows, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Len(t, rows, 1)
+	require.Equal(t, ledger.Waiting, rows[0].State)
+	require.False(t, granted(t, claim(t, l, request(1, card("A", 30*gib)))), "the older request goes first")
+	require.True(t, granted(t, waiter))
+	require.Equal(t, []string{"A", "B"}, names(waiter))
 	sound(t, l)
 }
 
