@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/models"
 	"gpuconf/gocore/status"
@@ -348,6 +349,34 @@ func TestPoolsStayBelowTheCeiling(t *testing.T) {
 		"GPUCONF_LIMIT "+
 		"leaves for it.")
 	require.NoError(t, m.Check())
+}
+
+// A ceiling up to the whole card is the limit of its pool, whatever TensorFlow would leave to the system; a card that
+// has less gets TensorFlow's default.
+func TestACeilingOfTheWholeCard(t *testing.T) {
+	const card, byDefault = 16 * gib, 16*gib - 1050<<20
+	for _, row := range []struct {
+		name           string
+		ceiling, limit uint64
+		before         devmgr.InForce
+	}{
+		{"a byte less", card - 1, card - 1, devmgr.InForce{Bytes: card - 1, Known: true}},
+		{"all of it", card, card, devmgr.InForce{Bytes: card, Known: true}},
+		{"a byte more", card + 1, byDefault, devmgr.InForce{}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			env := config.Env{"GPUCONF_LIMIT": fmt.Sprint(row.ceiling)}
+			m := enumerated(t, newDriver(t, "T4", simulated.Options{}), env)
+			inForce, err := m.InForce(1, env)
+			require.NoError(t, err)
+			require.Equal(t, row.before, inForce)
+			require.NoError(t, m.Initialize(env, "main.py:1"))
+			require.Equal(t, row.limit, stats(t, m, "GPU:0").BytesLimit)
+			inForce, err = m.InForce(1, env)
+			require.NoError(t, err)
+			require.Equal(t, devmgr.InForce{Bytes: row.limit, Known: true}, inForce)
+		})
+	}
 }
 
 func TestAnInvalidCeilingChangesNothing(t *testing.T) {
