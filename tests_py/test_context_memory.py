@@ -56,6 +56,32 @@ def test_a_lease_of_all_memory(spec: str, contexts: int, limit: int, taken: int)
         assert row.contexts == contexts
 
 
+@pytest.mark.parametrize(
+    ("spec", "given", "limit", "taken"),
+    [
+        ("T4:100MiB", "0", 100, 100),
+        ("T4:100MiB", "1MiB", 99, 100),
+        ("T4:225MiB", "0", 225, 225),
+        ("T4:225MiB", "1MiB", 224, 225),
+        ("T4:226MiB", "0", 1, 1),
+        ("T4:226MiB", "1MiB", 1, 226),
+        ("GB10:225MiB", "1MiB", 224, 225),
+        ("GB10:228MiB", "1MiB", 2, 3),
+    ],
+)
+def test_a_small_card(monkeypatch: pytest.MonkeyPatch, spec: str, given: str, limit: int, taken: int) -> None:
+    """TensorFlow reserves 225 MiB. A card that has no more would have nothing left to lease, and keeps no reserve."""
+    gpuconf.simulate(spec)
+    monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", given)
+    with claim(None) as held:
+        assert [(card.bytes, card.charge) for card in held.cards] == [(limit * MIB, taken * MIB)]
+    most = taken * MIB - context_bytes(gpuconf.visible_devices()[0])
+    with claim(most) as held:
+        assert [(card.bytes, card.charge) for card in held.cards] == [(most, taken * MIB)]
+    with pytest.raises(errors.InvalidArgumentError, match="can never be leased"):
+        claim(most + 1)
+
+
 def test_several_contexts() -> None:
     gpuconf.simulate("A100-40GB")
     with claim(2 * GIB, contexts=3) as held:
