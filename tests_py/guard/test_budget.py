@@ -8,6 +8,7 @@ import re
 import resource
 import subprocess
 import sys
+import textwrap
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -283,6 +284,46 @@ def test_a_device_without_uuid_gets_nothing(tmp_path: Path) -> None:
     with job(old, 512 * MIB) as one:
         assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
         assert any("device 0 does not report its UUID: allocations on it are refused" in line for line in one.budget.log())
+
+
+MIG = "H100-80GB:mig-container"
+
+
+@pytest.fixture(scope="module")
+def instance(driver: Path) -> dict[str, str]:
+    """The UUIDs of the instance that a program sees on MIG, and of its card."""
+    ask = """
+        assert cuda.cuInit(0) == 0
+        for function in (cuda.cuDeviceGetUuid_v2, cuda.cuDeviceGetUuid):
+            uuid = (ctypes.c_ubyte * 16)()
+            assert function(uuid, 0) == 0
+            print(bytes(uuid).hex())
+    """
+    words = [sys.executable, "-c", PRELUDE + textwrap.dedent(ask)]
+    told = subprocess.run(words, env=environment(driver, GPUCONF_SIMULATE=MIG), stdout=subprocess.PIPE, text=True, check=True)
+    its, of_card = told.stdout.split()
+    assert its != of_card
+    return {"instance": f"MIG-{its}", "card": f"GPU-{of_card}"}
+
+
+@pytest.mark.parametrize("named", [("instance",), ("card",), ("instance", "card")])
+def test_a_budget_names_an_instance_or_its_card(driver: Path, instance: dict[str, str], named: tuple[str, ...]) -> None:
+    """Either way the instance has the limit; what is taken of it counts once, as the instance's if that is named."""
+    with job(driver, {instance[name]: 128 * MIB for name in named}, GPUCONF_SIMULATE=MIG) as one:
+        told = one.python("""
+            begin()
+            print(*(size // MIB for size in info()))
+            print(allocate(64 * MIB)[0], allocate(66 * MIB)[0], allocate(64 * MIB)[0], info()[0])
+        """)
+        assert told.split() == ["128", "128", "0", "2", "0", "0"]
+        assert [use.peak // MIB for use in one.budget.usage().values()] == [128, 0][: len(named)]
+        assert one.budget.log() == []
+
+
+def test_an_instance_of_a_card_of_others_gets_nothing(driver: Path) -> None:
+    with job(driver, 128 * MIB, GPUCONF_SIMULATE=MIG) as one:
+        assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
+        assert any("device 0 is not one of this job's: allocations on it are refused" in line for line in one.budget.log())
 
 
 def test_functions_that_the_driver_lacks_are_not_offered(tmp_path: Path) -> None:
