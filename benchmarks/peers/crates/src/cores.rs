@@ -2,13 +2,12 @@
 
 use offset_allocator::{Allocation, Allocator};
 use std::alloc::Layout;
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use vk_mem::{VirtualAllocation, VirtualAllocationCreateInfo, VirtualBlock, VirtualBlockCreateInfo};
 
 /// Common to the contenders.
 pub trait Core {
-    type Handle: Copy + Default;
+    type Handle: Copy;
     fn new(bytes: u64, blocks: u64) -> Self;
     fn allocate(&mut self, bytes: u64) -> Option<Self::Handle>;
     fn free(&mut self, handle: Self::Handle);
@@ -21,63 +20,41 @@ const UNIT: u64 = 256;
 /// `offset-allocator`, whose sizes are 32 bits: units of 256 bytes.
 pub struct Offset(Allocator<u32>);
 
-#[derive(Clone, Copy)]
-pub struct OffsetHandle(MaybeUninit<Allocation<u32>>);
-
-impl Default for OffsetHandle {
-    fn default() -> Self {
-        OffsetHandle(MaybeUninit::uninit())
-    }
-}
-
 impl Core for Offset {
-    type Handle = OffsetHandle;
+    type Handle = Allocation<u32>;
 
     /// It reserves room for all blocks at once. A free piece needs a record too, so there is room for twice as many.
     fn new(bytes: u64, blocks: u64) -> Self {
         Offset(Allocator::with_max_allocs((bytes / UNIT) as u32, 2 * blocks as u32 + 64))
     }
 
-    fn allocate(&mut self, bytes: u64) -> Option<OffsetHandle> {
-        let found = self.0.allocate(bytes.div_ceil(UNIT) as u32)?;
-        Some(OffsetHandle(MaybeUninit::new(found)))
+    fn allocate(&mut self, bytes: u64) -> Option<Allocation<u32>> {
+        self.0.allocate(bytes.div_ceil(UNIT) as u32)
     }
 
-    fn free(&mut self, handle: OffsetHandle) {
-        self.0.free(unsafe { handle.0.assume_init() });
+    fn free(&mut self, handle: Allocation<u32>) {
+        self.0.free(handle);
     }
 
-    fn address(handle: &OffsetHandle) -> u64 {
-        unsafe { handle.0.assume_init_ref() }.offset as u64 * UNIT
+    fn address(handle: &Allocation<u32>) -> u64 {
+        handle.offset as u64 * UNIT
     }
 }
 
 /// `vk-mem`: the virtual block of the Vulkan Memory Allocator, which is C++.
 pub struct Vma(VirtualBlock);
 
-#[derive(Clone, Copy)]
-pub struct VmaHandle {
-    allocation: MaybeUninit<u64>,
-    offset: u64,
-}
-
-impl Default for VmaHandle {
-    fn default() -> Self {
-        VmaHandle { allocation: MaybeUninit::uninit(), offset: 0 }
-    }
-}
-
 /// The crate's handle is a number that cannot be copied.
 const _: () = assert!(std::mem::size_of::<VirtualAllocation>() == 8);
 
 impl Core for Vma {
-    type Handle = VmaHandle;
+    type Handle = (u64, u64); // the crate's handle, and the offset
 
     fn new(bytes: u64, _blocks: u64) -> Self {
         Vma(VirtualBlock::new(VirtualBlockCreateInfo { size: bytes, ..Default::default() }).expect("a virtual block"))
     }
 
-    fn allocate(&mut self, bytes: u64) -> Option<VmaHandle> {
+    fn allocate(&mut self, bytes: u64) -> Option<(u64, u64)> {
         let wanted = VirtualAllocationCreateInfo {
             size: bytes.next_multiple_of(UNIT),
             alignment: 0,
@@ -85,16 +62,16 @@ impl Core for Vma {
             flags: vk_mem::VirtualAllocationCreateFlags::empty(),
         };
         let (allocation, offset) = unsafe { self.0.allocate(wanted) }.ok()?;
-        Some(VmaHandle { allocation: MaybeUninit::new(unsafe { std::mem::transmute::<VirtualAllocation, u64>(allocation) }), offset })
+        Some((unsafe { std::mem::transmute::<VirtualAllocation, u64>(allocation) }, offset))
     }
 
-    fn free(&mut self, handle: VmaHandle) {
-        let mut allocation = unsafe { std::mem::transmute::<u64, VirtualAllocation>(handle.allocation.assume_init()) };
+    fn free(&mut self, (allocation, _): (u64, u64)) {
+        let mut allocation = unsafe { std::mem::transmute::<u64, VirtualAllocation>(allocation) };
         unsafe { self.0.free(&mut allocation) };
     }
 
-    fn address(handle: &VmaHandle) -> u64 {
-        handle.offset
+    fn address(&(_, offset): &(u64, u64)) -> u64 {
+        offset
     }
 }
 
@@ -113,22 +90,10 @@ pub struct Tlsf {
     bytes: usize,
 }
 
-#[derive(Clone, Copy)]
-pub struct TlsfHandle {
-    block: *mut u8,
-    offset: u64,
-}
-
-impl Default for TlsfHandle {
-    fn default() -> Self {
-        TlsfHandle { block: std::ptr::null_mut(), offset: 0 }
-    }
-}
-
 const TLSF_ALIGN: usize = 16;
 
 impl Core for Tlsf {
-    type Handle = TlsfHandle;
+    type Handle = (NonNull<u8>, u64); // the block, and its offset
 
     fn new(bytes: u64, _blocks: u64) -> Self {
         let bytes = bytes as usize;
@@ -144,18 +109,18 @@ impl Core for Tlsf {
         Tlsf { lists, start, bytes }
     }
 
-    fn allocate(&mut self, bytes: u64) -> Option<TlsfHandle> {
+    fn allocate(&mut self, bytes: u64) -> Option<(NonNull<u8>, u64)> {
         let layout = Layout::from_size_align(bytes.next_multiple_of(UNIT) as usize, TLSF_ALIGN).ok()?;
-        let block = self.lists.allocate(layout)?.as_ptr();
-        Some(TlsfHandle { block, offset: block as u64 - self.start as u64 })
+        let block = self.lists.allocate(layout)?;
+        Some((block, block.as_ptr() as u64 - self.start as u64))
     }
 
-    fn free(&mut self, handle: TlsfHandle) {
-        unsafe { self.lists.deallocate(NonNull::new(handle.block).unwrap(), TLSF_ALIGN) };
+    fn free(&mut self, (block, _): (NonNull<u8>, u64)) {
+        unsafe { self.lists.deallocate(block, TLSF_ALIGN) };
     }
 
-    fn address(handle: &TlsfHandle) -> u64 {
-        handle.offset
+    fn address(&(_, offset): &(NonNull<u8>, u64)) -> u64 {
+        offset
     }
 }
 

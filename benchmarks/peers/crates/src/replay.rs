@@ -1,6 +1,7 @@
 //! The loops over a trace.
 
 use crate::cores::Core;
+use std::mem::MaybeUninit;
 use std::time::Instant;
 
 /// An operation allocates a block or, with 0 bytes, frees it.
@@ -22,7 +23,7 @@ pub struct Counters {
 
 /// An allocator of either league.
 pub trait Allocator {
-    type Slot: Copy + Default;
+    type Slot: Copy;
     fn new(bytes: u64, blocks: u64) -> Self;
     fn allocate(&mut self, bytes: u64) -> Option<Self::Slot>;
     fn free(&mut self, slot: Self::Slot);
@@ -67,65 +68,50 @@ pub trait Pool {
 
 pub struct PoolOf<A: Allocator> {
     allocator: A,
-    slots: Vec<A::Slot>,
+    slots: Vec<MaybeUninit<A::Slot>>, // a trace frees only what it has allocated
 }
 
 impl<A: Allocator> PoolOf<A> {
     pub fn new(bytes: u64, blocks: u64) -> Self {
-        PoolOf { allocator: A::new(bytes, blocks), slots: vec![A::Slot::default(); blocks as usize] }
+        PoolOf { allocator: A::new(bytes, blocks), slots: vec![MaybeUninit::uninit(); blocks as usize] }
     }
 
+    /// `done` gets the number and the block of each operation, after it.
     #[inline(always)]
-    fn step(&mut self, op: &Op) -> bool {
-        let slot = &mut self.slots[op.block as usize];
-        if op.bytes == 0 {
-            self.allocator.free(*slot);
-            return true;
-        }
-        match self.allocator.allocate(op.bytes) {
-            Some(got) => {
-                *slot = got;
-                true
+    fn replay(&mut self, ops: &[Op], mut done: impl FnMut(usize, &A::Slot)) -> i64 {
+        let start = Instant::now();
+        for (i, op) in ops.iter().enumerate() {
+            let slot = &mut self.slots[op.block as usize];
+            if op.bytes == 0 {
+                self.allocator.free(unsafe { slot.assume_init() });
+            } else {
+                match self.allocator.allocate(op.bytes) {
+                    Some(got) => *slot = MaybeUninit::new(got),
+                    None => return -1 - i as i64,
+                }
             }
-            None => false,
+            done(i, unsafe { slot.assume_init_ref() });
         }
+        start.elapsed().as_nanos() as i64
     }
 }
 
 impl<A: Allocator> Pool for PoolOf<A> {
     fn run(&mut self, ops: &[Op]) -> i64 {
-        let start = Instant::now();
-        for (i, op) in ops.iter().enumerate() {
-            if !self.step(op) {
-                return -1 - i as i64;
-            }
-        }
-        start.elapsed().as_nanos() as i64
+        self.replay(ops, |_, _| {})
     }
 
     fn placed(&mut self, ops: &[Op], addrs: &mut [u64]) -> i64 {
-        let start = Instant::now();
-        for (i, op) in ops.iter().enumerate() {
-            if !self.step(op) {
-                return -1 - i as i64;
-            }
-            addrs[i] = A::address(&self.slots[op.block as usize]);
-        }
-        start.elapsed().as_nanos() as i64
+        self.replay(ops, |i, slot| addrs[i] = A::address(slot))
     }
 
     fn timed(&mut self, ops: &[Op], nanos: &mut [u32]) -> i64 {
-        let start = Instant::now();
-        let mut before = start;
-        for (i, op) in ops.iter().enumerate() {
-            if !self.step(op) {
-                return -1 - i as i64;
-            }
+        let mut before = Instant::now();
+        self.replay(ops, |i, _| {
             let now = Instant::now();
             nanos[i] = (now - before).as_nanos() as u32;
             before = now;
-        }
-        (before - start).as_nanos() as i64
+        })
     }
 
     fn count(&self) -> Counters {

@@ -1,14 +1,16 @@
 //! Blocks by address: open addressing, linear probing, at most half full. An address is never 0. `../cpp/replay.h` has the same.
 
+use std::mem::MaybeUninit;
+
 pub struct Table<V> {
-    slots: Vec<(u64, V)>,
+    slots: Vec<(u64, MaybeUninit<V>)>,
     used: usize,
     shift: u32,
 }
 
-impl<V: Copy + Default> Table<V> {
+impl<V: Copy> Table<V> {
     pub fn new() -> Self {
-        Table { slots: vec![(0, V::default()); 64], used: 0, shift: 64 - 6 }
+        Table { slots: vec![(0, MaybeUninit::uninit()); 64], used: 0, shift: 64 - 6 }
     }
 
     pub fn insert(&mut self, key: u64, value: V) {
@@ -16,7 +18,7 @@ impl<V: Copy + Default> Table<V> {
         if 2 * self.used > self.slots.len() {
             self.grow();
         }
-        self.place(key, value);
+        self.place(key, MaybeUninit::new(value));
     }
 
     pub fn take(&mut self, key: u64) -> V {
@@ -25,7 +27,7 @@ impl<V: Copy + Default> Table<V> {
         while self.slots[at].0 != key {
             at = (at + 1) & mask;
         }
-        let found = self.slots[at].1;
+        let found = unsafe { self.slots[at].1.assume_init() };
         self.used -= 1;
         let mut next = at;
         loop {
@@ -48,7 +50,7 @@ impl<V: Copy + Default> Table<V> {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
-    fn place(&mut self, key: u64, value: V) {
+    fn place(&mut self, key: u64, value: MaybeUninit<V>) {
         let mask = self.slots.len() - 1;
         let mut at = self.home(key);
         while self.slots[at].0 != 0 {
@@ -58,7 +60,7 @@ impl<V: Copy + Default> Table<V> {
     }
 
     fn grow(&mut self) {
-        let twice = vec![(0, V::default()); 2 * self.slots.len()];
+        let twice = vec![(0, MaybeUninit::uninit()); 2 * self.slots.len()];
         let old = std::mem::replace(&mut self.slots, twice);
         self.shift -= 1;
         for (key, value) in old {
