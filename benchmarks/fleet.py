@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import random
-import re
 import statistics
 import subprocess
 import sys
@@ -34,7 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests_py")]
 
 import fleet_problems  # noqa: E402
 
-from benchmarks.report import cpu, table  # noqa: E402
+from benchmarks.report import cpu, fill, table  # noqa: E402
 
 PAGE = ROOT / "docs" / "fleet.md"
 GIB = 1 << 30
@@ -193,10 +192,7 @@ def save(name: str, text: str) -> None:
     """Replace a table of the page, between its two comments."""
     load = os.getloadavg()[0]
     note = f"Measured on {cpu()}, {os.cpu_count()} cores, load average {load:.1f} at the end."
-    found = re.sub(
-        rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{text}\n\n{note}\n\n{m[2]}", PAGE.read_text(), flags=re.DOTALL
-    )
-    PAGE.write_text(found)
+    fill(PAGE, {name: f"{text}\n\n{note}"})
 
 
 def parts(options: argparse.Namespace) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """The comparison of allocators: a broken contender cannot win, and the page agrees with its data. Speed is not tested."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -146,3 +148,10 @@ def test_the_page_has_a_row_for_each_contender_and_its_plot() -> None:
     assert (PAGE.with_suffix(".png")).read_bytes().startswith(b"\x89PNG")
     for page in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
         assert "allocator-benchmarks.md" in (ROOT / page).read_text(), page
+
+
+def test_the_page_has_a_place_for_each_part_that_a_run_writes() -> None:
+    names = "import json; from benchmarks.peers.page import PARTS; print(json.dumps([*PARTS]))"
+    done = subprocess.run([sys.executable, "-c", names], cwd=ROOT, capture_output=True, text=True, check=True)
+    places = re.findall(r"^<!-- (.+) -->\n(?:(?!<!--).*\n)+<!-- end -->$", PAGE.read_text(), re.MULTILINE)
+    assert places == json.loads(done.stdout)

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.peers import fetch, page, plot  # noqa: E402
-from benchmarks.report import cpu  # noqa: E402
+from benchmarks.report import cpu, fill  # noqa: E402
 
 
 def main() -> None:
@@ -29,25 +29,19 @@ def main() -> None:
     arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing")
-    arguments.add_argument(
-        "--threads", action="store_true", help="only the races of threads: print their tables, and write nothing"
-    )
     arguments.add_argument("--keep", type=Path)
     arguments.add_argument("--from", type=Path, dest="kept")
     options = arguments.parse_args()
-    task = "recorded" if options.recorded else "threads" if options.threads else "all"
+    task = "recorded" if options.recorded else "all"
     run = json.loads(options.kept.read_text()) if options.kept else measure(options.minimalloc, options.rounds, task)
     if options.keep:
         options.keep.write_text(json.dumps(run))
     if options.recorded:
         print(page.recorded(run))
         return
-    if options.threads:
-        print(page.threads(run, "mops") + "\n\n" + page.threads(run, "p999"))
-        return
     plot.draw(run, ROOT / "docs" / "allocator-benchmarks.png")
-    (ROOT / "docs" / "allocator-benchmarks.md").write_text(page.write(run))
-    print("\n" + page.bars(run) + "\n\nwrote docs/allocator-benchmarks.md and docs/allocator-benchmarks.png")
+    fill(ROOT / "docs" / "allocator-benchmarks.md", page.parts(run))
+    print("\n" + page.goals(run) + "\n\nwrote docs/allocator-benchmarks.md and docs/allocator-benchmarks.png")
 
 
 def measure(minimalloc: str, rounds: int, task: str) -> dict[str, object]:
