@@ -35,13 +35,10 @@ func (b *bench) progress(format string, args ...any) {
 }
 
 func (b *bench) run(task string) error {
-	b.result.ClockNanos = map[string]float64{"Go": ourClock(), "C": foreignClock()}
+	b.result.ClockNanos = map[string]float64{"Go": best(20, ourClock), "C": best(20, foreignClock)}
 	steps := []func() error{b.laws, b.small, b.slope, b.floor, b.threads, b.footprints, b.needs, b.recorded}
-	switch task {
-	case taskRecorded:
+	if task == taskRecorded {
 		steps = []func() error{b.recorded}
-	case taskThreads:
-		steps = []func() error{b.threads}
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -105,7 +102,7 @@ func peakOf(ops []traces.Op, blocks int) (peak uint64) {
 }
 
 func (b *bench) law(trace *traces.Trace, leagues []league, rounds int, small, tails bool) (lawResult, error) {
-	r := lawResult{trace.Name, len(trace.Ops), trace.Blocks, trace.PeakBytes, map[league]map[string]timing{}}
+	r := lawResult{trace.Name, trace.Blocks, trace.PeakBytes, map[league]map[string]timing{}}
 	for _, l := range leagues {
 		found, err := race(b.fit(l, trace, small), trace, rounds, tails)
 		if err != nil {
@@ -172,8 +169,7 @@ func (b *bench) footprints() error {
 			if err != nil {
 				return fmt.Errorf("host memory of %s: %w", c.name, err)
 			}
-			b.result.Footprints = append(b.result.Footprints,
-				footprintResult{c.name, l.law, max(l.pool, trace.LimitBytes), f})
+			b.result.Footprints = append(b.result.Footprints, footprintResult{c.name, l.law, f})
 		}
 		b.progress("host memory, %s", l.law)
 	}
@@ -203,40 +199,43 @@ func (b *bench) needs() error {
 		problems = append(problems, theirs...)
 	}
 	for _, p := range problems {
-		r := needsResult{p.trace.Name, p.kind, p.trace.PeakBytes, p.optimum, map[string]uint64{}}
-		for _, c := range b.contenders {
-			if c.league != equal || c.small() {
-				continue
-			}
-			place, err := c.verify(&p.trace)
-			if err != nil {
-				b.exclude(c, &p.trace, err.Error(), true)
-				continue
-			}
-			r.Needed[c.name] = place.needed()
-		}
-		var err error
-		if r.Needed[oursVirtual], err = leastLimit(&p.trace, plan.Virtual); err != nil {
+		r := needsResult{p.trace.Name, p.kind, p.trace.PeakBytes, p.optimum, b.needed(&p.trace)}
+		least, err := leastLimits(eventsOf(&p.trace), plan.Virtual)
+		if err != nil {
 			return err
 		}
+		r.Needed[oursVirtual] = least[plan.Virtual]
 		b.result.Needs = append(b.result.Needs, r)
 		b.progress("memory that %s needs", p.trace.Name)
 	}
 	return nil
 }
 
-// ourClock is the time of reading the clock once in our loop: the minimum of several rounds.
-func ourClock() (ns float64) {
-	const count = 10_000
-	for round := range 20 {
-		start := time.Since(origin)
-		var last time.Duration
-		for range count {
-			last = time.Since(origin)
+// needed returns the device memory that a trace needs by contender, and excludes those that do not replay it correctly.
+func (b *bench) needed(trace *traces.Trace) map[string]uint64 {
+	found := map[string]uint64{}
+	for _, c := range b.contenders {
+		if c.league != equal || c.small() {
+			continue
 		}
-		if one := float64(last-start) / count; round == 0 || one < ns {
-			ns = one
+		if place, err := c.verify(trace); err != nil {
+			b.exclude(c, trace, err.Error(), true)
+		} else {
+			found[c.name] = place.needed()
 		}
 	}
-	return ns
+	return found
+}
+
+// clockReadings is how often a clock is read to find what one reading takes.
+const clockReadings = 10_000
+
+// ourClock is the time of reading the clock once in our loop.
+func ourClock() float64 {
+	start := time.Since(origin)
+	var last time.Duration
+	for range clockReadings {
+		last = time.Since(origin)
+	}
+	return float64(last-start) / clockReadings
 }

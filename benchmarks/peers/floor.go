@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -11,22 +10,14 @@ import (
 
 // floor is what the parts of an operation that no allocator avoids take on this machine, in ns.
 type floor struct {
-	LockNanos float64      `json:"lock_ns"` // a lock and an unlock of a mutex that no other thread uses
-	Reads     []readFloor  `json:"reads"`
-	Million   millionFloor `json:"million"`
+	LockNanos float64     `json:"lock_ns"` // a lock and an unlock of a mutex that no other thread uses
+	Reads     []readFloor `json:"reads"`
 }
 
 // readFloor is the time of one read at a random place of a table, where each read returns the place of the next one.
 type readFloor struct {
 	TableBytes int     `json:"table_bytes"`
 	Nanos      float64 `json:"ns"`
-}
-
-// millionFloor is the time of the mutex and the far reads of an operation among a million blocks, and nothing else, in
-// ns.
-type millionFloor struct {
-	Overlapping float64 `json:"overlapping_ns"` // the next operation's address is known before
-	Ordered     float64 `json:"ordered_ns"`     // it depends on what was read
 }
 
 // tableSizes are of tables that fit into the first, the second and the third level of a cache, and of those of a
@@ -47,10 +38,8 @@ func (b *bench) floor() error {
 			return err
 		}
 	}
-	var err error
-	b.result.Floor.Million, err = million(b.rounds)
 	b.progress("locks and reads")
-	return err
+	return nil
 }
 
 func best(rounds int, measure func() float64) (ns float64) {
@@ -102,61 +91,4 @@ func readNanos(lines []cacheLine) float64 {
 	took := time.Since(origin) - start
 	lastRead = at
 	return float64(took) / steps
-}
-
-// The tables of a million live blocks: an index of addresses that is half full, and a record for each block and each
-// hole.
-const (
-	floorSlots   = 1 << 21
-	floorRecords = 1_300_000
-	floorHeads   = 4_096 // sizes, and so lists, whose first holes are in a near cache
-)
-
-// floorRecord is as large as a chunk's record.
-type floorRecord struct{ below, above, home, read uint64 }
-
-// million measures what any allocator with these tables does for a free and an allocation, without decisions and lists.
-func million(rounds int) (floor millionFloor, err error) {
-	slots, err := offheap.Map[uint64]("a benchmark's table", floorSlots)
-	if err != nil {
-		return floor, err
-	}
-	records, err := offheap.Map[floorRecord]("a benchmark's table", floorRecords)
-	if err != nil {
-		return floor, errors.Join(err, offheap.Unmap(slots))
-	}
-	random := rand.New(rand.NewPCG(2, 0))
-	for i := range slots {
-		slots[i] = random.Uint64N(floorRecords)
-	}
-	for i := range records {
-		records[i] = floorRecord{random.Uint64N(floorRecords), random.Uint64N(floorRecords),
-			random.Uint64N(floorSlots), 0}
-	}
-	floor.Overlapping = best(rounds, func() float64 { return pairNanos(slots, records, random, false) })
-	floor.Ordered = best(rounds, func() float64 { return pairNanos(slots, records, random, true) })
-	return floor, errors.Join(offheap.Unmap(slots), offheap.Unmap(records))
-}
-
-// pairNanos returns the time of half a pair. Where they are ordered, an address depends on what the pair before has
-// read.
-func pairNanos(slots []uint64, records []floorRecord, random *rand.Rand, ordered bool) float64 {
-	var mu sync.Mutex
-	var before uint64
-	start := time.Since(origin)
-	for range steps / 2 {
-		address := random.Uint64N(floorSlots) ^ before
-		mu.Lock() // a free: the slot, the record, and both neighbors at once
-		r := &records[slots[address]]
-		r.read = records[r.below].home ^ records[r.above].home
-		if ordered {
-			before = r.read >> 40 // 0, but it has to be waited for
-		}
-		mu.Unlock()
-		mu.Lock() // an allocation: the first hole of a list, and the slot of its address
-		hole := address % floorHeads
-		slots[records[hole].home] = hole
-		mu.Unlock()
-	}
-	return float64(time.Since(origin)-start) / steps
 }

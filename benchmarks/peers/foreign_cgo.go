@@ -119,13 +119,5 @@ func (p *foreignPool) count() counters {
 
 func (p *foreignPool) close() { C.object_close(p.object, p.pool) }
 
-// foreignClock is the time of reading the clock once in the others' loops: the minimum of several rounds.
-func foreignClock() (ns float64) {
-	const count = 10_000
-	for round := range 20 {
-		if one := float64(C.clock_readings(count)) / count; round == 0 || one < ns {
-			ns = one
-		}
-	}
-	return ns
-}
+// foreignClock is the time of reading the clock once in the others' loops.
+func foreignClock() float64 { return float64(C.clock_readings(clockReadings)) / clockReadings }

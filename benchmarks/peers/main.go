@@ -11,11 +11,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// Tasks that are a part of a run.
-const (
-	taskRecorded = "recorded"
-	taskThreads  = "threads"
-)
+// taskRecorded is a part of a run.
+const taskRecorded = "recorded"
 
 // options are the command line's. Its arguments are the contenders' shared objects.
 type options struct {
@@ -29,8 +26,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; threads: only the races of "+
-		"threads; or verify: every contender does small traces, and nothing is timed")
+	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; or verify: every contender "+
+		"does small traces, and nothing is timed")
 	flag.IntVar(&o.rounds, "rounds", 7, "in which the contenders take turns")
 	flag.StringVar(&o.minimalloc, "minimalloc", "", "folder of MiniMalloc's problems")
 	flag.StringVar(&o.footprint, "footprint", "", "measure one contender's host memory")
@@ -60,8 +57,8 @@ func run(o options, objects []string) error {
 		return b.footprint(o)
 	case o.task == "verify":
 		return b.verify()
-	case o.task != "all" && o.task != taskRecorded && o.task != taskThreads:
-		return fmt.Errorf("-task %s: it is all, recorded, threads or verify", o.task)
+	case o.task != "all" && o.task != taskRecorded:
+		return fmt.Errorf("-task %s: it is all, recorded or verify", o.task)
 	}
 	if err := b.run(o.task); err != nil {
 		return err

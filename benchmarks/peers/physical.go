@@ -8,9 +8,28 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// leastLimit is the smallest memory limit, in whole MiB, under which gpuconf runs a trace with one of its policies: the
-// device memory that it needs, whatever the addresses. gocore/plan finds it with replays.
-func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
+// leastLimits finds the smallest memory limit, in whole MiB, under which each policy runs the events, with their
+// streams: the device memory that they need, whatever the addresses. gocore/plan finds it with replays.
+func leastLimits(events []trace.Event, policies ...plan.Policy) (map[plan.Policy]uint64, error) {
+	ctx := context.Background()
+	job, err := plan.New(ctx, events, plan.Request{Policies: policies})
+	if err != nil {
+		return nil, err
+	}
+	for number := range job.Len() {
+		if err := job.Determine(ctx, number); err != nil {
+			return nil, err
+		}
+	}
+	least := map[plan.Policy]uint64{}
+	for _, r := range job.Results() {
+		least[r.Policy] = r.LeastLimit
+	}
+	return least, nil
+}
+
+// eventsOf returns a trace's operations as events.
+func eventsOf(t *traces.Trace) []trace.Event {
 	addrs := make([]uint64, t.Blocks)
 	events := make([]trace.Event, len(t.Ops))
 	for i, op := range t.Ops {
@@ -21,12 +40,5 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 		addrs[op.Block] = uint64(i+1) << 20 // an identifier; a plan places blocks itself
 		events[i] = trace.Event{Action: trace.Allocate, Addr: addrs[op.Block], Bytes: op.Bytes}
 	}
-	job, err := plan.New(context.Background(), events, plan.Request{Policies: []plan.Policy{policy}})
-	if err != nil {
-		return 0, err
-	}
-	if err := determineAll(context.Background(), job); err != nil {
-		return 0, err
-	}
-	return job.Results()[0].LeastLimit, nil
+	return events
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -40,55 +39,18 @@ func (b *bench) recorded() error {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		law := traceOf(strings.TrimSuffix(filepath.Base(path), ".json.gz"), events)
-		r := recordedResult{Needed: map[string]uint64{}, Least: map[plan.Policy]uint64{}}
+		var r recordedResult
 		if r.lawResult, err = b.law(&law, []league{equal}, b.rounds, false, false); err != nil {
 			return err
 		}
-		for _, c := range b.contenders {
-			if c.league != equal || c.small() {
-				continue
-			}
-			place, err := c.verify(&law)
-			if err != nil {
-				b.exclude(c, &law, err.Error(), true)
-				continue
-			}
-			r.Needed[c.name] = place.needed()
-		}
-		if r.Least, err = leastLimits(events); err != nil {
+		r.Needed = b.needed(&law)
+		if r.Least, err = leastLimits(events, policies...); err != nil {
 			return err
 		}
 		b.result.Recorded = append(b.result.Recorded, r)
 		b.progress("%s: memory", law.Name)
 	}
 	return nil
-}
-
-// determineAll determines all results of a job, one after the other.
-func determineAll(ctx context.Context, job *plan.Job) error {
-	for number := range job.Len() {
-		if err := job.Determine(ctx, number); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// leastLimits finds the least limit under each policy, with the streams of the run.
-func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
-	ctx := context.Background()
-	job, err := plan.New(ctx, events, plan.Request{Policies: policies})
-	if err != nil {
-		return nil, err
-	}
-	if err := determineAll(ctx, job); err != nil {
-		return nil, err
-	}
-	least := map[plan.Policy]uint64{}
-	for _, r := range job.Results() {
-		least[r.Policy] = r.LeastLimit
-	}
-	return least, nil
 }
 
 // readRun reads the allocations and frees of a run. What is live throughout is allocated first; a plan adds what was

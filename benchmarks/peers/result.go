@@ -26,16 +26,14 @@ type exclusion struct {
 
 type lawResult struct {
 	Name      string                       `json:"name"`
-	Ops       int                          `json:"ops"`
 	Blocks    int                          `json:"blocks"`
 	PeakBytes uint64                       `json:"peak_bytes"`
 	Leagues   map[league]map[string]timing `json:"leagues"`
 }
 
 type footprintResult struct {
-	Name      string `json:"name"`
-	Law       string `json:"law"`
-	PoolBytes uint64 `json:"pool_bytes"`
+	Name string `json:"name"`
+	Law  string `json:"law"`
 	footprint
 }
 

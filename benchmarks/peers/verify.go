@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"math/bits"
+	"slices"
 
 	"gpuconf/tests_go/traces"
 )
@@ -73,20 +75,60 @@ func withFrees(trace *traces.Trace) (ops []traces.Op, left int) {
 
 // disjoint follows the live blocks through a trace and returns the end of the highest one.
 func disjoint(ops []traces.Op, addrs []uint64, blocks int) (high uint64, err error) {
-	var live liveMap
+	starts := slices.Clone(addrs)
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	ends := make([]uint64, len(starts)) // of the block that is live there
+	live := make(bitSet, len(starts)/64+1)
 	at := make([]uint64, blocks)
 	for i, op := range ops {
+		k, _ := slices.BinarySearch(starts, addrs[i])
 		if op.Bytes == 0 {
-			if addrs[i] != at[op.Block] || !live.remove(addrs[i]) {
+			if addrs[i] != at[op.Block] || live.from(k) != k {
 				return high, fmt.Errorf("operation %d freed address %#x, where its block is not", i, addrs[i])
 			}
+			live.flip(k)
 			continue
 		}
-		at[op.Block] = addrs[i]
-		if !live.add(stretch{addrs[i], addrs[i] + op.Bytes}) {
+		end := addrs[i] + op.Bytes
+		below, above := live.below(k), live.from(k)
+		if below >= 0 && ends[below] > addrs[i] || above >= 0 && starts[above] < end {
 			return high, fmt.Errorf("operation %d got %d bytes at %#x, where a block is live", i, op.Bytes, addrs[i])
 		}
-		high = max(high, addrs[i]+op.Bytes)
+		live.flip(k)
+		at[op.Block], ends[k] = addrs[i], end
+		high = max(high, end)
 	}
 	return high, nil
+}
+
+// bitSet is a set of numbers, 64 in each word.
+type bitSet []uint64
+
+func (s bitSet) flip(k int) { s[k/64] ^= 1 << (k % 64) }
+
+// from returns the lowest number that is at least k, or -1.
+func (s bitSet) from(k int) int {
+	word := s[k/64] &^ (1<<(k%64) - 1)
+	for w := k / 64; ; word = s[w] {
+		if word != 0 {
+			return 64*w + bits.TrailingZeros64(word)
+		}
+		if w++; w == len(s) {
+			return -1
+		}
+	}
+}
+
+// below returns the highest number below k, or -1.
+func (s bitSet) below(k int) int {
+	word := s[k/64] & (1<<(k%64) - 1)
+	for w := k / 64; ; word = s[w] {
+		if word != 0 {
+			return 64*w + bits.Len64(word) - 1
+		}
+		if w--; w < 0 {
+			return -1
+		}
+	}
 }
