@@ -384,8 +384,8 @@ gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.m
 	$(PYTHON) benchmarks/gpu.py $(WHEEL)
 
 # Heavy: a set of PyTorch, CuPy and Numba is 6 to 8 GB. It runs without a GPU, over a driver of host memory. Each set has its own
-# environment with exact versions: SET=torch-2.6-cuda12, torch-2.9-cuda12, torch-2.11-cuda13 or torch-2.15-cuda13. uv installs it, because
-# an older pip may choose another CUDA for PyTorch than for CuPy.
+# environment with exact versions, from tests_py/frameworks/requirements. uv installs it, because an older pip may choose another CUDA for
+# PyTorch than for CuPy.
 SET ?= torch-2.15-cuda13
 UV := uv==0.13.9
 FRAMEWORKS_VENV = .venv-frameworks/$(SET)

@@ -18,9 +18,11 @@ from pathlib import Path
 
 import gpuconf
 from gpuconf._core import elf, simulated_torch, stand_ins
+from gpuconf.allocators._versions import SETS
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
+NEWEST_TORCH = list(SETS.values())[-1]["torch"]  # README and docs/tutorial.md have its figures
 FAKECUDA = HERE.parent.parent / "tests_go" / "fakecuda"
 
 PRELUDE = """

@@ -21,8 +21,8 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 def test_each_command(tmp_path: Path) -> None:
     """``cat FILE`` makes the file; of any other command, what it prints is compared."""
-    if not importlib.metadata.version("torch").startswith("2.15"):
-        pytest.skip("docs/tutorial.md has the figures of PyTorch 2.15")
+    if not importlib.metadata.version("torch").startswith(no_gpu.NEWEST_TORCH + "."):
+        pytest.skip(f"docs/tutorial.md has the figures of PyTorch {no_gpu.NEWEST_TORCH}")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     variables = environment({"PATH": path, "GPUCONF_LEDGER": str(tmp_path / "ledger")})
     blocks = re.findall(r"^```shell-session\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

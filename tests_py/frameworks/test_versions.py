@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from gpuconf.allocators import _versions
 
+ROOT = Path(__file__).parents[2]
 REQUIREMENTS = Path(__file__).with_name("requirements")
 DISTRIBUTIONS = {"torch": "torch", "cupy": "cupy-cuda{cuda}x", "numba-cuda": "numba-cuda"}
 
@@ -25,6 +26,32 @@ def test_every_set_is_a_file_of_exact_requirements() -> None:
         cuda = re.search(r"^nvidia-cuda-runtime(?:-cu12)?==(\d+)\.", text, re.M)
         assert cuda is not None
         assert cuda[1] == versions["cuda"]
+
+
+def test_every_place_with_versions_agrees_with_the_sets() -> None:
+    first, last = (list(_versions.SETS.values())[at] for at in (0, -1))
+    newest = f"torch-{last['torch']}-cuda{last['cuda']}"
+    spans = {library: f"{first[library]} to {last[library]}" for library in ("torch", "cupy", "numba-cuda")}
+    numbers = [[tuple(map(int, each[library].split("."))) for each in _versions.SETS.values()] for library in spans]
+    assert numbers[0] == sorted(numbers[0]), "the newest PyTorch is last"
+    assert all((min(each), max(each)) == (each[0], each[-1]) for each in numbers)
+    places = {
+        "docs/frameworks.md": f"PyTorch {spans['torch']}, CuPy {spans['cupy']} and numba-cuda {spans['numba-cuda']},",
+        "pyproject.toml": f'torch = ["torch>={first["torch"]}"]',
+        "python/gpuconf/_core/injected.py": f"use {spans['torch']}",
+        "Makefile": f"SET ?= {newest}\n",
+        "benchmarks/simulated_torch.py": f'"{newest}"',
+        "tests_py/integrations/foreign_suites.py": f'"{newest}.txt"',
+    }
+    for place, text in places.items():
+        assert text in (ROOT / place).read_text(), place
+    rows = re.findall(r"^\| `(torch-.+?)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", (ROOT / "docs/frameworks.md").read_text(), re.M)
+    assert [name for name, *_ in rows] == list(_versions.SETS)
+    for name, torch, cupy, numba, cuda in rows:
+        text = (REQUIREMENTS / f"{name}.txt").read_text()
+        for distribution, version in (("torch", torch), (r"cupy-cuda\d+x", cupy), ("numba-cuda", numba)):
+            assert re.search(rf"^{distribution}=={re.escape(version)}( |$)", text, re.M), f"{name}: {distribution} {version}"
+        assert re.search(rf"^nvidia-cuda-runtime(-cu12)?=={re.escape(cuda)}\.", text, re.M), f"{name}: CUDA {cuda}"
 
 
 @pytest.fixture

@@ -24,7 +24,8 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "foreign_suites.txt"
-GPU_LIBRARIES = ("torch==2.15.0", "cupy-cuda13x==14.2.0", "numba-cuda==0.30.4")
+GPU_SET = HERE.parent / "frameworks" / "requirements" / "torch-2.15-cuda13.txt"
+GPU_LIBRARIES = re.findall(r"^(?:torch|cupy-cuda13x|numba-cuda)==.+", GPU_SET.read_text(), re.MULTILINE)
 GPU_REQUIREMENTS = HERE / "foreign_gpu_suites.txt"
 TIMEOUT_S = 1800
 TRIES = 2  # a suite whose outcomes differ runs again, because tests of sockets and times fail now and then without gpuconf, too
