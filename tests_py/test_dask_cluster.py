@@ -264,10 +264,10 @@ def test_without_dask_it_says_what_to_install() -> None:
 
 
 def test_an_older_dask_without_a_hook_is_named() -> None:
-    from gpuconf.dask._hooks import need
+    from gpuconf.cluster.hooks import need
 
     with pytest.raises(errors.UnavailableError, match=r"x needs object\.state, which Dask 20\d\d\.\d+\.\d+ does not have"):
-        need(object(), "state", "x")
+        need("Dask", object(), "state", "x")
 
 
 def test_a_program_with_an_asynchronous_client() -> None:

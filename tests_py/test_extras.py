@@ -124,7 +124,7 @@ def test_every_extra_is_here() -> None:
 
 def test_one_function_writes_the_line() -> None:
     """Each call of it is tried above; the other texts with the command are not about a missing package."""
-    others = {"blas.py": "note", "_hooks.py": "an older version"}
+    others = {"blas.py": "note", "hooks.py": "an older version"}
     texts, called = [], set()
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -110,7 +110,7 @@ def test_bad_targets() -> None:
 
 
 def test_an_older_ray_without_a_hook_is_named() -> None:
-    from gpuconf.ray._hooks import need
+    from gpuconf.cluster.hooks import need
 
     with pytest.raises(errors.UnavailableError, match=rf"x needs object\.y, which Ray {ray.__version__} does not have"):
-        need(object(), "y", "x")
+        need("Ray", object(), "y", "x")

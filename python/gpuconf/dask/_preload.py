@@ -14,8 +14,8 @@ import distributed
 
 from .. import errors
 from ..cluster.cards import list_cards, simulation
+from ..cluster.hooks import need
 from ..cluster.share import checked
-from ._hooks import need
 from ._worker_setup import WorkerSetup
 
 _numbers = itertools.count()
@@ -83,7 +83,7 @@ def dask_setup(
         if isinstance(server, distributed.Nanny):
             _pin(server, gpuconf_simulate)
         elif isinstance(server, distributed.Worker):
-            pending = need(server, "_pending_plugins", "dask worker --preload gpuconf.dask")
+            pending = need("Dask", server, "_pending_plugins", "dask worker --preload gpuconf.dask")
             setup = WorkerSetup(
                 _bytes(gpuconf_memory),
                 gpuconf_growth,
@@ -105,7 +105,7 @@ def dask_teardown(_: object) -> None:
 
 def _pin(nanny: distributed.Nanny, simulate: str | None) -> None:
     """Pin the worker of a nanny to the next card. The nannies of one ``dask worker`` command share its cards in turn."""
-    environment = need(nanny, "env", "dask worker --preload-nanny gpuconf.dask")
+    environment = need("Dask", nanny, "env", "dask worker --preload-nanny gpuconf.dask")
     cards = list_cards(simulation(simulate))
     if not cards:
         logging.getLogger("distributed.nanny").warning("gpuconf.dask: this machine has no GPU, so no worker is pinned to one")

@@ -11,7 +11,7 @@ from .. import errors
 from .._core import sizes, texts
 from .._core.humanbytes import human_bytes
 from .._typing import Any
-from ._hooks import need
+from ..cluster.hooks import need
 from ._needs import RESOURCE
 
 
@@ -78,8 +78,8 @@ def _raise_needs(dask_scheduler: distributed.Scheduler, keys: list[Any], wanted:
         task = dask_scheduler.tasks.get(key)
         if task is None:
             continue  # released meanwhile
-        blamed = need(task, "exception_blame", "gpuconf.dask.retry_larger") or task
-        before = int((need(blamed, "resource_restrictions", "gpuconf.dask.retry_larger") or {}).get(RESOURCE, 0))
+        blamed = need("Dask", task, "exception_blame", "gpuconf.dask.retry_larger") or task
+        before = int((need("Dask", blamed, "resource_restrictions", "gpuconf.dask.retry_larger") or {}).get(RESOURCE, 0))
         allowed = _allowed(dask_scheduler, blamed)
         largest = max(allowed.values(), default=0)
         after = wanted or _next_larger(dask_scheduler, blamed, before, allowed)

@@ -12,11 +12,11 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from .. import errors
 from .._core import runtime
 from .._typing import Any
+from ..cluster.hooks import need
 from ..cluster.lease import checked_timeout, take_lease
 from ..cluster.rows import report
 from ..cluster.share import Share, checked, take
 from ._failed_tasks import forget
-from ._hooks import need
 from ._needs import RESOURCE
 
 _METRIC = "gpuconf"
@@ -127,8 +127,8 @@ def _report(_: distributed.Worker) -> list[list[Any]]:
 
 def _announce(worker: distributed.Worker, budget: int) -> Any:
     """Announce the budget in bytes. Before the worker has registered, it takes its resources along; later it sends them."""
-    state = need(worker, "state", "gpuconf.dask.WorkerSetup")
-    total = need(state, "total_resources", "gpuconf.dask.WorkerSetup")
+    state = need("Dask", worker, "state", "gpuconf.dask.WorkerSetup")
+    total = need("Dask", state, "total_resources", "gpuconf.dask.WorkerSetup")
     before = total.get(RESOURCE)
     if before == budget:
         return None

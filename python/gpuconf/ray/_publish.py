@@ -16,8 +16,8 @@ import time
 import ray
 
 from .._typing import Any
+from ..cluster.hooks import need
 from ..cluster.rows import report
-from ._hooks import need
 
 NAMESPACE = b"gpuconf"
 PREFIX = b"memory:"
@@ -35,7 +35,7 @@ def store() -> Any:
     from ray.experimental import internal_kv
 
     for function in ("_internal_kv_put", "_internal_kv_get", "_internal_kv_list", "_internal_kv_del"):
-        need(internal_kv, function, "gpuconf.ray.memory")
+        need("Ray", internal_kv, function, "gpuconf.ray.memory")
     return internal_kv
 
 

@@ -13,9 +13,9 @@ from .. import errors
 from .._core import texts
 from .._typing import Any, NamedTuple
 from ..cluster.cards import simulation
+from ..cluster.hooks import need
 from ..cluster.share import Share, checked
 from . import _publish
-from ._hooks import need
 from ._process import describe, take_share
 from ._resources import check_model, fraction
 
@@ -109,12 +109,12 @@ def options(target: Any, **changes: Any) -> RemoteFunction | RemoteActor:
     what = "gpuconf.ray.options"
     before: dict[str, Any] = {}
     if isinstance(target, ray.remote_function.RemoteFunction):
-        before, target = need(target, "_default_options", what), need(target, "_function", what)
+        before, target = need("Ray", target, "_default_options", what), need("Ray", target, "_function", what)
     elif isinstance(target, ray.actor.ActorClass):
-        about = need(target, "__ray_metadata__", what)
+        about = need("Ray", target, "__ray_metadata__", what)
         before, target = (
-            need(target, "_default_options", what),
-            need(need(about, "modified_class", what), "__ray_actor_class__", what),
+            need("Ray", target, "_default_options", what),
+            need("Ray", need("Ray", about, "modified_class", what), "__ray_actor_class__", what),
         )
     before = {
         name: value for name, value in before.items() if name not in ("num_gpus", "memory", "max_calls") and value is not None
