@@ -58,15 +58,6 @@ func (s *State) Clone() *State {
 // Physical lists the devices of the machine.
 func (s *State) Physical() []PhysicalDevice { return slices.Clone(s.physical) }
 
-// DetailsIndex returns dev's index in Physical, for reading the device's details.
-func (s *State) DetailsIndex(dev Arg) (int, error) {
-	if i := slices.Index(s.physical, dev.Device); i >= 0 {
-		return i, nil
-	}
-	return 0, status.Errorf(status.Value, "The PhysicalDevice must be one obtained from calling "+
-		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
-}
-
 // Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. As in TensorFlow,
 // the configuration stays open. In S3 Build does nothing.
 func (s *State) Build() {

@@ -136,9 +136,6 @@ func (s *session) do(t *testing.T, command string) (string, error) {
 		return showConfigs(configs), err
 	case "set_logical_device_configuration":
 		return "ok", s.state.SetLogicalConfigs(arg(device), parseConfigs(t, rest))
-	case "get_device_details":
-		index, err := s.state.DetailsIndex(arg(device))
-		return "details of device " + strconv.Itoa(index), err
 	case "layout":
 		return s.layout()
 	case "list_logical_devices": // lays out, builds and initializes
