@@ -18,8 +18,9 @@ import (
 // sealed pool, whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes
 // mu.
 
-// AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream
-// freed is reused only after that stream's work is done, or with a wait queued in this stream. The block counts for the
+// AllocateOn allocates on a logical GPU of a CUDA ordinal, for work of a CUDA stream: the scope's, a number, if it is
+// on that ordinal; else the one that the stream belongs to; else the ordinal's first. Memory that another stream freed
+// is reused only after that stream's work is done, or with a wait queued in this stream. The block counts for the
 // holder.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
 	return m.AllocateKnowing(ordinal, scope, stream, 0, bytes, by)

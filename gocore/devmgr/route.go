@@ -7,18 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Route returns the logical GPU that serves an allocation on a CUDA ordinal: the scope's, a number, if it is on that
+// routeLocked returns the pool that serves an allocation on a CUDA ordinal: the scope's, a number, if it is on that
 // ordinal; else the one that the stream belongs to; else the ordinal's first.
-func (m *Manager) Route(ordinal, scope int, stream gpu.Stream) (number int, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.routeLocked(ordinal, scope, stream)
-	if err != nil {
-		return -1, err
-	}
-	return p.number, nil
-}
-
 func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, error) {
 	if p := m.routed(m.gpus, ordinal, scope, stream); p != nil {
 		return p, nil
@@ -30,7 +20,7 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 		"visible, or gpuconf is not initialized yet (call gpuconf.config.list_logical_devices())", ordinal)
 }
 
-// routed returns the pool for Route, or nil.
+// routed returns the pool for routeLocked, or nil.
 func (m *Manager) routed(pools []*pool, ordinal, scope int, stream gpu.Stream) *pool {
 	if scope >= 0 && scope < len(pools) && pools[scope].device.Ordinal == ordinal {
 		return pools[scope]

@@ -115,7 +115,6 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"Inspect":          func() error { return m.Inspect(func(*config.State) error { panic("called") }) },
 		"Initialize":       func() error { return m.Initialize(nil, "") },
 		"LogicalDevices":   func() error { _, err := m.LogicalDevices(); return err },
-		"Route":            func() error { _, err := m.Route(0, 0, 0); return err },
 		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 0, 1, 0); return err },
 		"LimitBytes":       func() error { _, err := m.LimitBytes(0); return err },
 		"Allocate":         func() error { _, err := m.Allocate(0, 1); return err },
@@ -165,7 +164,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		})
 	}
 	require.Empty(t, logicalNames(t, m))
-	_, err := m.Route(0, -1, 0)
+	_, err := m.AllocateOn(0, -1, 0, 1, 0)
 	requireCode(t, status.InvalidArgument, err)
 	requireCode(t, status.InvalidArgument, m.Free(256))
 	require.NoError(t, m.Check())

@@ -14,7 +14,7 @@ import (
 
 // A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
 func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
-	m, _ := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100, 100}, []float64{100})
+	m, d := initialized(t, "2xT4", simulated.Options{}, nil, []float64{100, 100, 100}, []float64{100})
 	first, err := m.StreamOf(0)
 	require.NoError(t, err)
 	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
@@ -28,6 +28,8 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEqual(t, second, third)
 
+	others, err := d.machine.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	require.NoError(t, err)
 	for name, row := range map[string]struct {
 		ordinal, scope int
 		stream         gpu.Stream
@@ -38,14 +40,12 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 		"the scope comes first":            {0, 2, second, 2},
 		"also the scope of the first":      {0, 0, second, 0},
 		"a scope elsewhere counts as none": {0, 3, third, 2},
-		"an unknown stream":                {0, -1, third + 1000, 0},
+		"a stream of the program":          {0, -1, others, 0},
 		"the null stream":                  {0, -1, gpu.StreamNull, 0},
 		"the per-thread stream":            {0, -1, gpu.StreamPerThread, 0},
 		"a stream of another ordinal":      {1, -1, second, 3},
 	} {
-		number, err := m.Route(row.ordinal, row.scope, row.stream)
-		require.NoError(t, err)
-		require.Equal(t, row.want, number, name)
+		require.Equal(t, row.want, serving(t, m, row.ordinal, row.scope, row.stream), name)
 	}
 	block, err := m.AllocateKnowing(0, -1, second, devmgr.Lasting, 1000, 0)
 	require.NoError(t, err)

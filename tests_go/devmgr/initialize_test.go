@@ -79,11 +79,25 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	require.NoError(t, hide(m, 0, 2)) // the CPU and the second GPU
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
-	number, err := m.Route(1, -1, gpu.StreamNull)
-	require.NoError(t, err)
-	require.Equal(t, 0, number)
-	_, err = m.Route(0, 0, gpu.StreamNull)
+	require.Equal(t, 0, serving(t, m, 1, -1, gpu.StreamNull))
+	_, err := m.AllocateOn(0, 0, gpu.StreamNull, 1, 0)
 	requireCode(t, status.InvalidArgument, err)
+}
+
+// serving returns the logical GPU that serves an allocation. No other allocation may be live.
+func serving(t *testing.T, m *devmgr.Manager, ordinal, scope int, stream gpu.Stream) int {
+	t.Helper()
+	block, err := m.AllocateKnowing(ordinal, scope, stream, devmgr.Uncaptured|devmgr.Lasting, 1, 0)
+	require.NoError(t, err)
+	var found []int
+	for number := range m.LogicalGPUs() {
+		for range stats(t, m, fmt.Sprintf("GPU:%d", number)).LiveBlocks {
+			found = append(found, number)
+		}
+	}
+	require.NoError(t, m.Free(block.Addr))
+	require.Len(t, found, 1)
+	return found[0]
 }
 
 func TestRoute(t *testing.T) {
@@ -94,19 +108,11 @@ func TestRoute(t *testing.T) {
 		{0, 3, 0}, {1, 0, 2}, // a scope on another GPU is ignored
 		{0, 4, 0}, {0, -2, 0}, {0, 1 << 40, 0}, {0, -1 << 63, 0},
 	} {
-		number, err := m.Route(row.ordinal, row.scope, gpu.StreamNull)
-		require.NoError(t, err)
-		require.Equal(t, row.want, number, "ordinal %d, scope %d", row.ordinal, row.scope)
-
-		block, err := m.AllocateOn(row.ordinal, row.scope, gpu.StreamNull, 1, 0)
-		require.NoError(t, err)
-		require.EqualValues(t, 1, stats(t, m, fmt.Sprintf("GPU:%d", row.want)).LiveBlocks)
-		require.NoError(t, m.Free(block.Addr))
+		require.Equal(t, row.want, serving(t, m, row.ordinal, row.scope, gpu.StreamNull), "ordinal %d, scope %d",
+			row.ordinal, row.scope)
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		_, err := m.Route(ordinal, -1, gpu.StreamNull)
-		requireCode(t, status.InvalidArgument, err)
-		_, err = m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)
+		_, err := m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)
 		requireCode(t, status.InvalidArgument, err)
 	}
 	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)

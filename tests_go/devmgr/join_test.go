@@ -216,14 +216,23 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 
 // A stream that represents a logical GPU ends with its pool: another pool has another stream.
 func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
-	m := enumerated(t, newDriver(t, "T4", simulated.Options{}), nil)
+	d := newDriver(t, "T4", simulated.Options{})
+	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
+	m, err := devmgr.New(r, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, m.Close(true))
+		d.requireNothingLeft(t)
+	})
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
 	stream, err := m.StreamOf(1)
 	require.NoError(t, err)
 	join(t, m, two5ths, "b.py:2")
-	number, err := m.Route(0, -1, stream)
-	require.NoError(t, err)
-	require.Zero(t, number)
+	_, err = m.AllocateOn(0, -1, stream, 1, 0)
+	requireCode(t, status.InvalidArgument, err)
+	require.ErrorContains(t, err, "is not a stream of CUDA device 0: it was destroyed")
+	r.now[stream] = newStream(t, d) // the program's, with the handle of the one that ended
+	require.Zero(t, serving(t, m, 0, -1, stream))
 	require.NoError(t, m.Check())
 }
 
