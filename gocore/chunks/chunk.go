@@ -2,7 +2,17 @@
 
 package chunks
 
-import "gpuconf/gocore/holder"
+import (
+	"math"
+
+	"gpuconf/gocore/holder"
+)
+
+// Granularity of sizes and addresses, in bytes.
+const (
+	Granularity     = 256
+	granularityBits = 8
+)
 
 // None is the number of no chunk, so that zeroed tables are empty. Its record may be read where a link leads nowhere:
 // it is never free.
@@ -89,3 +99,11 @@ func FreeChunk(addr, bytes uint64, next uint32) Chunk {
 
 // FenceAt returns the record of a fence behind a chunk.
 func FenceAt(addr uint64, last uint32) Chunk { return Chunk{addr: addr, bytes: stateFence, Prev: last} }
+
+// RoundUp returns the chunk size that serves a request. ok is false where that would exceed 2^64.
+func RoundUp(bytes uint64) (rounded uint64, ok bool) {
+	if bytes > math.MaxUint64-(Granularity-1) {
+		return math.MaxUint64, false
+	}
+	return (bytes + Granularity - 1) &^ (Granularity - 1), true
+}

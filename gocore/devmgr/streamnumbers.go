@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
@@ -201,6 +202,10 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	}
 	return streamHandles{work: stream, marks: stream, key: streamKey{id: id}}, nil
 }
+
+// threadID identifies the calling OS thread. It is meaningful only if the caller stays on its thread, as a call from C
+// does.
+func threadID() int { return syscall.Gettid() }
 
 func errNoStream(stream gpu.Stream, device gpu.Device, err error) error {
 	return status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or "+
