@@ -2,7 +2,10 @@
 
 package cabi
 
-import "gpuconf/pybind/process"
+import (
+	"gpuconf/gocore/holder"
+	"gpuconf/pybind/process"
+)
 
 // The values of a thread's scope other than the number of a logical GPU.
 const (
@@ -26,4 +29,15 @@ func scopeOf(word int64) int64 {
 		return NoScope
 	}
 	return int64(int32(uint32(word)))
+}
+
+// SetTag sets the calling thread's tag.
+func SetTag(t holder.Tag) { writeTag(t) }
+
+// Tag returns the calling thread's tag; 0 for none.
+func Tag() holder.Tag { return readTag() }
+
+func init() {
+	process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks, Generation: writeGeneration,
+		CaptureInfo: writeCaptureInfo, Stopped: writeStopped})
 }
