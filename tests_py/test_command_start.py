@@ -43,7 +43,7 @@ def test_the_version(tmp_path: Path) -> None:
 
 def test_a_program_without_a_lease(tmp_path: Path) -> None:
     names = imported(tmp_path, "run", "true")
-    modules = {"cli.execute", "cli.guard_modes", "cli.late_options", "cli.requested", "cli.run"}
+    modules = {"cli.execute", "cli.late_options", "cli.requested", "cli.run"}
     assert own(names) == {*PARSED, *modules, "_core.programs"}
     assert names & {*HEAVY, "signal"} == set()
 

@@ -16,7 +16,6 @@ from .._core.programs import which
 from .._typing import Any
 from .execute import become
 from .exits import EMPTY, UsageError
-from .guard_modes import MODES
 from .late_options import note_late_options
 from .output import FILES, example
 from .requested import add_request, share_simulated, simulated_here
@@ -55,7 +54,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "--guard",
-        choices=MODES,
+        choices=("auto", "driver", "proxy", "preload", "off"),
         default=None,
         help="how to enforce the limit for every library: driver sets it in a control group; proxy counts calls in front of the "
         "CUDA driver; preload also catches programs that open the driver by its path; off relies on the limits of "

@@ -20,10 +20,10 @@ from _thread import get_ident, start_new_thread  # of threading, whose import th
 from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
+from ..sharing._proc import stopped
 from .execute import start
 from .exits import ProgramError
 from .passed_on import PassedOn
-from .stopped import stopped
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.
 _OWN = {

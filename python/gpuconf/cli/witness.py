@@ -16,7 +16,7 @@ import signal
 
 from .._typing import NoReturn
 from ..sharing._descendants import WITNESS
-from .stopped import stopped
+from ..sharing._proc import stopped
 
 _PATIENCE_MS = 1000  # how long to wait for an answer at a time; then a witness that was stopped is given up
 _LOOKS = 20  # how often to wait for one that is only slow, as on a busy machine

@@ -43,6 +43,12 @@ def look_up(pid: int) -> Process | None:
     )
 
 
+def stopped(pid: int) -> bool:
+    """Return whether a signal has stopped a process. Raises OSError if there is no such process."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split()[0] == b"T"
+
+
 def _boot_offset() -> int:
     """Return by how many seconds this process's time namespace shifts the time since boot."""
     try:
