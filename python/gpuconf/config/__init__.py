@@ -22,14 +22,15 @@ from ._devices import (
     list_physical_devices,
     set_visible_devices,
 )
-from ._logical import get_logical_device_configuration, set_logical_device_configuration
-from ._placement import get_soft_device_placement, set_soft_device_placement
-from ._run_eagerly import (
+from ._execution import (
     experimental_functions_run_eagerly,
     experimental_run_functions_eagerly,
     functions_run_eagerly,
+    get_soft_device_placement,
     run_functions_eagerly,
+    set_soft_device_placement,
 )
+from ._logical import get_logical_device_configuration, set_logical_device_configuration
 
 __all__ = [
     "LogicalDevice",

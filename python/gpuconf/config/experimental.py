@@ -8,6 +8,7 @@ from .._core.devices import LogicalDeviceConfiguration as VirtualDeviceConfigura
 from .._missing import watch
 from ._cluster import ClusterDeviceFilters
 from ._devices import get_device_details, get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
+from ._execution import get_device_policy, get_synchronous_execution, set_device_policy, set_synchronous_execution
 from ._growth import get_memory_growth, set_memory_growth
 from ._logical import get_logical_device_configuration as get_virtual_device_configuration
 from ._logical import set_virtual_device_configuration
@@ -19,7 +20,6 @@ from ._native_flags import (
     enable_tensor_float_32_execution,
     tensor_float_32_execution_enabled,
 )
-from ._policy import get_device_policy, get_synchronous_execution, set_device_policy, set_synchronous_execution
 
 __all__ = [
     "ClusterDeviceFilters",
