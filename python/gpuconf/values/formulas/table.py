@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from ..._typing import Any
-from . import attention, cells, convolution, decompositions, normalization, products, recurrent, sequences, softmax
+from . import attention, cells, convolution, normalization, only_cuda, products, recurrent, sequences
 
 
 def _plain(formula: Any) -> Any:
@@ -56,11 +56,11 @@ _BY_NAME = {
     "_thnn_fused_gru_cell_backward": cells.gru_backward,
     "_cudnn_rnn": recurrent.forward,
     "_cudnn_rnn_backward": recurrent.backward,
-    "_softmax": softmax.softmax,
-    "_log_softmax": softmax.log_softmax,
-    "_softmax_backward_data": softmax.softmax_backward,
-    "_log_softmax_backward_data": softmax.log_softmax_backward,
-    "cholesky_inverse": decompositions.cholesky_inverse,
+    "_softmax": only_cuda.softmax,
+    "_log_softmax": only_cuda.log_softmax,
+    "_softmax_backward_data": only_cuda.softmax_backward,
+    "_log_softmax_backward_data": only_cuda.log_softmax_backward,
+    "cholesky_inverse": only_cuda.cholesky_inverse,
     "_embedding_bag": products.embedding_bag,
     "_embedding_bag_forward_only": products.embedding_bag,
     "_fused_dropout": products.fused_dropout,
@@ -88,10 +88,10 @@ FORMULAS: dict[str, Any] = {
     "aten::_cudnn_ctc_loss.Tensor": _plain(products.ctc_loss),
     "aten::log_sigmoid_backward": _plain(products.log_sigmoid_backward),
     "aten::log_sigmoid_backward.grad_input": _into(products.log_sigmoid_backward),
-    "aten::_linalg_svd": _plain(decompositions.svd),
-    "aten::_linalg_svd.U": _plain(decompositions.svd),
-    "aten::nansum": _plain(decompositions.nansum),
-    "aten::nansum.out": _into(decompositions.nansum),
+    "aten::_linalg_svd": _plain(only_cuda.svd),
+    "aten::_linalg_svd.U": _plain(only_cuda.svd),
+    "aten::nansum": _plain(only_cuda.nansum),
+    "aten::nansum.out": _into(only_cuda.nansum),
     "aten::mm.dtype": _plain(products.mm),
     "aten::mm.dtype_out": _into(products.mm),
     "aten::bmm.dtype": _plain(products.mm),
