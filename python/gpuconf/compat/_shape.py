@@ -7,7 +7,8 @@ import operator
 from collections.abc import Iterator
 
 from .._typing import Any
-from ._behavior import v2_shapes
+
+_v2 = True  # sizes print as in TensorFlow 2: compat.v1.disable_v2_behavior changes it
 
 
 class TensorShape:
@@ -97,6 +98,12 @@ class TensorShape:
     def __str__(self) -> str:
         if self._sizes is None:
             return "<unknown>"
-        unknown = "None" if v2_shapes() else "?"
+        unknown = "None" if _v2 else "?"
         text = ", ".join(unknown if size is None else str(size) for size in self._sizes)
         return f"({text},)" if len(self._sizes) == 1 else f"({text})"
+
+
+def set_v2_shapes(enabled: bool) -> None:
+    """Choose whether an unknown size prints as ``None``, and not as ``?``, for the whole program."""
+    global _v2
+    _v2 = enabled

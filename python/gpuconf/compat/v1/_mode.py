@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from ..._typing import Any
-from .._behavior import set_v2_shapes
+from .._shape import set_v2_shapes
 from . import _graph
 from ._config_proto import ConfigProto
 from ._eager import take_over
