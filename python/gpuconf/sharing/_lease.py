@@ -22,12 +22,12 @@ from ..machine.cards import survey
 from ..machine.simulate import reset
 from ..machine.visible import visible_devices
 from ..memory import stats
-from ._cuda_started import cuda_started
 from ._environment import of_process
 from ._grant import Grant, grant
 from ._kept_configuration import KeptConfiguration
 from ._ledger import open_ledger, unpublish
 from ._request import Request, checked, refuse_too_few
+from ._without_cuda import cuda_started, devices_elsewhere
 
 _lock = module_lock(globals(), "_lock")
 _current: Lease | None = None  # guarded by _lock
@@ -202,8 +202,6 @@ def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
     if survey().simulated:
         return visible_devices(), False
     if not cuda_started():
-        from ._elsewhere import devices_elsewhere
-
         return devices_elsewhere(), False  # here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES
     devices = visible_devices()
     refuse_too_few(request, devices)

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The GPUs that this process would see, listed by another process, so that CUDA does not start here."""
+"""What can be known of CUDA without starting it in this process: whether it has started, and which GPUs it would see.
+
+CUDA reads CUDA_VISIBLE_DEVICES when it starts, and never again.
+"""
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 
 from .. import errors
 from .._core.devices import VisibleDevice
+
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _CODE = """
@@ -21,8 +24,23 @@ print(json.dumps([device.to_dict() for device in visible_devices()]))
 _PATIENCE_S = 60.0
 
 
+def cuda_started() -> bool:
+    """Whether any library in this process has initialized the CUDA driver."""
+    import ctypes
+
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:  # it is not loaded
+        return False
+    count = ctypes.c_int()
+    return int(driver.cuDeviceGetCount(ctypes.byref(count))) != _NOT_INITIALIZED
+
+
 def devices_elsewhere() -> list[VisibleDevice]:
     """Return ``gpuconf.visible_devices()`` of a new process. Raises UnavailableError if that fails."""
+    import json
+    import subprocess
+
     command = [sys.executable, "-I", "-c", _CODE, _PACKAGES]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S)
