@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
-    python pybind/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py and
-                                         generate_budget.py write
+    python pybind/generate.py            rewrites pybind/_gpuconf/*, the stub _gpuconf.pyi, and what generate_wire.py,
+                                         generate_budget.py and generate_policies.py write
     python pybind/generate.py --check    writes nothing; exit 1 and a diff where they are not current
 
 Needs Go on PATH and pybindgen in this interpreter; gopy and goimports are pinned in pybind/tools/go.mod.
@@ -30,6 +30,7 @@ import tempfile
 from pathlib import Path
 
 import generate_budget
+import generate_policies
 import generate_wire
 
 HERE = Path(__file__).resolve().parent
@@ -183,6 +184,7 @@ def generate() -> dict[Path, str]:
             STUB: stub(recipe.read_text()),
             **generate_wire.generate(),
             **generate_budget.generate(),
+            **generate_policies.generate(),
         }
 
 

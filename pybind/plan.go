@@ -62,7 +62,7 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 		if err != nil {
 			return nil, err
 		}
-		if needsVirtual(policy) && noVirtual {
+		if policy.NeedsVirtual() && noVirtual {
 			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management, which policy %s "+
 				"requires", r.GPU, policy)
 		}
@@ -71,10 +71,8 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 	if len(policies) > 0 {
 		return policies, nil
 	}
-	return slices.DeleteFunc(plan.Policies(), func(p plan.Policy) bool { return needsVirtual(p) && noVirtual }), nil
+	return slices.DeleteFunc(plan.Policies(), func(p plan.Policy) bool { return p.NeedsVirtual() && noVirtual }), nil
 }
-
-func needsVirtual(p plan.Policy) bool { return p == plan.Virtual || p == plan.PyTorchExpandable }
 
 func cardOf(text string) (models.Card, error) {
 	spec, err := models.ParseSpec(text)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from gpuconf.planning.policies import POLICIES as ALL
 from test_command import run
 
 MIB = 1 << 20
-ALL = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU"
 
 
@@ -159,6 +159,13 @@ def test_limits_and_gpus(holes: Path) -> None:
         "regions",
     ), "it has no virtual memory management"
     assert gpuconf.plan(holes, policy=["virtual", "regions"]).policies == ("virtual", "regions")
+
+
+def test_the_documentation_has_each_policy() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "plan.md").read_text()
+    assert tuple(re.findall(r"(?m)^\| `([a-z-]+)` \|", page.partition("| policy | allocator |\n")[2])) == ALL
+    _, _, listed = (gpuconf.plan.__doc__ or "").partition("``policy`` is one of these")
+    assert tuple(re.findall(r'``"([a-z-]+)"``', listed)) == ALL
 
 
 def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,31 @@ const (
 	PyTorchRoundup    Policy = "pytorch-roundup"    // with the roundup_power2_divisions that need the least memory
 )
 
+// properties are what callers outside of a replay need to know of a policy.
+type properties struct {
+	policy       Policy
+	of           string // whose allocator it is
+	needsVirtual bool   // whether it needs virtual memory management, which some GPUs lack
+}
+
+// policies are all, in the order of a plan's results. pybind/generate_policies.py writes Python's copy of this table.
+var policies = []properties{
+	{PyTorch, "PyTorch", false},
+	{PyTorchExpandable, "PyTorch", true},
+	{PyTorchMaxSplit, "PyTorch", false},
+	{PyTorchRoundup, "PyTorch", false},
+	{TensorFlow, "TensorFlow", false},
+	{Regions, "gpuconf", false},
+	{Virtual, "gpuconf", true},
+}
+
 // Policies returns all policies.
 func Policies() []Policy {
-	return []Policy{PyTorch, PyTorchExpandable, PyTorchMaxSplit, PyTorchRoundup, TensorFlow, Regions, Virtual}
+	names := make([]Policy, len(policies))
+	for i, p := range policies {
+		names[i] = p.policy
+	}
+	return names
 }
 
 // ParsePolicy returns the policy with the given name.
@@ -47,7 +69,14 @@ func ParsePolicy(name string) (Policy, error) {
 		strings.Join(names, ", "))
 }
 
-func (p Policy) pytorch() bool { return strings.HasPrefix(string(p), string(PyTorch)) }
+// NeedsVirtual reports whether the policy needs virtual memory management, which some GPUs lack.
+func (p Policy) NeedsVirtual() bool { return p.properties().needsVirtual }
+
+func (p Policy) pytorch() bool { return p.properties().of == "PyTorch" }
+
+func (p Policy) properties() properties {
+	return policies[slices.IndexFunc(policies, func(one properties) bool { return one.policy == p })]
+}
 
 // variant is a policy with settings. A policy with several is replayed with each, and the one with the smallest least
 // limit counts.

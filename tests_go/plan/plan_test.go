@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -376,13 +376,18 @@ func BenchmarkReplay(b *testing.B) {
 
 // Python has the policies' names, too, because it checks them before the core is loaded.
 func TestPythonHasTheSamePolicies(t *testing.T) {
-	source, err := os.ReadFile("../../python/gpuconf/planning/plan.py")
+	source, err := os.ReadFile("../../python/gpuconf/planning/policies.py")
 	require.NoError(t, err)
-	list := regexp.MustCompile(`(?m)^POLICIES = \((.*)\)$`).FindSubmatch(source)
-	require.NotNil(t, list)
-	var names []plan.Policy
-	for _, name := range strings.Split(string(list[1]), ", ") {
-		names = append(names, plan.Policy(strings.Trim(name, `"`)))
+	listed := func(name string) (policies []plan.Policy) {
+		list := regexp.MustCompile(`(?ms)^` + name + ` = \($(.*?)^\)$`).FindSubmatch(source)
+		require.NotNil(t, list)
+		for _, policy := range regexp.MustCompile(`"(.*)"`).FindAllSubmatch(list[1], -1) {
+			policies = append(policies, plan.Policy(policy[1]))
+		}
+		return policies
 	}
-	require.Equal(t, plan.Policies(), names)
+	require.Equal(t, plan.Policies(), listed("POLICIES"))
+	needVirtual := slices.DeleteFunc(plan.Policies(), func(p plan.Policy) bool { return !p.NeedsVirtual() })
+	require.Equal(t, needVirtual, listed("NEED_VIRTUAL"))
+	require.Equal(t, []plan.Policy{plan.PyTorchExpandable, plan.Virtual}, needVirtual)
 }

@@ -14,7 +14,8 @@ from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
 from ..planning import message, plot, ranks, report
-from ..planning.plan import POLICIES, SCHEMA, Plan, find
+from ..planning.plan import SCHEMA, Plan, find
+from ..planning.policies import POLICIES
 from ..planning.verify import Verification, verify
 from . import console, plan_fleet, plan_program
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError

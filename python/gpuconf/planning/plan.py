@@ -22,9 +22,9 @@ from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
 from . import out_of_memory, sites
 from .out_of_memory import OutOfMemory
+from .policies import NEED_VIRTUAL, OF_GPUCONF, POLICIES
 from .sites import PlanSite
 
-POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 SCHEMA = 1
 
 
@@ -303,10 +303,9 @@ class Plan(metaclass=Made):
         if settings:
             found = [max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings]
             return f"export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (f" (or {', or '.join(found[1:])})" if found[1:] else "")
-        if "virtual" in self.fitting:
-            return f"gpuconf.configure(limit={self.limit}, growth=True)"
-        if "regions" in self.fitting:
-            return f"gpuconf.configure(limit={self.limit}, growth=False)"
+        for policy in reversed(OF_GPUCONF):
+            if policy in self.fitting:
+                return f"gpuconf.configure(limit={self.limit}, growth={policy in NEED_VIRTUAL})"
         return ""
 
     def _need(self) -> str:
@@ -423,7 +422,7 @@ _SHORT = {"expandable_segments": "expandable", "max_split_size_mb": "max_split",
 def _named(result: PlanResult) -> str:
     """Return the policy, short: the table fits into 80 columns."""
     name, _, value = result.settings.partition(":")
-    return f"{_SHORT[name]} {value.removeprefix('True')}".rstrip() if name else result.policy
+    return f"{_SHORT.get(name, name)} {value.removeprefix('True')}".rstrip() if name else result.policy
 
 
 def _row(r: PlanResult) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from .._typing import Any
 from ..memory import load_trace
 from ..planning import sites
 from ..planning.plan import find
+from ..planning.policies import NEED_VIRTUAL
 from . import needs
 from .cards import Beside, Card
 from .framework import Framework, Run
@@ -31,7 +32,7 @@ class PyTorch(Framework):
 
     def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:
         """Replay the snapshot under the settings that the card supports, and in the first run under those that may help."""
-        policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one == "pytorch"]
+        policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one not in NEED_VIRTUAL]
         planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
         usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
@@ -77,8 +78,8 @@ class PyTorch(Framework):
         return [
             needs.verdict(card, setting, gpus)
             for card in cards
-            for setting in SETTINGS
-            if card.has_virtual_memory or setting == "default"
+            for setting, policy in SETTINGS.items()
+            if card.has_virtual_memory or policy not in NEED_VIRTUAL
         ]
 
     def beside(self, card: Card, gpu: Sequence[dict[str, Any]]) -> list[Beside]:

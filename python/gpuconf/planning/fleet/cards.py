@@ -9,6 +9,7 @@ from ..._core.native import core
 from ..._core.table import Table
 from ..._core.wire.fleet import FleetBatch
 from ..._typing import NamedTuple
+from ..policies import NEED_VIRTUAL
 
 
 class _FleetGpus(NamedTuple):
@@ -32,7 +33,7 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
     batches = list(map(FleetBatch._read, json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))))
     for batch in batches:
         for policy in (name.replace("auto", "virtual") for name in policies):
-            if policy in ("virtual", "pytorch-expandable") and not batch.virtual:
+            if policy in NEED_VIRTUAL and not batch.virtual:
                 raise errors.InvalidArgumentError(
                     f"{batch.gpu} has no virtual memory management, which policy {policy} requires; pass another policy"
                 )

@@ -11,6 +11,7 @@ from ..._typing import Any, NamedTuple
 from ...memory._record import Recording
 from ...memory._trace import Trace, load_trace
 from ..plan import Plan, plan
+from ..policies import NEED_VIRTUAL, OF_GPUCONF
 
 AUTO = "auto"  # for each job, the allocator that `gpuconf run` gives it
 _MIB = 1 << 20
@@ -57,9 +58,9 @@ def _below_run(need: Need, trace: Trace) -> Need:
 
     PyTorch keeps its allocator there, and its segments are gpuconf's; with expandable segments, gpuconf replaces it.
     """
-    if need.policy in ("virtual", "regions"):
+    if need.policy in OF_GPUCONF:
         return need._replace(settings="expandable_segments:True")
-    if need.policy == "pytorch-expandable":
+    if need.policy in NEED_VIRTUAL:
         replaced = plan(trace, policy="virtual").results
         return need._replace(limit=max(need.limit, *(result.least_limit for result in replaced)))
     recorded = _as_text(trace._settings)
