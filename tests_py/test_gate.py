@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import pickle
 import re
@@ -15,19 +16,19 @@ from gpuconf import errors
 from gpuconf._core.built_in_errors import built_in
 from gpuconf._core.native import by_hand, core
 
-STATUS = Path(__file__).resolve().parent.parent / "gocore" / "status" / "status.go"
+ROOT = Path(__file__).resolve().parent.parent
+STATUS = (ROOT / "gocore" / "status" / "status.go").read_text()
 
+
+def kind(constant: str) -> str:
+    """The name of a constant of status.go on the way to Python, such as INVALID_ARGUMENT."""
+    return re.sub(r"\B[A-Z]", r"_\g<0>", constant).upper()
+
+
+# By kind, the class with the constant's name, and the built-in class that the constant's comment says.
 CLASSES = {
-    "UNKNOWN": (errors.UnknownError, RuntimeError),
-    "INVALID_ARGUMENT": (errors.InvalidArgumentError, ValueError),
-    "INVALID_TYPE": (errors.InvalidTypeError, TypeError),
-    "FAILED_PRECONDITION": (errors.FailedPreconditionError, RuntimeError),
-    "RESOURCE_EXHAUSTED": (errors.ResourceExhaustedError, MemoryError),
-    "NOT_FOUND": (errors.NotFoundError, LookupError),
-    "ALREADY_EXISTS": (errors.AlreadyExistsError, RuntimeError),
-    "UNAVAILABLE": (errors.UnavailableError, RuntimeError),
-    "UNIMPLEMENTED": (errors.UnimplementedError, NotImplementedError),
-    "INTERNAL": (errors.InternalError, RuntimeError),
+    kind(constant): (getattr(errors, f"{constant}Error", None), getattr(builtins, built_in_class))
+    for constant, built_in_class in re.findall(r"(?m)^\t(\w+) +(?:Code = iota )?// (\w+Error)\b", STATUS)
 }
 
 # Kinds of checks that TensorFlow makes in Python, not in its native code.
@@ -35,9 +36,18 @@ IN_PYTHON = {"VALUE": "INVALID_ARGUMENT", "STATE": "FAILED_PRECONDITION"}
 
 
 def test_every_kind_of_go_has_its_class() -> None:
-    names = re.search(r"var names = \[...\]string\{(.*?)\}", STATUS.read_text(), re.S)
+    names = re.search(r"var names = \[...\]string\{(.*?)\}", STATUS, re.S)
     assert names is not None
-    assert set(re.findall(r'"(\w+)"', names[1])) == set(CLASSES) | set(IN_PYTHON)
+    found = dict(re.findall(r'(\w+): "(\w+)"', names[1]))
+    assert set(found.values()) == set(CLASSES) | set(IN_PYTHON)
+    assert {constant: kind(constant) for constant in found} == found
+
+
+def test_c_raises_kinds_of_go() -> None:
+    sources = "".join(path.read_text() for path in sorted((ROOT / "pybind" / "_gpuconf").glob("*.c")))
+    found = re.findall(r'\\x1e(?:" ")?([A-Z_]+)(?:" ")?\\x1e', sources) + re.findall(r'\[GCGO_\w+\] = "([A-Z_]+)"', sources)
+    assert len(found) == 4
+    assert set(found) - set(CLASSES) == {"FORKED"}, "native.py makes a ForkedProcessError of it"
 
 
 @pytest.mark.parametrize(("name", "code"), IN_PYTHON.items())
@@ -54,6 +64,7 @@ def test_what_tensorflow_checks_in_python_is_marked(name: str, code: str) -> Non
 @pytest.mark.parametrize("code", CLASSES)
 def test_a_kind_is_raised_as_its_class(code: str) -> None:
     cls, builtin = CLASSES[code]
+    assert cls is not None, "Python has no class for it"
     error = errors.from_code(code, "the text")
     assert type(error) is cls
     assert isinstance(error, builtin)

@@ -30,9 +30,10 @@ const (
 )
 
 var names = [...]string{
-	"UNKNOWN", "INVALID_ARGUMENT", "INVALID_TYPE", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
-	"NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "UNIMPLEMENTED", "INTERNAL",
-	"VALUE", "STATE",
+	Unknown: "UNKNOWN", InvalidArgument: "INVALID_ARGUMENT", InvalidType: "INVALID_TYPE",
+	FailedPrecondition: "FAILED_PRECONDITION", ResourceExhausted: "RESOURCE_EXHAUSTED", NotFound: "NOT_FOUND",
+	AlreadyExists: "ALREADY_EXISTS", Unavailable: "UNAVAILABLE", Unimplemented: "UNIMPLEMENTED", Internal: "INTERNAL",
+	Value: "VALUE", State: "STATE",
 }
 
 // String returns the canonical name, such as INVALID_ARGUMENT. It is passed to Python.

@@ -386,48 +386,13 @@ def _rebuild(cls: type[BaseException], args: tuple[object, ...], home: tuple[str
     return error
 
 
-_BY_CODE: dict[str, type[GpuconfError]] = {
-    cls.code: cls
-    for cls in (
-        UnknownError,
-        InvalidArgumentError,
-        InvalidTypeError,
-        FailedPreconditionError,
-        ResourceExhaustedError,
-        NotFoundError,
-        AlreadyExistsError,
-        UnavailableError,
-        UnimplementedError,
-        InternalError,
-    )
-}
-
+_BY_CODE: dict[str, type[GpuconfError]] = {cls.code: cls for cls in _Coded.__subclasses__()}
 
 # Kinds of the core for checks that TensorFlow makes in Python.
 _IN_PYTHON = {"VALUE": InvalidArgumentError, "STATE": FailedPreconditionError}
-_BY_CODE.update(_IN_PYTHON)
+_BY_CODE.update(_IN_PYTHON, INVALID_TYPE=InvalidTypeError)
 
-_BY_NUMBER: dict[int, type[OpError]] = {
-    cls._error_code: cls
-    for cls in (
-        CancelledError,
-        UnknownError,
-        InvalidArgumentError,
-        DeadlineExceededError,
-        NotFoundError,
-        AlreadyExistsError,
-        PermissionDeniedError,
-        UnauthenticatedError,
-        ResourceExhaustedError,
-        FailedPreconditionError,
-        AbortedError,
-        OutOfRangeError,
-        UnimplementedError,
-        InternalError,
-        UnavailableError,
-        DataLossError,
-    )
-}
+_BY_NUMBER: dict[int, type[OpError]] = {cls._error_code: cls for cls in _Coded.__subclasses__()}
 
 
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
