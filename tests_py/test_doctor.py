@@ -80,6 +80,14 @@ def test_a_misspelled_variable(simulated: dict[str, str]) -> None:
     assert out.endswith("1 problem\n")
 
 
+def test_variables_that_gpuconf_reads_are_no_problem(simulated: dict[str, str]) -> None:
+    """Those of the simulator and the former names were unknown."""
+    code, out, _ = run(env={**simulated, "GPUCONF_SIMULATE_PLAIN_NAMES": "1", "GPUCONF_MEMORY_LIMIT": "6GiB"})
+    assert code == 0
+    assert "GPUCONF_LIMIT=6442450944 (environment)" in out
+    assert out.endswith("no problems\n")
+
+
 def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "gpuconf.toml").write_text("x = 1\n")
     _, found = findings(simulated, cwd=tmp_path)

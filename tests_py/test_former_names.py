@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import gpuconf
 import pytest
-from gpuconf._core import settings
+from gpuconf._core import former_names, settings
 from script import environment, run
 
 GIB = 1 << 30
@@ -23,6 +24,11 @@ def test_variables() -> None:
     assert (done.stdout, done.stderr) == (f"{2 * GIB} 0\n", LIMIT + GROWTH)
     present = run(POOL, env={"GPUCONF_SIMULATE": "T4", "GPUCONF_LIMIT": "2GiB", "GPUCONF_GROWTH": "true"})
     assert (present.stdout, present.stderr) == (f"{2 * GIB} 0\n", "")
+
+
+def test_go_has_the_same_variables() -> None:
+    source = (Path(__file__).resolve().parent.parent / "gocore" / "config" / "formernames.go").read_text()
+    assert dict(re.findall(r'\{"(\w+)", "(\w+)"\}', source)) == former_names.VARIABLES
 
 
 def test_the_present_name_wins() -> None:

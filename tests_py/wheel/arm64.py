@@ -79,7 +79,7 @@ LEFT_OUT = {
     """,
     "reads the sources or checks them with tools of this machine": """
         test_architecture.py test_arm64_lists.py test_debian_packages.py test_docs.py test_fuzz_verdict.py
-        test_license.py test_package.py test_readme_claims.py test_types.py test_words.py
+        test_license.py test_package.py test_readme_claims.py test_types.py test_variables.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",

@@ -48,6 +48,8 @@ SETTINGS = (
         "memory that a lease takes for each process's CUDA context; 0 for none",
     ),
     Setting("GPUCONF_BLAS", "blas", "library", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
+    Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "", "text", "", "1: names of simulated GPUs do not end in (simulated)"),
+    Setting("GPUCONF_SIMULATOR_LOG", "", "text", "", "1: what a program calls and is not simulated is named on standard error"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
     Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_GROWTH, which takes precedence"),
@@ -57,6 +59,24 @@ SETTINGS = (
     Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
     Setting(trust.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
     Setting("GPUCONF_DISABLE", "", "text", "", "1 turns off what `gpuconf run` adds to Python's startup"),
+)
+
+# Variables of gpuconf that are no settings: the file, what its commands and plugins pass on, and what builds read.
+OWN = (
+    "GPUCONF_AS_TENSORFLOW",
+    "GPUCONF_BUILD_TAGS",
+    "GPUCONF_CONFIG",
+    "GPUCONF_DOCUMENTATION",
+    "GPUCONF_GUARD",
+    "GPUCONF_LEASE",
+    "GPUCONF_LEASE_FD",
+    "GPUCONF_PINNED_GO",
+    "GPUCONF_PYTEST_PROCESS",
+    "GPUCONF_REHEARSAL",
+    "GPUCONF_REPOSITORY",
+    "GPUCONF_RUN",
+    "GPUCONF_SIMULATED_CARDS",
+    "GPUCONF_WHEEL_PLATFORM",
 )
 
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from .. import errors
-from .._core import runtime, settings, simulation_notice
+from .._core import former_names, runtime, settings, simulation_notice
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import core
@@ -72,19 +72,6 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
 # Settings
 
 
-# Variables of gpuconf that are no settings: what `gpuconf run` passes on, and what builds read.
-_OWN = (
-    "GPUCONF_AS_TENSORFLOW",
-    "GPUCONF_BUILD_TAGS",
-    "GPUCONF_CONFIG",
-    "GPUCONF_GUARD",
-    "GPUCONF_LEASE",
-    "GPUCONF_LEASE_FD",
-    "GPUCONF_RUN",
-    "GPUCONF_SIMULATED_CARDS",
-)
-
-
 def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
         found = settings.explain(environ, {})
@@ -96,9 +83,9 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from (Finding(NOTE, "settings", one.text, one.fix) for one in settings.ignored(environ))
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
-    known = [one.variable for one in settings.SETTINGS] + list(_OWN)
-    for name in sorted(environ):
-        if name.startswith("GPUCONF_") and name not in known and not name.startswith("GPUCONF_GUARD_"):
+    known = [*(one.variable for one in settings.SETTINGS), *settings.OWN]
+    for name in sorted(former_names.current(environ)):
+        if name.startswith("GPUCONF_") and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             fix = f"did you mean {close[0]}?" if close else "unset it"
             yield Finding(PROBLEM, "settings", f"{name} is set, but gpuconf has no such variable", fix)
