@@ -82,6 +82,14 @@ def test_a_small_card(monkeypatch: pytest.MonkeyPatch, spec: str, given: str, li
         claim(most + 1)
 
 
+@pytest.mark.parametrize(("spec", "contexts"), [("A100-40GB", 100), ("GB10:226MiB", 1)])
+def test_contexts_that_a_card_has_no_room_for(spec: str, contexts: int) -> None:
+    """The error for a lease of all memory named a number of bytes below 0."""
+    gpuconf.simulate(spec)
+    with pytest.raises(errors.InvalidArgumentError, match=r"1\.00MiB .*, with .*[MG]iB for CUDA contexts, on 1 card can never"):
+        claim(None, contexts)
+
+
 def test_several_contexts() -> None:
     gpuconf.simulate("A100-40GB")
     with claim(2 * GIB, contexts=3) as held:

@@ -18,6 +18,8 @@ from ._descendants import below
 from ._ledger import POLICIES, Claim, Ledger, open_ledger
 from ._rows import Card
 
+_LEAST = 1 << 20
+
 
 class Request(NamedTuple):
     """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
@@ -36,7 +38,8 @@ class Request(NamedTuple):
         """Return the bytes that are requested of a device. Raises InvalidArgumentError above the administrator's ceiling."""
         most = settings.ceiling()
         if self.memory is None:
-            whole = largest_lease(device, self.contexts)
+            # At least that, which does not fit beside more contexts than the card has room for.
+            whole = max(largest_lease(device, self.contexts), _LEAST)
             return whole if most is None else min(whole, most)
         wanted = sizes.size("memory", self.memory, device.total_memory)
         if most is not None and wanted > most:
@@ -48,9 +51,10 @@ class Request(NamedTuple):
 
     def charge_of(self, device: VisibleDevice) -> int:
         """Return the bytes that the lease takes of a device: its memory and its contexts, or all that can be leased."""
+        needed = self.bytes_of(device) + self.contexts * context_bytes(device)
         if self.memory is None and settings.ceiling() is None:
-            return device.total_memory - reserve_of(device)
-        return self.bytes_of(device) + self.contexts * context_bytes(device)
+            return max(needed, device.total_memory - reserve_of(device))
+        return needed
 
 
 def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:
@@ -59,7 +63,7 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
         if isinstance(memory, bool):
             raise errors.InvalidTypeError(f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}")
         wanted = sizes.size("memory", memory, 1 << 40)
-        if wanted < 1 << 20:
+        if wanted < _LEAST:
             raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
