@@ -1,7 +1,9 @@
 package fakecuda
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -17,6 +19,11 @@ func RunOver(m *testing.M, folderEnv string, build func(folder string) error, at
 		Must(startAnew(folderEnv, build, extra))
 	}
 	Must(attach())
+	verify(m, folder)
+}
+
+// verify runs the tests, looks for goroutines that they left, and removes the folder.
+func verify(m *testing.M, folder string) {
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		_ = os.RemoveAll(folder)
 		os.Exit(code)
@@ -36,6 +43,40 @@ func startAnew(folderEnv string, build func(folder string) error, extra []string
 		return err
 	}
 	return syscall.Exec(self, os.Args, Environ(folder, append(extra, folderEnv+"="+folder)...))
+}
+
+// shippedEnv names the folder of RunShipped, in the program that has re-executed itself.
+const shippedEnv = "FAKECUDA_SHIPPED"
+
+// RunShipped is the body of a TestMain: it runs the tests with the simulated driver where the wheel has it, in the
+// folder _simulator beside that of the core, which is the test binary. As the wheel's, it has no GPUs of its own. Go
+// builds test binaries side by side, where several would share that folder, so the program re-executes itself under a
+// name in a folder of its own.
+func RunShipped(m *testing.M) {
+	folder := os.Getenv(shippedEnv)
+	if folder == "" {
+		Must(startShipped())
+	}
+	verify(m, folder)
+}
+
+func startShipped() error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "shipped")
+	if err != nil {
+		return err
+	}
+	core, simulator := filepath.Join(folder, "core"), filepath.Join(folder, "_simulator")
+	name := filepath.Join(core, filepath.Base(self))
+	if err := errors.Join(os.Mkdir(core, 0o700), os.Mkdir(simulator, 0o700), os.Symlink(self, name),
+		Build(simulator, Options{})); err != nil {
+		return err
+	}
+	return syscall.Exec(self, append([]string{name}, os.Args[1:]...),
+		append(os.Environ(), "FAKECUDA_GPUS=0", shippedEnv+"="+folder))
 }
 
 // Must panics with an error: without the fake libraries no test can run.

@@ -4,19 +4,15 @@ package pybind_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
-	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
@@ -30,26 +26,10 @@ const childEnv = "GPUCONF_PYBIND_TEST_CHILD"
 func TestMain(m *testing.M) {
 	switch os.Getenv(childEnv) {
 	case "":
-		folder := shipSimulator()
-		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-			_ = os.RemoveAll(folder)
-			os.Exit(code)
-		}))
+		fakecuda.RunShipped(m)
 	case "panics":
 		fmt.Print(panics())
 	}
-}
-
-// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core,
-// which is this binary. As the wheel's, it has no GPUs of its own.
-func shipSimulator() string {
-	path := cuda.ShippedSimulator()
-	folder := filepath.Dir(path)
-	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700),
-		fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
-		panic(fmt.Sprintf("the tests have no simulator at %q: %v", path, err))
-	}
-	return folder
 }
 
 const mib = int64(1) << 20
