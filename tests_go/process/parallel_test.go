@@ -1,6 +1,6 @@
 //go:build cgo
 
-package pybind_test
+package process_test
 
 import (
 	"context"
