@@ -29,13 +29,14 @@ func (f *File) Close() { _ = unix.Close(f.fd) } // nothing was written, so an er
 
 const (
 	chunkBytes = 1 << 20
+	firstBytes = 4096 // of a pipe, whose size is unknown
 	pollMS     = 50
 )
 
 // ReadAll reads to the end, or until the context is done. accept gets the first bytes, so that a file of another kind
 // is not read whole.
 func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]byte, error) {
-	data := make([]byte, 0, f.size()+1)
+	data := make([]byte, 0, max(f.size()+1, firstBytes))
 	for {
 		if err := f.ready(ctx); err != nil {
 			return nil, err
