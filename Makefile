@@ -115,7 +115,7 @@ test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that i
 	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
 
 # The packages that start goroutines, or whose tests do: in others the race detector has nothing to find (package arch checks the list).
-RACE_TESTS := bfc blas cublas cuda devmgr graph holder host ledger nvml placement plan process pybind simulated suballoc trace wire
+RACE_TESTS := bfc blas cabi cublas cuda devmgr graph holder host ledger nvml placement plan process pybind simulated suballoc trace wire
 # Long tests with one goroutine (package arch checks them). -short leaves out a soak of processes, and a library that is built.
 ONE_GOROUTINE := TestAgainstNaive TestAllSmallPrograms TestManyRandomStreamPrograms TestLawsFitIntoLittleMoreThanTheirPeak \
 	TestWhatWasServedOnceIsServedAgain TestLittleAddressSpace TestPeakMeasurementsByTheHundredThousand TestTransformer \
