@@ -146,6 +146,14 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
+func TestEveryPackageHasTests(t *testing.T) {
+	for _, file := range tree(t, "gocore", "pybind") {
+		tests, err := filepath.Glob(filepath.Join(root(t), "tests_go", path.Base(path.Dir(file.Path)), "*_test.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, tests, "%s: its package has no tests of that name in tests_go", file.Path)
+	}
+}
+
 // gpuconf needs cgo: variants of packages without it would be code that only tests build.
 func TestNoFileIsForBuildsWithoutCgo(t *testing.T) {
 	for _, file := range tree(t, "gocore", "pybind", "tests_go") {
