@@ -14,9 +14,9 @@ import (
 
 // Taken is what Take allocated. Size 0 has id 0.
 type Taken struct {
-	Address, ID uint64
-	GPU         int
-	Noticed     bool // notices are pending
+	Address, ID uint64 // where the block is, and which of the blocks that had the address
+	GPU         int    // the logical GPU's number
+	Noticed     bool   // notices are pending
 }
 
 // Take allocates memory on the logical GPU that LogicalGPU returns.

@@ -16,32 +16,32 @@ import (
 
 // Survey is what is known of every card of the machine, whatever CUDA_VISIBLE_DEVICES says, without CUDA.
 type Survey struct {
-	Spec    string // of the simulated machine; "" for the real one
-	System  gpu.System
-	WhyNone string // why nothing is known about cards; "" if something is
-	Cards   []CardSurvey
+	Spec    string       // of the simulated machine; "" for the real one
+	System  gpu.System   // the driver; zero for a simulated machine
+	WhyNone string       // why nothing is known about cards; "" if something is
+	Cards   []CardSurvey // by Card.Index
 }
 
 // CardSurvey is one card. Errors are texts for people.
 type CardSurvey struct {
 	gpu.Card
-	Memory         Amounts
-	Errors         []string
-	Processes      []gpu.Process
-	ProcessesError string // why the processes are unknown; "" if they are known
-	Instances      []InstanceSurvey
+	Memory         Amounts          // of the whole card
+	Errors         []string         // what could not be found out
+	Processes      []gpu.Process    // as NVML lists them; none for a simulated card
+	ProcessesError string           // why the processes are unknown; "" if they are known
+	Instances      []InstanceSurvey // none unless MIG is on
 }
 
 // InstanceSurvey is a MIG instance of a card.
 type InstanceSurvey struct {
 	gpu.Instance
-	Memory Amounts
+	Memory Amounts // of the instance alone
 }
 
 // Amounts is a memory's size and use, each nil if unknown, and where the numbers come from.
 type Amounts struct {
-	TotalBytes, UsedBytes, FreeBytes *uint64
-	Source                           string // "NVML", "/proc/meminfo", "simulation"; "" if unknown
+	TotalBytes, UsedBytes, FreeBytes *uint64 // of all processes together
+	Source                           string  // "NVML", "/proc/meminfo", "simulation"; "" if unknown
 }
 
 // surveyor keeps NVML open between surveys: starting it takes milliseconds, and a live view asks once a second.

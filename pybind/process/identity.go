@@ -14,9 +14,9 @@ import (
 
 // Identity is one GPU that the process sees, with all its names.
 type Identity struct {
-	Device    gpu.Device
-	Physical  string // "/physical_device:GPU:0"; "" if TensorFlow's rules exclude it as too weak
-	NVMLIndex int    // its index in nvidia-smi; -1 if unknown
+	Device    gpu.Device // as CUDA describes it
+	Physical  string     // "/physical_device:GPU:0"; "" if TensorFlow's rules exclude it as too weak
+	NVMLIndex int        // its index in nvidia-smi; -1 if unknown
 }
 
 // Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are

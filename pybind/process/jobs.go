@@ -36,15 +36,15 @@ type Job struct {
 
 // Input is what Python passes to a job before it starts.
 type Input struct {
-	Text     []byte
+	Text     []byte                    // what Feed was given, one after the other
 	Progress func(done func() float64) // registers what returns how much of the work is done, from 0 to 1
 }
 
 // Outcome is the result of a job.
 type Outcome struct {
-	Head   any // structures for Python, as JSON
-	Events []trace.Event
-	Large  bool // used much memory, which is returned to the system as soon as the job is closed
+	Head   any           // structures for Python, as JSON
+	Events []trace.Event // of a recording, in their order
+	Large  bool          // used much memory, which is returned to the system as soon as the job is closed
 }
 
 // OpenJob creates a job and returns its number. release frees the resources of the work.

@@ -11,19 +11,19 @@ import (
 // Session is a graph's session on the devices of one Manager.
 type Session struct {
 	*graph.Session
-	Graph *graph.Graph
+	Graph *graph.Graph // whose nodes a Step numbers
 	work  *Work
 }
 
 // SessionRequest describes a new session.
 type SessionRequest struct {
-	Graph   int64
-	Devices config.Options
+	Graph   int64          // the number of the graph, from NewGraph
+	Devices config.Options // the logical devices that it wants
 
 	// Its placement options; nil uses the configuration's, which are off by default.
 	SoftPlacement, LogPlacement *bool
 
-	PlacePruned bool
+	PlacePruned bool // place only the nodes that a run executes, anew in each run
 }
 
 // OpenSession opens a session on the devices that it requests, which it creates if necessary. origin is the caller, as
@@ -119,7 +119,7 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 
 // Step describes a run of a session, with nodes by their numbers.
 type Step struct {
-	Fetches, Targets, Feeds []int64
+	Fetches, Targets, Feeds []int64 // nodes to return, nodes to run only, and nodes with given values
 
 	Into   [][]byte      // by fetch: where to write its elements, of exactly their size
 	From   [][]byte      // by feed: the elements

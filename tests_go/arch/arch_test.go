@@ -68,7 +68,7 @@ func TestVariablesHaveNouns(t *testing.T) {
 }
 
 func TestExportedFieldsHaveComments(t *testing.T) {
-	check(t, tree(t, "gocore"), arch.CheckFields)
+	check(t, tree(t, "gocore", "pybind"), arch.CheckFields)
 }
 
 // TestRaceRunsWhatHasGoroutines: `make race` runs each package that starts goroutines, or whose tests do, and no other:
