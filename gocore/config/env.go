@@ -14,38 +14,6 @@ import (
 // as TensorFlow does, so they differ in how they treat case, white space and the empty string.
 type Env map[string]string
 
-// Bool parses 0, 1, true or false in any case. For anything else, including the empty string, it returns the default
-// and a notice.
-func (e Env) Bool(name string, byDefault bool) (bool, []Notice) {
-	text, set := e[name]
-	if !set {
-		return byDefault, nil
-	}
-	switch strings.ToLower(text) {
-	case "0", "false":
-		return false, nil
-	case "1", "true":
-		return true, nil
-	}
-	return byDefault, []Notice{failure("Failed to parse the env-var ${%s} into bool: %s. Use the default value: %s",
-		name, text, digit(byDefault))}
-}
-
-// Int64 parses a decimal number with an optional sign and surrounding white space.
-func (e Env) Int64(name string, byDefault int64) (int64, []Notice) {
-	text, set := e[name]
-	if !set {
-		return byDefault, nil
-	}
-	value, err := parseInt(text, 64)
-	if err != nil {
-		return byDefault,
-			[]Notice{failure("Failed to parse the env-var ${%s} into int64: %s. Use the default value: %d",
-				name, text, byDefault)}
-	}
-	return value, nil
-}
-
 // AllowGrowth returns whether a GPU's pool grows: as configured, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true" or
 // "false". That also applies to devices with an explicit limit, for which TensorFlow has no call. GPUCONF_GROWTH, which
 // gpuconf.configure sets, takes precedence.

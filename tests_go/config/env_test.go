@@ -11,46 +11,6 @@ import (
 
 func notice(level, text string) []config.Notice { return []config.Notice{{Level: level, Text: text}} }
 
-func TestBoolVariables(t *testing.T) {
-	for text, want := range map[string]bool{"0": false, "false": false, "FALSE": false, "1": true, "true": true,
-		"True": true} {
-		got, notices := config.Env{"X": text}.Bool("X", !want)
-		require.Empty(t, notices)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"", "yes", " 1", "2"} {
-		got, notices := config.Env{"X": text}.Bool("X", true)
-		require.True(t, got)
-		require.Equal(
-			t, notice("error", "Failed to parse the env-var ${X} into bool: "+text+". Use the default value: 1"),
-			notices)
-	}
-	_, notices := config.Env{"X": "no"}.Bool("X", false)
-	require.Equal(t, notice("error", "Failed to parse the env-var ${X} into bool: no. Use the default value: 0"),
-		notices)
-	got, notices := config.Env(nil).Bool("X", true)
-	require.Empty(t, notices)
-	require.True(t, got)
-}
-
-func TestInt64Variables(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "-5": -5, "+7": 7, " 8\t": 8, "9223372036854775807": 1<<63 - 1} {
-		got, notices := config.Env{"X": text}.Int64("X", 99)
-		require.Empty(t, notices)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{"", "1.0", "0x1", "1_0", "9223372036854775808", "+ 1"} {
-		got, notices := config.Env{"X": text}.Int64("X", 99)
-		require.EqualValues(t, 99, got)
-		require.Equal(
-			t, notice("error", "Failed to parse the env-var ${X} into int64: "+text+". Use the default value: 99"),
-			notices)
-	}
-	got, notices := config.Env{}.Int64("X", 99)
-	require.Empty(t, notices)
-	require.EqualValues(t, 99, got)
-}
-
 // Cases 49 to 52, the part that concerns the decision.
 func TestForcedGrowth(t *testing.T) {
 	const name = "TF_FORCE_GPU_ALLOW_GROWTH"

@@ -106,6 +106,12 @@ func TestSystemMemoryVariable(t *testing.T) {
 			"The requested reserved device memory 1.5 is invalid. The request will be ignored."},
 		{"too long a number", "9223372036854775808", config.Memory{AvailableBytes: gib}, gib - 225<<20,
 			"The requested reserved device memory 9223372036854775808 is invalid. The request will be ignored."},
+		{"hexadecimal", "0x1", config.Memory{AvailableBytes: gib}, gib - 225<<20,
+			"The requested reserved device memory 0x1 is invalid. The request will be ignored."},
+		{"an underscore", "1_0", config.Memory{AvailableBytes: gib}, gib - 225<<20,
+			"The requested reserved device memory 1_0 is invalid. The request will be ignored."},
+		{"a blank behind the sign", "+ 1", config.Memory{AvailableBytes: gib}, gib - 225<<20,
+			"The requested reserved device memory + 1 is invalid. The request will be ignored."},
 	} {
 		limit, notices, err := config.DefaultLimit(row.memory, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": row.text})
 		require.NoError(t, err, row.name)
