@@ -365,7 +365,8 @@ claim.release()
 def open_files(request: pytest.FixtureRequest) -> Iterator[None]:
     """More open files than the core looks at before it asks whether any has a lock."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], request.param + 1000), limits[1]))
+    if limits[0] != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], request.param + 1000), limits[1]))
     with contextlib.ExitStack() as files:
         for _ in range(request.param):
             files.callback(os.close, os.open(os.devnull, os.O_RDONLY))

@@ -88,6 +88,29 @@ def test_tensorflows_call_still_truncates_a_limit() -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
+def test_errors_tell_limits_apart() -> None:
+    gpuconf.configure(limit=GIB + 1, libraries=[])
+    with gpuconf.memory.allocate(1000), pytest.raises(gpuconf.errors.FailedPreconditionError) as caught:
+        gpuconf.configure(limit=GIB + 2, libraries=[])
+    assert "limit 1073741826 bytes is too late: /physical_device:GPU:0 has the limit 1073741825 bytes" in str(caught.value)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_tensorflow_gets_no_more_than_the_limit() -> None:
+    """TensorFlow has float32, which rounds 20,479.999 MiB up."""
+    from gpuconf.cluster.share import limit_of
+    from gpuconf.compat.v2.python.eager import context
+
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    gpuconf.configure(limit=20 * GIB - 1000, libraries=[])
+    (kept,) = gpuconf.config.get_logical_device_configuration(gpu)
+    (virtual,) = context.context().config.gpu_options.experimental.virtual_devices
+    assert list(virtual.memory_limit_mb) == [20 * 1024 - 1]
+    gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(kept.memory_limit)])
+    assert limit_of(gpu) == gpuconf.memory.stats("GPU:0").bytes_limit == 20 * GIB
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_the_same_limit_in_bytes_and_in_mib_is_no_change() -> None:
     gpu = gpuconf.config.list_physical_devices("GPU")[0]
     gpuconf.configure(limit="1GiB", libraries=[])

@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -75,7 +76,7 @@ func (l *Ledger) checkRequest(r *Request) error {
 		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d",
 			human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
 	}
-	seen, possible, largest := map[string]bool{}, 0, uint64(0)
+	seen, possible := map[string]bool{}, 0
 	for i := range r.Cards {
 		c := &r.Cards[i]
 		c.Leased = false
@@ -91,25 +92,29 @@ func (l *Ledger) checkRequest(r *Request) error {
 				c.UUID, c.Charge)
 		}
 		c.Budget = min(c.Budget, c.Total)
-		largest = max(largest, c.Total)
 		if c.Charge <= c.Total {
 			possible++
 		}
 	}
 	if possible < r.Count {
-		asked := human.Exact(r.Cards[0].Bytes)
-		if beside := r.Cards[0].Charge - r.Cards[0].Bytes; beside > 0 {
+		largest := slices.MaxFunc(r.Cards, func(a, b Card) int { return cmp.Compare(a.Total, b.Total) })
+		asked, remedy := human.Exact(largest.Bytes), "Request less memory"
+		if beside := largest.Charge - largest.Bytes; beside > 0 {
 			asked += fmt.Sprintf(", with %s for CUDA contexts,", human.Bytes(beside))
+			if beside >= largest.Total {
+				remedy = "Let fewer processes use it, or lower GPUCONF_CONTEXT_MEMORY"
+			}
 		}
-		cards, why := human.Count(uint64(r.Count), "card"), fmt.Sprintf("at most %s of a card", human.Exact(largest))
+		cards := human.Count(uint64(r.Count), "card")
+		why := fmt.Sprintf("at most %s of a card", human.Exact(largest.Total))
 		if r.Count > 1 {
 			cards = "each of " + cards
 		}
 		if possible > 0 {
 			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s. Request less memory",
-			asked, cards, why)
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s. %s", asked, cards, why,
+			remedy)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil

@@ -36,7 +36,8 @@ type properties struct {
 	needsVirtual bool   // whether it needs virtual memory management, which some GPUs lack
 }
 
-// policies are all, in the order of a plan's results. pybind/generate_policies.py writes Python's copy of this table.
+// policies are all, in the order of a plan's results; of gpuconf's own that fit, a plan recommends the last.
+// pybind/generate_policies.py writes Python's copy of this table.
 var policies = []properties{
 	{PyTorch, "PyTorch", false},
 	{PyTorchExpandable, "PyTorch", true},

@@ -29,12 +29,12 @@ func (f *File) Close() { _ = unix.Close(f.fd) } // nothing was written, so an er
 
 const (
 	chunkBytes = 1 << 20
-	firstBytes = 4096 // of a pipe, whose size is unknown
+	firstBytes = 4096
 	pollMS     = 50
 )
 
-// ReadAll reads to the end, or until the context is done. accept gets the first bytes, so that a file of another kind
-// is not read whole.
+// ReadAll reads to the end, or until the context is done. accept gets the first bytes, of a pipe again with each part
+// of its first 4 KiB, so that a file of another kind is not read whole.
 func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]byte, error) {
 	data := make([]byte, 0, max(f.size()+1, firstBytes))
 	for {
@@ -53,9 +53,9 @@ func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]
 		case n == 0:
 			return data, nil
 		}
-		first := len(data) == 0
-		data = data[:len(data)+n]
-		if first {
+		before := len(data)
+		data = data[:before+n]
+		if before < firstBytes {
 			if err := accept(data); err != nil {
 				return nil, err
 			}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -80,6 +81,31 @@ func TestAFileThatIsNotAccepted(t *testing.T) {
 		return wrong
 	})
 	require.Equal(t, wrong, err)
+}
+
+// Its writer may wait for the reader.
+func TestAPipeThatIsNotAccepted(t *testing.T) {
+	wrong := errors.New("not a recording")
+	for _, parts := range [][]string{{"a\x00"}, {"a", "b", "\x00"}, {strings.Repeat("a", 4095), "\x00"}} {
+		read, write, err := os.Pipe()
+		require.NoError(t, err)
+		file, next := shared(t, read), 0
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		_, err = write.WriteString(parts[next])
+		require.NoError(t, err)
+		_, err = file.ReadAll(ctx, func(first []byte) error {
+			require.Equal(t, strings.Join(parts[:next+1], ""), string(first))
+			if !process.IsText(first) {
+				return wrong
+			}
+			next++
+			_, err := write.WriteString(parts[next])
+			return err
+		})
+		require.Equal(t, wrong, err)
+		cancel()
+		require.NoError(t, write.Close())
+	}
 }
 
 // A pipe may have nothing to read for hours.

@@ -93,8 +93,19 @@ class ConfiguredLimit(LogicalDeviceConfiguration):
 
 def limit_of(configuration: LogicalDeviceConfiguration) -> int:
     """Return the limit of a logical device in bytes, 0 for none."""
+    import struct
+
     exact = configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
-    return int(configuration.memory_limit or 0) << 20 if exact is None else exact
+    if exact is not None:
+        return exact
+    (rounded,) = struct.unpack("f", struct.pack("f", configuration.memory_limit or 0))  # as TensorFlow's message has it
+    return int(rounded) << 20
+
+
+def memory_limit_of(configuration: LogicalDeviceConfiguration) -> float | None:
+    """Return what TensorFlow is to have as ``memory_limit``, which it rounds: no more than the limit."""
+    exact = configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
+    return configuration.memory_limit if exact is None else exact >> 20
 
 
 class VisibleDevice(html.InLists, wire.VisibleDevice):

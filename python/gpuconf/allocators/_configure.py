@@ -208,9 +208,16 @@ def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, 
         limits[gpu.name] = holding
         if holding < requested:
             by = settings.explain(os.environ, {})["GPUCONF_LIMIT"]
-            text = f"lowered from {human_bytes(requested)} to {human_bytes(holding)} by {_who(by)}"
+            before, now = _apart(requested, holding)
+            text = f"lowered from {before} to {now} by {_who(by)}"
             notes[gpu.name] = f"{text}; {why}" if why else text
     return limits, notes
+
+
+def _apart(*limits: int) -> list[str]:
+    """Return sizes as text; in bytes where different ones would read the same."""
+    short = [human_bytes(limit) for limit in limits]
+    return short if len(set(short)) == len(set(limits)) else [f"{limit} bytes" for limit in limits]
 
 
 def _who(origin: settings.Origin) -> str:
@@ -271,10 +278,9 @@ def _too_late(gpu: PhysicalDevice, wanted: int) -> errors.FailedPreconditionErro
 
     ordinal = int(gpu.name.rpartition(":")[2])
     limits = [stats(runtime.logical_gpu(n).name).bytes_limit for n, at in enumerate(runtime.ordinals()) if at == ordinal]
-    had = " and ".join(map(human_bytes, limits)) or "no pool"
-    return errors.FailedPreconditionError(
-        f"limit {human_bytes(wanted)} is too late: {gpu.name} has the limit {had}, and {_initialized()}"
-    )
+    asked, *each = _apart(wanted, *limits)
+    had = " and ".join(each) or "no pool"
+    return errors.FailedPreconditionError(f"limit {asked} is too late: {gpu.name} has the limit {had}, and {_initialized()}")
 
 
 def _initialized() -> str:

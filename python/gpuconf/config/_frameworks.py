@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable
 
 from .._core import import_hook, notices, runtime
+from .._core.devices import memory_limit_of
 from .._core.message import loads
 from .._core.native import core, loaded
 from .._core.wire.visible import VisibleDevice
@@ -143,7 +144,7 @@ def _settings() -> dict[tuple[str, str], Any]:
         logical = get_logical_device_configuration(device)
         if logical is not None:
             settings["logical", device.name] = [
-                (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in logical
+                (memory_limit_of(one), one.experimental_priority, one.experimental_device_ordinal) for one in logical
             ]
     return settings
 

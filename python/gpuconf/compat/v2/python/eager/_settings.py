@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from ..... import config, debugging
+from ....._core.devices import memory_limit_of
 from .....config import experimental, threading
 from ....v1._config_proto import ConfigProto, GPUOptions, OptimizerOptions
 
@@ -39,7 +40,7 @@ def _gpu_options() -> GPUOptions:
     for gpu in visible:
         parts = config.get_logical_device_configuration(gpu)
         if parts:
-            options.experimental.virtual_devices.add(memory_limit_mb=[part.memory_limit or 0 for part in parts])
+            options.experimental.virtual_devices.add(memory_limit_mb=[memory_limit_of(part) or 0 for part in parts])
     growth = {experimental.get_memory_growth(gpu) for gpu in visible}
     if len(options.experimental.virtual_devices) == 0 and growth:
         if len(growth) > 1:
