@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._typing import NamedTuple
+from .._typing import Any, NamedTuple
 from . import html
 from .wire import visible as wire
 
@@ -91,20 +91,24 @@ class ConfiguredLimit(LogicalDeviceConfiguration):
         return repr(LogicalDeviceConfiguration(*self))
 
 
+def exact_limit(configuration: Any) -> int | None:
+    """Return the bytes of a limit that counts to the byte, None for one that TensorFlow's rule reads."""
+    return configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
+
+
 def limit_of(configuration: LogicalDeviceConfiguration) -> int:
     """Return the limit of a logical device in bytes, 0 for none."""
+    if (exact := exact_limit(configuration)) is not None:
+        return exact
     import struct
 
-    exact = configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
-    if exact is not None:
-        return exact
     (rounded,) = struct.unpack("f", struct.pack("f", configuration.memory_limit or 0))  # as TensorFlow's message has it
     return int(rounded) << 20
 
 
 def memory_limit_of(configuration: LogicalDeviceConfiguration) -> float | None:
     """Return what TensorFlow is to have as ``memory_limit``, which it rounds: no more than the limit."""
-    exact = configuration.limit_bytes if isinstance(configuration, ConfiguredLimit) else None
+    exact = exact_limit(configuration)
     return configuration.memory_limit if exact is None else exact >> 20
 
 

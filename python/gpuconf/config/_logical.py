@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from .._core import notices, runtime, texts
-from .._core.devices import ConfiguredLimit, LogicalDeviceConfiguration, PhysicalDevice
+from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice, exact_limit
 from .._core.message import dumps
 from .._core.native import core
 from .._typing import Any
@@ -138,9 +138,8 @@ def _canonical(configurations: Any) -> str:
 
 def _limit(configuration: Any, memory_limit: Any) -> float | str | None:
     """A limit for JSON: a number of MiB, or the text of a number of bytes."""
-    if isinstance(configuration, ConfiguredLimit) and configuration.limit_bytes is not None:
-        return f"{configuration.limit_bytes} bytes"
-    return _number("memory_limit", memory_limit)
+    exact = exact_limit(configuration)
+    return _number("memory_limit", memory_limit) if exact is None else f"{exact} bytes"
 
 
 def _number(field: str, value: Any) -> float | str | None:
