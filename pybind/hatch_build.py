@@ -66,6 +66,9 @@ SIMULATOR = {
 }
 # Scripts for the linker, which Triton calls with -lcuda or -l:libcuda.so.1: a wheel has no symbolic links.
 LINKER_SCRIPTS = dict.fromkeys(("link/libcuda.so", "link/libcuda.so.1"), "INPUT(../libcuda.so.1)\n")
+# The launcher of rehearsals (pybind/cover), a program.
+COVER = {"gpuconf-cover": ("pybind/cover",)}
+COVER_FLAGS = ("-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-s")
 _OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
 SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
@@ -125,10 +128,11 @@ def build_libraries(root: Path, folder: Path) -> None:
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     started = {}
-    for name, folders in {**GUARD, **SIMULATOR}.items():
-        flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
+    for name, folders in {**GUARD, **SIMULATOR, **COVER}.items():
+        flags = (*(GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS), f"-Wl,-soname,{name}")
+        flags = COVER_FLAGS if name in COVER else flags
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
-        command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
+        command = [*compiler, *flags, "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         started[folders[0]] = subprocess.Popen(command)
     for name, text in LINKER_SCRIPTS.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -169,6 +173,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
         places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")}
+        places |= dict.fromkeys(COVER, "_cover")
         for name, place in places.items():
             built = Path(self.folder.name, name)
             if version == "editable":

@@ -193,15 +193,15 @@ def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
     assert torch.load("best.pt")["weight"].shape == (5000, 5000)
     assert HfApi().upload_file(path_or_fileobj="best.pt", repo_id="me/model").commit_url
     """
-    found = answer(tmp_path, program, "--gpu", "A10")
+    kept = tmp_path.parent / f"{tmp_path.name}-kept"
+    found = answer(tmp_path, program, "--gpu", "A10", "--keep", str(kept))
     assert found["why_no_verdict"] == ""
     assert found["ran"]["saved"] == 1
     assert (tmp_path / "best.pt").read_text() == "the real one"
     assert (tmp_path / "logs" / "train.csv").read_text() == "step,loss\n"
     assert not (tmp_path / "pushed").exists()
     assert any(str(tmp_path / "best.pt") in one for one in found["outputs"])
-    folder = Path(found["outputs"][0].split(" is in ")[1].split(";")[0])
-    (copy,) = folder.rglob("best.pt")
+    (copy,) = kept.rglob("best.pt")
     assert copy.stat().st_blocks * 512 < MIB < copy.stat().st_size  # of 100 MB none has a value
 
 

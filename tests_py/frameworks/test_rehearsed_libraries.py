@@ -55,12 +55,13 @@ def rehearse(folder: Path, program: str, address: str = "http://127.0.0.1:9") ->
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
     before = files(folder)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    # New files of a program stay in the folder for temporary ones. The path of this one is too long for that of a socket.
+    # The path of this one is too long for that of a socket.
     temporary = folder.parent / f"{folder.name}-temporary-{'long' * 10}"
     temporary.mkdir(exist_ok=True)
     kept |= {"TMPDIR": str(temporary)}
     kept |= {"HTTP_PROXY": address, "HTTPS_PROXY": address, "HF_ENDPOINT": address, "WANDB_BASE_URL": address, "NO_PROXY": ""}
-    command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", "--json", "--gpu", "A10", "--", "train.py", address]
+    options = ("--json", "--gpu", "A10", "--keep", str(folder.parent / f"{folder.name}-kept"))
+    command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", *options, "--", "train.py", address]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
     assert done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -71,7 +72,7 @@ def rehearse(folder: Path, program: str, address: str = "http://127.0.0.1:9") ->
 
 def written(found: dict[str, Any]) -> Path:
     """Return the folder that the answer names."""
-    return Path(found["outputs"][0].split(" is in ")[1].split(";")[0])
+    return Path(found["outputs"][0].split(" is in ")[1].partition(" (")[0])
 
 
 STEP = """

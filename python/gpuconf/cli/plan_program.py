@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Sequence
 
 from .. import errors
+from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..machine import cards
 from ..planning import report
 from ..rehearsal import largest
 from ..rehearsal.answer import SCHEMA, Rehearsal
+from ..rehearsal.cover import UNPROTECTED, WRITES, Options
 from ..rehearsal.needs import FITS
 from . import console
 from . import run as run_command
@@ -51,6 +55,13 @@ def add_to(planning: Any) -> None:
         help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; with "
         "several, that of the first for each number of the others, which are doubled",
     )
+    group.add_argument("--keep", metavar="FOLDER", help="keep what the program wrote, below this new folder")
+    group.add_argument("--writes", type=_size, metavar="SIZE", help="the most that the program may write (default: 8GiB)")
+    group.add_argument("--network", action="store_true", help="let the program use the network")
+    group.add_argument("--socket", action="append", metavar="PATH", help="let the program use this socket of another program")
+    group.add_argument(
+        "--unprotected", action="store_true", help="run the program without a cover: what it writes, sends and removes is real"
+    )
     group.add_argument("--smallest-card", action="store_true", help="name the smallest of the cards that holds the program")
     planning.set_defaults(program=None)
     parse = planning.parse_known_args
@@ -64,6 +75,13 @@ def add_to(planning: Any) -> None:
         return found, rest
 
     planning.parse_known_args = parse_up_to_program
+
+
+def _size(text: str) -> int:
+    try:
+        return limit_bytes(text)
+    except errors.GpuconfError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _positive(text: str) -> int:
@@ -84,10 +102,10 @@ def _seconds(text: str) -> float:
 
 def refuse(options: argparse.Namespace) -> None:
     """Refuse the options of programs for a trace."""
-    for name in ("steps", "seconds", "values", "record", "largest"):
+    for name in ("steps", "seconds", "values", "record", "largest", "keep", "writes", "socket"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
-    for name in ("cpu_values", "compile", "smallest_card"):
+    for name in ("cpu_values", "compile", "smallest_card", "network", "unprotected"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} needs a program: gpuconf plan --gpu CARDS -- PROGRAM")
 
@@ -142,7 +160,7 @@ def _smallest(answer: Rehearsal) -> str:
 
 
 def _largest(options: argparse.Namespace, words: list[str]) -> int:
-    for name in ("record", "html", "smallest_card"):
+    for name in ("record", "html", "smallest_card", "keep"):
         if getattr(options, name):
             raise UsageError(f"--{name.replace('_', '-')} cannot be used with --largest")
     try:
@@ -199,6 +217,21 @@ def _words(options: argparse.Namespace) -> list[str]:
     return words
 
 
+def _options(options: argparse.Namespace) -> Options:
+    """Return what the program's cover lets through."""
+    if options.keep is not None and os.path.exists(options.keep):
+        raise UsageError(f"--keep {options.keep}: it exists already")
+    for path in options.socket or ():
+        if not (os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode)):
+            raise UsageError(f"--socket {path}: no socket is there")
+    return Options(
+        network=options.network,
+        writes=options.writes or WRITES,
+        sockets=tuple(os.path.realpath(path) for path in options.socket or ()),
+        only=UNPROTECTED if options.unprotected else "",
+    )
+
+
 def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
     from ..rehearsal.cards import parse
     from ..rehearsal.rehearse import Asked, rehearse
@@ -224,6 +257,8 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
             compiles=options.compile,
             record=options.record,
             html=options.html,
+            options=_options(options),
+            keep=options.keep,
             changes=options.largest is None,  # a search is for the program as it is
             progress=progress.show,
         )

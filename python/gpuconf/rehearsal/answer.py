@@ -79,6 +79,7 @@ class Rehearsal(metaclass=Made):
         printer.text(str(self))
 
     def _lines(self) -> Iterator[str]:
+        yield from wrapped("cover: ", self._fields["cover"])
         yield from wrapped("ran: ", _ran(self.ran))
         for note in self._fields["notes"]:
             yield from wrapped("note: ", note)

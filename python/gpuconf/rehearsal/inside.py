@@ -10,25 +10,21 @@ from types import TracebackType
 
 from .._core import import_hook, simulated_torch
 from .._typing import Any
-from . import quiet, trackers
-from .files import Files
-from .line import VARIABLE, line, settings
+from . import trackers
+from .line import line, settings
 
 
 def begin() -> None:
     """Prepare this process."""
     asked = settings()
     simulated_torch.accept_without_cuda()  # the answer says which framework ran, and it may be JAX
-    output = os.path.join(os.environ[VARIABLE], quiet.OUTPUT)
-    files = Files(output, lambda path: line.tell("kept", path=path), lambda path: line.tell("made", path=path))
-    import_hook.when_imported("torch", lambda: _torch(asked, files))
-    _jax(asked, files)
+    import_hook.when_imported("torch", lambda: _torch(asked))
+    _jax(asked)
     trackers.install()
     _tell_failures()
-    files.install()
 
 
-def _torch(asked: dict[str, Any], files: Files) -> None:
+def _torch(asked: dict[str, Any]) -> None:
     import torch
 
     line.tell("torch", version=torch.__version__, simulated=simulated_torch.runs())
@@ -43,12 +39,12 @@ def _torch(asked: dict[str, Any], files: Files) -> None:
     if asked["compiles"]:
         compiled.allow()
     recording = Recording(asked)
-    saving.install(files)
+    saving.install()
     recording.install()
     _at_exit(recording.report)
 
 
-def _jax(asked: dict[str, Any], files: Files) -> None:
+def _jax(asked: dict[str, Any]) -> None:
     from .xla import start
 
     def imported() -> None:
@@ -59,7 +55,7 @@ def _jax(asked: dict[str, Any], files: Files) -> None:
 
     import_hook.before_import("jax", start.before_import)
     import_hook.when_imported("jax", imported)
-    import_hook.when_imported("orbax.checkpoint", lambda: start.leave_checkpoints(files))
+    import_hook.when_imported("orbax.checkpoint", start.leave_checkpoints)
 
 
 def _at_exit(report: Any) -> None:

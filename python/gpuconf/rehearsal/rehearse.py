@@ -8,22 +8,26 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from .._core.humanbytes import human_bytes
 from .._core.made import make
 from .._typing import Any
 from ..machine.simulate import simulate_buffers
 from ..memory import load_trace
 from ..planning import report
 from ..planning.plan import find
+from ..sharing import _simulated_cards
 from ..sharing._environment import of_simulation, python_path
-from ..sharing._simulated_cards import of_program
-from . import needs, quiet, start, trouble
+from . import needs, start, trackers, trouble
 from .answer import Rehearsal
 from .cards import Card, alike
+from .cover import UNPROTECTED, Cover, Entry, Options
 from .framework import Framework, Run
 from .pytorch import PyTorch
 from .xla.share import JAX, settings_for
 
 _OF_TWO = "the program uses GPUs with PyTorch and with JAX, and a rehearsal answers for one of them: rehearse each part on its own"
+_IN_PROCESS = "none is possible in this process; what the block wrote is real"
+_CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
 _INNER = ("others", "shares", "functions")  # of a process, not in the answer
 _DROPPED = ("CUDA_VISIBLE_DEVICES", "GPUCONF_SIMULATE", "GPUCONF_SIMULATED_CARDS", "GPUCONF_SIMULATE_STRICT")
 
@@ -42,6 +46,8 @@ class Asked:
     compiles: bool = False  # whether torch.compile compiles
     record: str | None = None
     html: str | None = None
+    options: Options = Options()  # what the program's cover lets through
+    keep: str | None = None  # a folder for what the program writes
     changes: bool = True  # whether a program that does not fit is run with changes that may help
     progress: Callable[[str], None] = field(default=lambda _: None)
 
@@ -52,32 +58,25 @@ def rehearse(asked: Asked) -> Rehearsal:
     Raises OSError if the program cannot be started.
     """
     groups = alike(asked.cards)
-    number = 0
     runs: list[Run] = []
-    folder = start.new_folder()
-    keep = False
+    covers: list[Cover] = []  # which hold the reports until there is an answer
     try:
         while groups:
             group = groups.pop(0)
-            own = os.path.join(folder, str(number))
-            os.mkdir(own, 0o700)
             names = ", ".join(card.name for card in group)
             asked.progress(f"running the program as on {names}")
-            program = _run_program(asked, group[0], own, stacks=number == 0)
+            program = _run_program(asked, group[0], covers, stacks=not runs)
             asked.progress("replaying its allocations")
-            run = _run_of(program, list(program.processes.values()), group, first=number == 0)
+            run = _run_of(program, list(program.processes.values()), group, first=not runs)
             alone = [card for card in group[1:] if run.framework.may_differ(run, card)]
             groups[:0] = [[card] for card in alone]
             run.cards = [card for card in group if card not in alone]
             runs.append(run)
-            number += 1
-            keep |= _has_output(own)
-            quiet.remove_empty(path for one in program.processes.values() for path in one.made)
             if program.ended == "interrupted" or not run.processes:
                 break
-        answer = _answer(asked.words, [card.name for card in asked.cards], runs, folder if keep else "")
+        answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), _outputs(covers[0], runs[0], asked.keep))
         if asked.changes and _is_short(answer["cards"]):
-            answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], folder)])
+            answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer, runs)
         if asked.record is not None:
             _keep_recording(runs[0], asked.record)
@@ -86,10 +85,11 @@ def rehearse(asked: Asked) -> Rehearsal:
             _write_page(runs[0], asked.html)
         return make(Rehearsal, answer)
     finally:
-        _clean(folder, keep)
+        for cover in covers:
+            cover.close()
 
 
-def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change: str = "") -> start.Program:
+def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool, change: str = "") -> start.Program:
     spec = card.simulated(asked.gpus)
     settings = {
         "steps": asked.steps,
@@ -101,25 +101,26 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
         "compiles": asked.compiles,
         "jax": settings_for(card, asked.gpus),
     }
+    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    environment |= {"PYTHONPATH": python_path(environment), "PYTHONUNBUFFERED": "1"}
+    program = start.Program(asked.words, environment, settings, asked.options)
+    program.prepare(silent=bool(change))
+    cover = program.cover
+    covers.append(cover)
+    variables = {
+        **of_simulation(environment),
+        "GPUCONF_SIMULATE": spec,
+        "GPUCONF_SIMULATE_VALUES": asked.values,
+        **trackers.environment(cover.inside, environment, network=cover.has_network()),
+        **(_of_compiler(cover.inside) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
+    }
     with simulate_buffers(spec):
-        shared = of_program(spec)
-        try:
-            environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-            environment |= {
-                **of_simulation(environment),
-                **quiet.environment(os.path.join(folder, quiet.OUTPUT)),
-                "GPUCONF_SIMULATE": spec,
-                "GPUCONF_SIMULATE_VALUES": asked.values,
-                "PYTHONPATH": python_path(environment),
-                **(_of_compiler(folder) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
-                "PYTHONUNBUFFERED": "1",
-                **({} if shared is None else shared.environment),
-            }
-            program = start.Program(folder, asked.words, environment, settings)
-            program.run(() if shared is None else (shared.keep_descriptor(),), silent=bool(change))
-        finally:
-            if shared is not None:
-                shared.close()
+        sizes = _simulated_cards.sizes()
+    held = _simulated_cards.create(os.path.join(cover.folder, "cards"), sizes, spec)
+    try:
+        program.run({**variables, _simulated_cards.VARIABLE: os.path.join(cover.inside, "cards")})
+    finally:
+        os.close(held)
     return program
 
 
@@ -152,12 +153,12 @@ def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
     block.folder = folder
     ended = start.Outcome("block", 1 if failed else 0, 0.0, 0, {}, f"the block failed: {failed}" if failed else "")
     runs = [_run_of(ended, [block], cards, first=True)]
-    answer = _answer([], [card.name for card in cards], runs, "")
+    answer = _answer([], [card.name for card in cards], runs, _IN_PROCESS, [])
     _doubt(answer, runs)
     return make(Rehearsal, answer)
 
 
-def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], folder: str) -> dict[str, Any]:
+def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cover: str, outputs: list[str]) -> dict[str, Any]:
     first = runs[0]
     ended, framework, processes = first.ended, first.framework, first.processes
     ran = _ran(ended, first.reports)
@@ -166,6 +167,7 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], fol
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
         "command": list(words),
+        "cover": cover,
         "ran": ran,
         "notes": trouble.notes(ended, ran, processes, first.reports) + framework.notes(runs, order),
         "processes": [{name: value for name, value in one.items() if name not in _INNER} for one in processes],
@@ -174,7 +176,7 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], fol
         "paths": framework.paths(runs),
         "helps": _helps(processes, verdicts, framework),
         "functions": framework.functions(processes),
-        "outputs": quiet.told(folder, [one for process in ended.processes.values() for one in process.kept]),
+        "outputs": outputs,
         "why_no_verdict": why_not,
     }
 
@@ -221,18 +223,15 @@ def _is_short(cards: Sequence[dict[str, Any]]) -> bool:
     return any(one["verdict"] != "fits" for one in cards)
 
 
-def _changed(asked: Asked, first: Run, folder: str) -> list[dict[str, Any]]:
+def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, Any]]:
     """Run the program with each change that may help, and return what saved memory. One with which it fails is left out."""
     before = _least(first)
     savings = []
-    for number, (change, text) in enumerate(first.framework.changes(first).items()):
+    for change, text in first.framework.changes(first).items():
         asked.progress(f"trying {text}")
-        own = os.path.join(folder, f"change{number}")
-        os.mkdir(own, 0o700)
-        program = _run_program(asked, first.cards[0], own, stacks=False, change=change)
+        program = _run_program(asked, first.cards[0], covers, stacks=False, change=change)
         run = _run_of(program, list(program.processes.values()), first.cards, first=False)
-        quiet.remove_empty(path for one in program.processes.values() for path in one.made)
-        shutil.rmtree(own, ignore_errors=True)
+        covers.pop().close()
         if program.ended == "interrupted":
             break
         failed = trouble.why_no_verdict(program, _ran(program, run.reports), run.processes)
@@ -289,19 +288,30 @@ def _write_page(run: Run, path: str) -> None:
     report.write(trace, find(trace, None, None, None), path)
 
 
-def _has_output(folder: str) -> bool:
-    output = os.path.join(folder, quiet.OUTPUT)
-    return any(files for _, _, files in os.walk(output))
+def _outputs(cover: Cover, run: Run, keep: str | None) -> list[str]:
+    """Return what is said at the end of what the program wrote."""
+    if cover.kind == UNPROTECTED:
+        return []
+    entries = [entry for entry, _ in cover.written() if not any(cache in entry.path for cache in _CACHES)]
+    written = [entry for entry in entries if not entry.removed]
+    lines = []
+    if keep is not None:
+        lines.append(f"what the program wrote is in {keep} ({cover.keep(keep)} files); its tensors have no values")
+    elif written:
+        size = human_bytes(sum(entry.size for entry in written))
+        count = "1 file" if len(written) == 1 else f"{len(written)} files"
+        lines.append(f"the program wrote {count}, {size}: {_shown(written)}; --keep FOLDER keeps such files")
+    existed = [entry for entry in entries if entry.existed]
+    if existed:
+        lines.append(f"unchanged: {_shown(existed)}")
+    tried = cover.tried_sockets()
+    if tried:
+        lines.append(f"hidden from the program, which tried them: {', '.join(tried[:3])}; --socket PATH allows one")
+    if cover.is_full() or any("No space left on device" in (one.failed or {}).get("text", "") for one in run.ended.processes.values()):
+        lines.append(f"the program may write {human_bytes(cover.writes)} in a rehearsal, and that was reached: see --writes")
+    return lines
 
 
-def _clean(folder: str, keep: bool) -> None:
-    """Remove the folder, or all in it but what the program wrote."""
-    if not keep:
-        start.remove(folder)
-        return
-    for number in os.listdir(folder):
-        own = os.path.join(folder, number)
-        for name in os.listdir(own):
-            path = os.path.join(own, name)
-            if name != quiet.OUTPUT:
-                os.unlink(path) if not os.path.isdir(path) else shutil.rmtree(path, ignore_errors=True)
+def _shown(entries: Sequence[Entry]) -> str:
+    paths = sorted(entry.path for entry in entries)
+    return ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")

@@ -1,63 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of a program in a rehearsal: files of tensors without a value, in the folder of the rehearsal.
+"""Checkpoints of a program in a rehearsal: tensors have no values, so that large ones are written without their bytes.
 
-Large ones are written without their bytes, so that they take no room: they read as zeros.
+They take no room, and read as zeros.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
 
 from .._core import import_hook
 from .._typing import Any
-from .files import Files
 
 _MOST = 64 << 20  # bytes of tensors that are written as they are
 
 
-def install(files: Files) -> None:
-    """Take the place of the functions that save and load, once their modules are imported. PyTorch is imported."""
-    _torch(files)
-    import_hook.when_imported("safetensors", lambda: _safe_open(files))
-    import_hook.when_imported("safetensors.torch", lambda: _safetensors(files))
-    import_hook.when_imported("torch.distributed.checkpoint.filesystem", lambda: _distributed(files))
+def install() -> None:
+    """Take the place of the functions that save, once their modules are imported. PyTorch is imported."""
+    _torch()
+    import_hook.when_imported("safetensors.torch", _safetensors)
 
 
-def _torch(files: Files) -> None:
+def _torch() -> None:
     import torch
     from torch import serialization
 
-    save, load = torch.save, torch.load
+    save = torch.save
 
     def saved(obj: Any, f: Any, *args: Any, **named: Any) -> Any:
-        large = _size(obj) > _MOST
-        if not isinstance(f, (str, os.PathLike)):  # a hole needs a file
-            return save(_of_one_value(obj) if large else obj, f, *args, **named)
-        with serialization.skip_data() if large else nullcontext():
-            return save(obj, files.to_write(f, fresh=True), *args, **named)
+        if _size(obj) <= _MOST or not named.get("_use_new_zipfile_serialization", True):
+            return save(obj, f, *args, **named)
+        if isinstance(f, (str, os.PathLike)):
+            with serialization.skip_data():
+                return save(obj, f, *args, **named)
+        return _save_sparse(save, obj, f, *args, **named)
 
-    def loaded(f: Any, *args: Any, **named: Any) -> Any:
-        return load(files.to_read(f) if isinstance(f, (str, os.PathLike)) else f, *args, **named)
-
-    for name, function, original in (("save", saved, save), ("load", loaded, load)):
-        function.__doc__, function.__name__, function.__module__ = original.__doc__, name, original.__module__
-        setattr(torch, name, function)
-        setattr(serialization, name, function)
+    saved.__doc__, saved.__name__, saved.__module__ = save.__doc__, "save", save.__module__
+    torch.save = serialization.save = saved
 
 
-def _of_one_value(value: Any) -> Any:
-    """Return a checkpoint whose tensors have their sizes and one value, zero. Modules stay as they are."""
-    import torch
+def _save_sparse(save: Any, obj: Any, file: Any, *args: Any, **named: Any) -> None:
+    """Write a checkpoint into an open file or a buffer, with holes for the tensors if it can have them."""
+    import shutil
+    import tempfile
 
-    if isinstance(value, torch.Tensor):
-        return torch.zeros(1, dtype=value.dtype, device=value.device).expand(value.shape)
-    if isinstance(value, Mapping):
-        return {key: _of_one_value(one) for key, one in value.items()}
-    return type(value)(map(_of_one_value, value)) if type(value) in (list, tuple) else value
+    from torch import serialization
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "checkpoint")
+        with serialization.skip_data():
+            save(obj, path, *args, **named)
+        with open(path, "rb") as written:
+            if not getattr(file, "seekable", bool)():
+                shutil.copyfileobj(written, file)
+                return
+            begin, end = file.tell(), os.path.getsize(path)
+            at = hole = 0
+            while hole < end:
+                at = os.lseek(written.fileno(), hole, os.SEEK_DATA)  # a checkpoint ends with its directory, which is data
+                hole = os.lseek(written.fileno(), at, os.SEEK_HOLE)
+                file.seek(begin + at)
+                written.seek(at)
+                file.write(written.read(hole - at))
 
 
 def _size(value: Any) -> int:
@@ -73,32 +78,18 @@ def _size(value: Any) -> int:
     return sum(map(_size, value)) if isinstance(value, (list, tuple)) else 0
 
 
-def _safe_open(files: Files) -> None:
-    library: Any = sys.modules["safetensors"]
-    opened = library.safe_open
-
-    def safe_open(filename: Any, *args: Any, **named: Any) -> Any:
-        return opened(files.to_read(filename), *args, **named)
-
-    library.safe_open = safe_open
-
-
-def _safetensors(files: Files) -> None:
+def _safetensors() -> None:
     import safetensors.torch as library  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-    save, load = library.save_file, library.load_file
+    save = library.save_file
 
     def saved(tensors: dict[str, Any], filename: Any, metadata: dict[str, str] | None = None) -> None:
-        path = files.to_write(filename, fresh=True)
         if _size(tensors) <= _MOST:
-            save(tensors, path, metadata)
+            save(tensors, filename, metadata)
         else:
-            _write_header(tensors, path, metadata)
+            _write_header(tensors, filename, metadata)
 
-    def loaded(filename: Any, *args: Any, **named: Any) -> Any:
-        return load(files.to_read(filename), *args, **named)
-
-    library.save_file, library.load_file = saved, loaded
+    library.save_file = saved
 
 
 _NAMES = {
@@ -130,18 +121,3 @@ def _write_header(tensors: dict[str, Any], path: str, metadata: dict[str, str] |
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.truncate(8 + len(text) + end)
-
-
-def _distributed(files: Files) -> None:
-    from torch.distributed.checkpoint import filesystem
-
-    for name, writes in (("FileSystemWriter", True), ("FileSystemReader", False)):
-        one = getattr(filesystem, name)
-        original = one.__init__
-
-        def begun(this: Any, path: Any, *args: Any, _original: Any = original, _writes: bool = writes, **named: Any) -> None:
-            if isinstance(path, (str, os.PathLike)):
-                path = files.folder_to_write(path) if _writes else files.to_read(path)
-            _original(this, path, *args, **named)
-
-        one.__init__ = begun

@@ -6,22 +6,19 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from .._typing import Any, NamedTuple
+from .cover import Cover, Options
 from .line import JAX_REPORT, SETTINGS, SOCKET, TORCH_REPORT, VARIABLE
 
 _FIRST_ANSWER = 20.0  # seconds for a process to write what it knows, when it is asked; a long record takes longer
-_HELPERS = b"multiprocessing.resource_tracker"  # they remove what is left of the others, and end by themselves
-_GRACE = 1.0  # seconds for them
 
 
 class Heard:
@@ -37,8 +34,6 @@ class Heard:
         self.world = 1
         self.ready = ""  # why
         self.failed: dict[str, Any] | None = None
-        self.kept: list[str] = []
-        self.made: list[str] = []
         self.connection: socket.socket | None = None
         self.folder = ""
 
@@ -88,53 +83,61 @@ class Outcome(_Outcome):
 
 
 class Program:
-    """One run of a program. The folder has what its processes write."""
+    """One run of a program, in a cover. Its processes report to ``folder``."""
 
-    def __init__(self, folder: str, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-        self.folder = folder
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any], options: Options) -> None:
+        self.cover = Cover(options)
         self.processes: dict[int, Heard] = {}
         self.ended: str = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
         self.failure = ""
         self.outlived: int = 0  # processes that were still there when the program had ended
         self.status: int = 0  # as subprocess has it, if the program ended by itself
+        self.seconds: float = 0.0
         self._buffers: dict[socket.socket, bytes] = {}
-        with open(os.path.join(folder, SETTINGS), "w", encoding="utf-8") as file:
-            json.dump(dict(settings), file)
         self._selector = selectors.DefaultSelector()
+        self._environment = environment
+        self._words = list(words)
+        self._settings = dict(settings)
+
+    @property
+    def folder(self) -> str:
+        """The folder of the reports, as this process sees it."""
+        return self.cover.folder
+
+    def prepare(self, *, silent: bool) -> None:
+        """Make the cover; silent, without the program's output. Raises UnavailableError if this machine allows none."""
+        output = sys.stderr.fileno() if _has_descriptor(sys.stderr) and not silent else subprocess.DEVNULL
+        try:
+            self.cover.start(self._words, self._environment, stdout=output, stderr=subprocess.DEVNULL if silent else None)
+            with open(os.path.join(self.folder, SETTINGS), "w", encoding="utf-8") as file:
+                json.dump(self._settings, file)
+        except BaseException:
+            self.cover.close()
+            raise
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(os.path.join(folder, SOCKET))
+        self._listener.bind(os.path.join(self.folder, SOCKET))
         self._listener.listen(64)
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._environment = {**environment, VARIABLE: folder}
-        self._words = list(words)
-        self._seconds: float = settings["seconds"]
-        self.seconds: float = 0.0
 
-    def run(self, descriptors: Sequence[int] = (), *, silent: bool = False) -> None:
-        """Run the program until it has run for long enough; silent, without its output.
+    def run(self, variables: Mapping[str, str]) -> None:
+        """Run the program until it has run for long enough, with these variables in all its processes.
 
         Raises OSError if it cannot be started.
         """
         begin = time.monotonic()
         handlers = {one: signal.signal(one, _interrupt) for one in (signal.SIGTERM, signal.SIGHUP) if _in_main_thread()}
-        program = subprocess.Popen(
-            self._words,
-            stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) and not silent else subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL if silent else None,
-            env=self._environment,
-            start_new_session=True,
-            pass_fds=descriptors,
-        )
         try:
+            self.cover.go({**variables, VARIABLE: self.cover.inside})
             try:
-                self._until_enough(program, begin)
+                self._until_enough(begin)
             except KeyboardInterrupt:
                 self.ended = "interrupted"
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, self._words[0]) from None
             if self.ended in ("seconds", "interrupted"):
                 self._ask()
         finally:
-            self._end(program)
+            self.cover.end()
             for one, handler in handlers.items():
                 signal.signal(one, handler)
             self.seconds = time.monotonic() - begin
@@ -143,13 +146,14 @@ class Program:
             for connection in self._buffers:
                 connection.close()
 
-    def _until_enough(self, program: subprocess.Popen[bytes], begin: float) -> None:
+    def _until_enough(self, begin: float) -> None:
         while True:
-            if program.poll() is not None:
+            status = self.cover.poll()
+            if status is not None:
                 self._hear(0.1)
-                self.ended, self.status = "program", program.returncode
+                self.ended, self.status, self.outlived = "program", status, self.cover.outlived
                 return
-            left = begin + self._seconds - time.monotonic()
+            left = begin + self._settings["seconds"] - time.monotonic()
             if left <= 0:
                 self.ended = "seconds"
                 return
@@ -216,29 +220,6 @@ class Program:
             one.ready = message["why"]
         elif kind == "failed":
             one.failed = message
-        elif kind in ("kept", "made"):
-            getattr(one, kind).append(message["path"])
-
-    def _end(self, program: subprocess.Popen[bytes]) -> None:
-        """End the program, and every process that has its environment or its session."""
-        until = time.monotonic() + _GRACE
-        killed: set[int] = set()
-        while True:
-            living = _living(self.folder, program.pid)
-            helpers = {pid for pid in living if living[pid]} if time.monotonic() < until else set()
-            if self.ended == "program":
-                self.outlived += len(living.keys() - helpers - killed)
-            killed |= living.keys() - helpers
-            for pid in living.keys() - helpers:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            program.poll()
-            if not living:
-                break
-            time.sleep(0.01)
-        program.wait()
 
 
 def _interrupt(number: int, _frame: object) -> None:
@@ -255,38 +236,3 @@ def _has_descriptor(stream: Any) -> bool:
     except (AttributeError, OSError, ValueError):
         return False
     return True
-
-
-def _living(folder: str, session: int) -> dict[int, bool]:
-    """Return the living processes of a rehearsal, and whether each is a helper that ends by itself."""
-    marker = f"{VARIABLE}={folder}".encode()
-    processes = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            if fields[0] in (b"Z", b"X"):
-                continue
-            ours = int(fields[3]) == session
-            if not ours:
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    ours = marker in file.read().split(b"\0")
-            if ours:
-                with open(f"/proc/{name}/cmdline", "rb") as file:
-                    processes[int(name)] = _HELPERS in file.read()
-        except OSError:
-            continue
-    return processes
-
-
-def new_folder() -> str:
-    """Make the folder of a rehearsal, for this user alone. Its path is short, because that of a socket is."""
-    base = tempfile.gettempdir()
-    return tempfile.mkdtemp(prefix="gpuconf-plan-", dir=base if len(base) < 60 else "/tmp")
-
-
-def remove(folder: str) -> None:
-    """Remove the folder of a rehearsal."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 from .._core import import_hook
@@ -24,6 +25,25 @@ _OF_HUB = (
     "upload_folder",
     "upload_large_folder",
 )
+
+
+def environment(folder: str, own: Mapping[str, str], *, network: bool) -> dict[str, str]:
+    """Return the variables that keep trackers from sending anything, and hubs from waiting for a network that is not there.
+
+    What the user has set stays, but for what would be sent. ``folder`` is one that is forgotten.
+    """
+    variables = {
+        "WANDB_MODE": "disabled",
+        "MLFLOW_TRACKING_URI": f"file:{folder}/mlflow",
+        "MLFLOW_ALLOW_FILE_STORE": "true",  # newer ones prefer a database
+        "COMET_MODE": "disabled",
+        "NEPTUNE_MODE": "debug",
+        "CLEARML_OFFLINE_MODE": "1",
+        "SWANLAB_MODE": "disabled",
+        "DVCLIVE_TEST": "1",
+    }
+    hubs = {} if network else dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"), "1")
+    return variables | {name: value for name, value in hubs.items() if name not in own}
 
 
 def install() -> None:

@@ -93,17 +93,25 @@ def of_program(spec: str) -> OwnedCards | None:
 
     Raises UnavailableError if there is no room.
     """
-    sizes: dict[str, int] = {}
-    for card in survey().cards:
-        for one in card.instances or (card,):
-            sizes[one.uuid] = one.memory.total or 0  # a simulated card's is known
+    cards = sizes()
     try:
         shared = current()
-        if shared is not None and {uuid: one.limit for uuid, one in shared.usage().items()} == sizes:
+        if shared is not None and {uuid: one.limit for uuid, one in shared.usage().items()} == cards:
             return None
     except errors.UnavailableError:
         pass  # of a job that has ended
-    return share(sizes, spec)
+    return share(cards, spec)
+
+
+def sizes() -> dict[str, int]:
+    """The memory of each card of the machine that this process simulates, in bytes, by UUID."""
+    return {one.uuid: one.memory.total or 0 for card in survey().cards for one in card.instances or (card,)}
+
+
+def create(path: str, cards: Mapping[str, int], spec: str) -> int:
+    """Write the file alone, for a program whose folder ends with it. Returns a descriptor that holds it."""
+    _budget_file.check_limits(cards)
+    return _budget_file.create(path, cards, "", spec)
 
 
 def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
