@@ -67,8 +67,9 @@ SIMULATOR = {
 # Scripts for the linker, which Triton calls with -lcuda or -l:libcuda.so.1: a wheel has no symbolic links.
 LINKER_SCRIPTS = dict.fromkeys(("link/libcuda.so", "link/libcuda.so.1"), "INPUT(../libcuda.so.1)\n")
 # The launcher of rehearsals (pybind/cover), a program.
-COVER = {"gpuconf-cover": ("pybind/cover",)}
-COVER_FLAGS = ("-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-s")
+# The library is for programs where mounts are refused.
+COVER = {"gpuconf-cover": ("pybind/cover",), "libgpuconf-mapped.so": ("pybind/cover/mapped",)}
+COVER_FLAGS = ("-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Wno-format-truncation", "-s")
 _OF_BOTH = (flag for flag in GUARD_FLAGS if flag not in ("-O3", "-Wl,-Bsymbolic"))
 SIMULATOR_FLAGS = ("-O2", *_OF_BOTH, "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
@@ -130,7 +131,8 @@ def build_libraries(root: Path, folder: Path) -> None:
     started = {}
     for name, folders in {**GUARD, **SIMULATOR, **COVER}.items():
         flags = (*(GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS), f"-Wl,-soname,{name}")
-        flags = COVER_FLAGS if name in COVER else flags
+        if name in COVER:
+            flags = (*COVER_FLAGS, "-fPIC", "-fvisibility=hidden", "-shared") if name.endswith(".so") else COVER_FLAGS
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         started[folders[0]] = subprocess.Popen(command)

@@ -36,6 +36,7 @@ struct request {
 	bool network;            /* whether the program has the machine's */
 	long long writes;        /* bytes that it may write */
 	const char *preload;     /* a library for every program inside, or NULL */
+	const char *mapped;      /* the library of a mirror (mapped/), or NULL */
 	const char *sockets[SOCKETS_MOST + 1]; /* paths of sockets that stay what they are */
 	char **words;
 	char folder[PATH_MAX];   /* the working folder */
@@ -65,7 +66,8 @@ bool copy_folder(const char *from, const char *to);
 bool copy_file(const char *from, const char *to);
 void remove_folder(const char *folder);
 
-/* mirror.c: a copy of the working folder, which is all that the program may write to. */
+/* mirror.c: a copy of the working folder, in a new folder that is all that the program may write to. */
+const char *mirror_new_folder(void);
 bool mirror_make(const struct request *request, struct cover *cover);
 bool mirror_confine(const struct request *request, const struct cover *cover, int *listener);
 void mirror_answer(int listener, const struct cover *cover);

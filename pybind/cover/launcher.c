@@ -24,6 +24,8 @@
 #define NOT_STARTED 125 /* the exit status if no cover works */
 #define GRACE_MS 200    /* for processes that end by themselves when the program has */
 
+static sigset_t waited_for, of_program; /* signals: blocked and waited for here, and as the program has them */
+
 const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
 
 bool failed(struct cover *cover, const char *step, const char *path)
@@ -149,7 +151,7 @@ static void wait_for_helpers(void)
 }
 
 /*
- * Wait for the program, for the end of the parent or for a signal, and answer the calls that mirror.c lets this process decide.
+ * Wait for the program, for the parent or for a signal, and answer the calls that mirror.c lets this process decide.
  * Returns the program's status, or -1 if it was ended.
  */
 static int supervise(int control, pid_t program, int signals, int listener, const struct cover *cover)
@@ -168,7 +170,7 @@ static int supervise(int control, pid_t program, int signals, int listener, cons
 		else if (wanted[2].revents != 0)
 			wanted[2].fd = -1;
 		if (wanted[0].revents != 0)
-			return -1; /* the parent says nothing after "go" but that it has gone */
+			return -1; /* whatever the parent says after "go", also that it has gone, is the end */
 		if (wanted[1].revents != 0) {
 			struct signalfd_siginfo one;
 			if (read(signals, &one, sizeof one) == sizeof one && one.ssi_signo != SIGCHLD)
@@ -177,7 +179,7 @@ static int supervise(int control, pid_t program, int signals, int listener, cons
 	}
 }
 
-static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, const sigset_t *before, int *listener)
+static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, int *listener)
 {
 	int problem[2], pair[2] = {-1, -1}, error = 0;
 	if (pipe2(problem, O_CLOEXEC) != 0 || (kind == MIRROR && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0))
@@ -185,7 +187,7 @@ static pid_t start_program(const struct request *request, const struct cover *co
 	pid_t program = fork();
 	if (program == 0) {
 		int own = -1;
-		sigprocmask(SIG_SETMASK, before, NULL);
+		sigprocmask(SIG_SETMASK, &of_program, NULL);
 		if (kind == MIRROR && !mirror_confine(request, cover, &own))
 			_exit(NOT_STARTED);
 		if (kind == MIRROR)
@@ -224,19 +226,15 @@ static pid_t start_program(const struct request *request, const struct cover *co
 /* Run the program in the cover that this process is in, to its end. Never returns. */
 static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready)
 {
-	char text[sizeof cover->what + 2 * PATH_MAX];
+	char text[sizeof cover->what + 2 * PATH_MAX + 64];
 	int descriptors[2] = {cover->report, cover->layers}, listener = -1;
-	sigset_t set, before;
-	sigfillset(&set);
-	sigdelset(&set, SIGSEGV);
-	sigdelset(&set, SIGBUS);
-	sigprocmask(SIG_SETMASK, &set, &before);
-	int signals = signalfd(-1, &set, SFD_CLOEXEC);
+	int signals = signalfd(-1, &waited_for, SFD_CLOEXEC);
 	snprintf(text, sizeof text, "ready %s\n%s\n%s\n%s", kind_names[kind], cover->inside, cover->folder, cover->what);
 	tell(request->control, text, descriptors, cover->layers >= 0 ? 2 : 1);
-	close(cover->report);
-	if (cover->layers >= 0)
+	if (kind <= USER) { /* in a namespace the program could look at this process's descriptors */
+		close(cover->report);
 		close(cover->layers);
+	}
 	if (write(ready, "y", 1) != 1)
 		_exit(NOT_STARTED);
 	close(ready);
@@ -246,13 +244,18 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 		_exit(NOT_STARTED);
 	for (char *variable = answer + strlen(answer) + 1; variable < answer + length; variable += strlen(variable) + 1)
 		putenv(variable);
-	pid_t program = start_program(request, cover, kind, &before, &listener);
+	pid_t program = start_program(request, cover, kind, &listener);
 	int status = program > 0 ? supervise(request->control, program, signals, listener, cover) : NOT_STARTED << 8;
 	if (status >= 0)
 		wait_for_helpers();
 	int outlived = end_all();
 	snprintf(text, sizeof text, "status %d %d", status, outlived);
 	tell(request->control, text, NULL, 0);
+	if (kind > USER) {
+		while (recv(request->control, text, sizeof text, 0) > 0)
+			; /* until the parent has read the report */
+		remove_folder(cover->inside);
+	}
 	_exit(status < 0 ? 128 + SIGKILL : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
 }
 
@@ -280,7 +283,7 @@ static void enter(const struct request *request, enum kind kind, bool first, int
 /* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is known. */
 static bool try_cover(const struct request *request, enum kind kind, bool first, int *code)
 {
-	int ready[2], gate[2];
+	int ready[2];
 	char what[600];
 	struct cover cover = {.what = ""};
 	uid_t user = geteuid();
@@ -290,7 +293,8 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 		flags |= CLONE_NEWNS | CLONE_NEWIPC | (first ? CLONE_NEWPID : 0) | (request->network ? 0 : CLONE_NEWNET);
 	if (kind == USER)
 		flags |= CLONE_NEWUSER;
-	if (pipe2(ready, O_CLOEXEC) != 0 || pipe2(gate, O_CLOEXEC) != 0)
+	const char *folder = kind > USER ? mirror_new_folder() : NULL;
+	if ((kind > USER && folder == NULL) || pipe2(ready, O_CLOEXEC) != 0)
 		return false;
 	pid_t child = (pid_t)syscall(SYS_clone, flags, NULL, NULL, NULL, NULL);
 	if (child == 0) {
@@ -303,8 +307,6 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 		enter(request, kind, first, ready[1]);
 	}
 	close(ready[1]);
-	close(gate[0]);
-	close(gate[1]);
 	ssize_t length = 0;
 	if (child < 0)
 		length = snprintf(what, sizeof what, "start a namespace: %s", strerror(errno));
@@ -320,10 +322,13 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 		snprintf(text, sizeof text, "refused %s\n%s", kind_names[kind], *what != 0 ? what : "it ended");
 		tell(request->control, text, NULL, 0);
 	}
-	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	if (ran)
-		end_all(); /* of a subreaper that was killed */
+	/* The first process of a namespace is told what this one is, and it ends the others. */
+	for (int number = SIGCHLD; child > 0 && waitpid(child, &status, WNOHANG) == 0; sigwait(&waited_for, &number))
+		if (number != SIGCHLD)
+			kill(child, SIGTERM);
+	end_all(); /* of a subreaper that was killed */
+	if (folder != NULL)
+		remove_folder(folder);
 	*code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	return ran;
 }
@@ -341,7 +346,7 @@ static bool is_initial_user_namespace(void)
 static void usage(void)
 {
 	fputs("gpuconf-cover is started by gpuconf: gpuconf-cover --control FD [--only KIND] [--network] [--writes BYTES] "
-	      "[--preload FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n", stderr);
+	      "[--preload FILE] [--mapped FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n", stderr);
 	exit(2);
 }
 
@@ -363,6 +368,8 @@ int main(int count, char **words)
 			request.writes = atoll(value);
 		else if (strcmp(words[i], "--preload") == 0)
 			request.preload = value;
+		else if (strcmp(words[i], "--mapped") == 0)
+			request.mapped = value;
 		else if (strcmp(words[i], "--socket") == 0 && sockets < SOCKETS_MOST)
 			request.sockets[sockets++] = value;
 		else if (strcmp(words[i], "--only") == 0)
@@ -381,7 +388,10 @@ int main(int count, char **words)
 	}
 	fcntl(request.control, F_SETFD, FD_CLOEXEC);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	sigfillset(&waited_for);
+	sigdelset(&waited_for, SIGSEGV);
+	sigdelset(&waited_for, SIGBUS);
+	sigprocmask(SIG_SETMASK, &waited_for, &of_program);
 	int code = NOT_STARTED;
 	for (enum kind kind = ROOT; kind < (request.only < 0 ? UNPROTECTED : KINDS); kind++) {
 		if (request.only >= 0 && request.only != (int)kind)

@@ -23,6 +23,7 @@ from .._typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LAUNCHER = os.path.join(_PACKAGE, "_cover", "gpuconf-cover")
+_MAPPED = os.path.join(_PACKAGE, "_cover", "libgpuconf-mapped.so")
 _PRELOAD = os.path.join(_PACKAGE, "_always", "libgpuconf-always.so")
 _ENVIRONMENT = "environment"  # what pybind/always reads in the folder of the report
 WRITES = 8 << 30  # bytes
@@ -88,6 +89,7 @@ class Cover:
         options = ["--network"] if self._options.network else []
         options += ["--only", self._options.only] if self._options.only else []
         options += ["--preload", _PRELOAD] if os.path.exists(_PRELOAD) else []
+        options += ["--mapped", _MAPPED]
         options += [word for path in self._options.sockets for word in ("--socket", path)]
         with theirs:
             self._launcher = subprocess.Popen(
@@ -109,7 +111,7 @@ class Cover:
             elif kind == "refused":
                 self.refused.append(text.replace("\n", ": ", 1))
             else:
-                self.end()
+                self.close()
                 why = "; ".join(self.refused) or "the launcher ended"
                 raise errors.UnavailableError(
                     f"the program was not run: this machine has no way to keep its writes from real files ({why}). "
@@ -130,16 +132,17 @@ class Cover:
 
     def poll(self) -> int | None:
         """Return the program's status if it has ended, as ``subprocess`` has it. Raises OSError if it could not be started."""
-        if self.status is None and self._control is not None:
-            try:
-                while (data := self._control.recv(1 << 12)) and self.status is None:
+        try:
+            while self.status is None and self._control is not None:
+                data = self._control.recv(1 << 12)
+                if data:
                     self._take(data.decode())
-            except BlockingIOError:
-                return None
-            except ConnectionError:
-                data = b""
-            if not data and self.status is None:  # something has killed the launcher
-                self.status = -9
+                else:  # something has killed the launcher
+                    self.status = -9
+        except BlockingIOError:
+            pass
+        except ConnectionError:
+            self.status = -9
         return self.status
 
     def _take(self, text: str) -> None:
@@ -158,18 +161,25 @@ class Cover:
 
     def end(self) -> None:
         """End the program, and every process that it has left."""
+        if self._control is None or not self.kind:
+            return
+        self._control.settimeout(None)
+        try:
+            self._control.send(b"end")
+            while self.status is None and (data := self._control.recv(1 << 12)):
+                self._take(data.decode())
+        except OSError:  # it has ended
+            pass
+
+    def close(self) -> None:
+        """End it, and forget what it wrote, and its report."""
+        self.end()
         if self._control is not None:
-            self._control.close()
+            self._control.close()  # the launcher removes the folder, where it is not in memory
             self._control = None
         if self._launcher is not None:
             self._launcher.wait()
             self._launcher = None
-
-    def close(self) -> None:
-        """Forget what it wrote, and its report."""
-        self.end()
-        if self.kind in ("mirror", UNPROTECTED) and self.folder:
-            shutil.rmtree(self.inside, ignore_errors=True)
         for descriptor in (self._report, self._layers):
             if descriptor >= 0:
                 os.close(descriptor)
