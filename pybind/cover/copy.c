@@ -13,9 +13,10 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-static long long files, bytes;
+static long long files, bytes; /* of all folders that were found to be small */
 
 static int count(const char *path, const struct stat *facts, int type, struct FTW *place)
 {
@@ -25,11 +26,14 @@ static int count(const char *path, const struct stat *facts, int type, struct FT
 	return files > COPY_FILES_MOST || bytes > COPY_BYTES_MOST;
 }
 
-/* Whether a copy of a folder takes seconds at most. */
+/* Whether copies of this folder, and of those of which it was said before, take seconds at most. */
 bool copy_is_small(const char *folder)
 {
-	files = bytes = 0;
-	return nftw(folder, count, 32, FTW_PHYS) == 0;
+	long long before[2] = {files, bytes};
+	bool small = nftw(folder, count, 32, FTW_PHYS) == 0;
+	if (!small)
+		files = before[0], bytes = before[1];
+	return small;
 }
 
 static bool copy_data(int from, int to, const struct stat *facts)
@@ -56,6 +60,18 @@ static bool copy_data(int from, int to, const struct stat *facts)
 	return true;
 }
 
+/* Copy the attributes of the user's own, as far as the file systems have them. */
+static void copy_attributes(int from, int to)
+{
+	char names[4096], value[4096];
+	ssize_t length = flistxattr(from, names, sizeof names);
+	for (char *name = names; length > 0 && name < names + length; name += strlen(name) + 1) {
+		ssize_t size = strncmp(name, "user.", 5) == 0 ? fgetxattr(from, name, value, sizeof value) : -1;
+		if (size >= 0)
+			fsetxattr(to, name, value, (size_t)size, 0);
+	}
+}
+
 /* What cannot be read is an empty file that cannot be read, either. */
 bool copy_file(const char *from, const char *to)
 {
@@ -68,6 +84,8 @@ bool copy_file(const char *from, const char *to)
 		return source >= 0 ? (close(source), false) : false;
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
 	bool whole = source < 0 || copy_data(source, target, &facts);
+	if (source >= 0)
+		copy_attributes(source, target);
 	whole = whole && fchmod(target, facts.st_mode & 07777) == 0 && futimens(target, times) == 0;
 	if (geteuid() == 0 && fchown(target, facts.st_uid, facts.st_gid) == 0) /* in a user namespace it may be no one's */
 		whole = whole && fchmod(target, facts.st_mode & 07777) == 0;

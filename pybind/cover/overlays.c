@@ -207,9 +207,13 @@ static bool overlay(const char *from, const char *to)
 	if (!new_layer(from, upper, work))
 		return false;
 	int handles[3] = {handle(from, names[0]), handle(upper, names[1]), handle(work, names[2])};
-	snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s,workdir=%s,volatile,%s", names[0], names[1], names[2],
-	         in_user_namespace ? "userxattr" : "redirect_dir=on,metacopy=on");
-	bool done = mount("overlay", to, "overlay", 0, options) == 0;
+	/* With an index the names of a file stay links of one file. Not every file system can be below it. */
+	bool done = false;
+	for (int index = 1; index >= 0 && !done; index--) {
+		snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s,workdir=%s,volatile,index=%s,%s", names[0], names[1], names[2],
+		         index ? "on" : "off", in_user_namespace ? "userxattr" : "redirect_dir=on,metacopy=on");
+		done = mount("overlay", to, "overlay", 0, options) == 0;
+	}
 	int error = errno;
 	for (int i = 0; i < 3; i++)
 		close(handles[i]);
@@ -270,7 +274,7 @@ static bool cover_foreign(const char *folder, const char *deep)
 /* A twin of a file of the machine: a copy if it is small. */
 static bool twin_of_file(const char *from, const char *to, const struct stat *facts)
 {
-	if (facts->st_size <= SMALL_FILE && access(from, R_OK) == 0)
+	if (facts->st_blocks * 512LL <= SMALL_FILE && access(from, R_OK) == 0)
 		return copy_file(from, to) || failed(made, "copy", from + strlen(OLD));
 	int empty = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	if (empty < 0 || close(empty) != 0)
@@ -301,6 +305,9 @@ static bool make_entry(const char *folder, const char *name)
 	if (lstat(from, &facts) != 0)
 		return true; /* it has gone */
 	if (S_ISDIR(facts.st_mode)) {
+		/* A mount can't be renamed or removed, so a folder of the program's own is copied if it is small. */
+		if (is_below(path, asked->folder) && !has_mounts_below(path) && copy_is_small(from))
+			return copy_folder(from, to) || failed(made, "copy", path);
 		if (mkdir(to, 0700) != 0)
 			return errno == EEXIST || failed(made, "make", path);
 		return cover_folder(path);
@@ -438,11 +445,12 @@ static bool make_devices(void)
 		if (symlink(LINKS[i][0], to) != 0)
 			return failed(made, "link", to + strlen(NEW));
 	}
-	snprintf(size, sizeof size, "mode=1777,size=%lld", asked->writes);
 	if (mkdir(NEW "/dev/pts", 0755) != 0 || mkdir(NEW "/dev/shm", 0755) != 0 ||
 	    mount("devpts", NEW "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620") != 0)
 		return failed(made, "mount", "/dev/pts");
-	return mount("tmpfs", NEW "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size) == 0 || failed(made, "mount", "/dev/shm");
+	snprintf(size, sizeof size, "mode=1777,size=%lld", asked->writes);
+	return (access(OLD "/dev/shm", F_OK) == 0 && overlay(OLD "/dev/shm", NEW "/dev/shm")) ||
+	       mount("tmpfs", NEW "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size) == 0 || failed(made, "mount", "/dev/shm");
 }
 
 /* The kernel's own folders: /proc of this namespace of processes, /sys without writes, and a /dev of its own. */
