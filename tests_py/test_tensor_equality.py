@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons of tensors and variables are elementwise, as TensorFlow 2.21's, and ``ref()`` is the key of a tensor.
 
-``==`` was identity, so that ``if tf.reduce_sum(x) == 11.0`` took the wrong branch in silence. The answers here are TensorFlow's.
+``==`` was identity, so that ``if tf.reduce_sum(x) == 11.0`` took the wrong branch in silence. The answers here are those of
+TensorFlow.
 """
 
 from __future__ import annotations
@@ -112,13 +113,15 @@ def test_what_cannot_be_compared_or_computed_is_an_error(function: object, error
     assert text in str(caught.value)
 
 
-def test_bools_are_made_and_converted() -> None:
+def test_bools_are_made_and_converted(capsys: pytest.CaptureFixture[str]) -> None:
     flags = tf.constant(X) > 1.5
     assert tf.cast(flags, tf.float32).numpy().tolist() == [0.0, 1.0]
     assert tf.cast([0.0, 2.0], tf.bool).numpy().tolist() == [False, True]
     assert tf.zeros([1], tf.bool).numpy().tolist() == [False]
     assert tf.ones_like(flags).numpy().tolist() == [True, True]
     assert str(flags) == "tf.Tensor([False  True], shape=(2,), dtype=bool)"
+    tf.print(flags, flags[1])
+    assert capsys.readouterr().err == "[0 1] 1\n"
     assert gpuconf.constant(True).dtype == "bool"
     assert gpuconf.constant(True, "float32").numpy() == 1.0
 
@@ -128,7 +131,8 @@ def test_a_tensor_has_no_hash_but_a_reference() -> None:
         with pytest.raises(TypeError, match=r"^Tensor is unhashable. Instead, use tensor.ref\(\) as the key.$"):
             hash(x)
     v = tf.Variable(X)
-    with pytest.raises(TypeError, match=r"^Variable is unhashable. Instead, use variable.ref\(\) as the key. \(Variable: <tf.Var"):
+    text = r"^Variable is unhashable. Instead, use variable.ref\(\) as the key. \(Variable: <tf.Variable 'Variable:0' "
+    with pytest.raises(TypeError, match=text):
         hash(v)
     with tf.Graph().as_default():
         in_graph = [tf.constant(X), tf1.Variable(X)]

@@ -114,8 +114,8 @@ func checkNodeTypes(n *Node) error {
 			names[i], n.op, input.dtype, n.inputs[0].dtype, names[0])
 	}
 	if first := n.inputs[0].dtype; supportedTypes(n.op, first) == 0 {
-		return status.Errorf(status.InvalidType, "Value passed to parameter '%s' has DataType %s not in list of allowed "+
-			"values: float32, float64, int32", names[0], first)
+		return status.Errorf(status.InvalidType, "Value passed to parameter '%s' has DataType %s not in list of "+
+			"allowed values: float32, float64, int32", names[0], first)
 	}
 	return nil
 }

@@ -114,8 +114,9 @@ func TestShapes(t *testing.T) {
 			text:  "Input 'y' of 'Add' Op has type float32 that does not match type int32 of argument 'x'.",
 			eager: "expected to be a int32 tensor but is a float tensor", eagerC: status.InvalidArgument},
 		{name: "addition of bools", spec: graph.NodeSpec{Op: graph.Add}, in: typed(gpu.Bool, gpu.Bool),
-			code:   status.InvalidType,
-			text:   "Value passed to parameter 'x' has DataType bool not in list of allowed values: float32, float64, int32",
+			code: status.InvalidType,
+			text: "Value passed to parameter 'x' has DataType bool not in list of allowed values: float32, float64, " +
+				"int32",
 			eager:  "Value for attr 'T' of bool is not in the list of allowed values: float, double, int32 [Op:AddV2]",
 			eagerC: status.InvalidArgument},
 		{name: "sum of bools", spec: graph.NodeSpec{Op: graph.AddN}, in: typed(gpu.Bool),

@@ -109,5 +109,6 @@ def _numbers(dtype: Any) -> Any:
     """Return a type of random numbers. Raises ValueError for bool."""
     wanted = arrays.dtype_of(dtype)
     if wanted.kind == "b":
-        raise ValueError("Argument `dtype` got invalid value <dtype: 'bool'>. Accepted dtypes are float32, float64, int32.")
+        text = "Argument `dtype` got invalid value <dtype: 'bool'>."
+        raise ValueError(f"{text} Accepted dtypes are float32, float64, int32.")
     return wanted

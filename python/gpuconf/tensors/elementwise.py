@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What elementwise operations on arrays have in common, with TensorFlow's errors. Comparisons are computed here, with NumPy."""
+"""What elementwise operations on arrays have in common, with TensorFlow's errors; comparisons, which NumPy computes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ def type_of_result(kind: str, dtype: str) -> str:
 
 
 def computed(kind: str, function: Callable[[Any, Any], Any], a: Any, b: Any, name: str | None = None) -> Any:
-    """Compute an operation on two arrays with a function of NumPy's. Raises InvalidArgumentError for arrays that do not fit."""
+    """Compute with a function of NumPy's on two arrays. Raises InvalidArgumentError for arrays that do not fit."""
     if a.dtype != b.dtype:
-        text = f"cannot compute {kind} as input #1(zero-based) was expected to be a {_word(a)} tensor but is a {_word(b)} tensor"
+        differ = f"was expected to be a {_word(a)} tensor but is a {_word(b)} tensor"
+        text = f"cannot compute {kind} as input #1(zero-based) {differ}"
         raise errors.InvalidArgumentError(f"{text} [Op:{kind}] name: {name or ''}")
     type_of_result(kind, a.dtype.name)
     try:

@@ -46,8 +46,8 @@ class Tensor(metaclass=Made):
 
     Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
 
-    Comparisons are elementwise, with NumPy, and their result is a tensor of bools. So a tensor has no hash: ``ref()`` is its key.
-    Tensors whose shapes do not fit are not equal.
+    Comparisons are elementwise, with NumPy, and their result is a tensor of bools; tensors whose shapes do not fit are not
+    equal. So a tensor has no hash: ``ref()`` is its key.
     """
 
     __module__ = "gpuconf"

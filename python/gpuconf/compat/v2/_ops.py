@@ -246,7 +246,7 @@ def _printed(value: Any) -> str:
         return str(value)
     array = EagerTensor.numpy(value)
     np = arrays.numpy()
-    return str(np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}"}))
+    return str(np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}", "bool": lambda flag: f"{flag:d}"}))
 
 
 def device(device_name: Any) -> Any:
