@@ -12,6 +12,7 @@ import time
 import torch
 
 from .._core.fork import module_lock
+from .._core.stacks import OWN
 from .._typing import Any
 from ..values import seen
 from .line import TORCH_REPORT, VARIABLE, line
@@ -166,12 +167,11 @@ class Recording:
 
 def _forget_own_calls(snapshot: Any) -> None:
     """Leave out gpuconf's own lines, through which each operation goes."""
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     for events in snapshot["device_traces"]:
         for event in events:
             frames = event.get("frames")
-            if frames and any(frame["filename"].startswith(own) for frame in frames):
-                event["frames"] = [frame for frame in frames if not frame["filename"].startswith(own)]
+            if frames and any(frame["filename"].startswith(OWN) for frame in frames):
+                event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:

@@ -11,6 +11,8 @@ from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
 
+_LONGEST = 200  # of an error's text
+
 
 def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
     """Return why there can be no verdict; "" if there can be one."""
@@ -64,7 +66,10 @@ def _failure(run: start.Program | start.Outcome) -> str:
         return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
     if failed is not None:
         text = " ".join(failed["text"].split())
-        return f"the program failed: {failed['error']}: {text[:200]} ({_short(failed['place'])})"
+        if len(text) > _LONGEST:
+            text = (text[: _LONGEST + 1].rpartition(" ")[0] or text[:_LONGEST]) + " ..."
+        place = f" ({_short(failed['place'])})" if failed["place"] else ""
+        return f"the program failed: {failed['error']}: {text}{place}"
     if run.status < 0:
         return f"the program was killed by {signal.Signals(-run.status).name}"
     return f"the program failed with exit code {run.status}"
