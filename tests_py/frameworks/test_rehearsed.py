@@ -231,6 +231,34 @@ def test_a_rehearsal_reads_all_that_pytorch_records(tmp_path: Path) -> None:
     assert 64 * MIB <= found["processes"][0]["parts"]["parameters and buffers"] < 65 * MIB
 
 
+@pytest.mark.parametrize("steps", [0, 100])
+def test_evaluations_before_the_first_step_are_not_the_program(tmp_path: Path, steps: int) -> None:
+    """The train.py of nanoGPT evaluates first: forward passes of small batches were taken for the whole program."""
+    program = f"""
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model.eval()
+    with torch.no_grad():
+        for _ in range(30):
+            model(torch.randn(32, 64, device="cuda"))
+    model.train()
+    for _ in range({steps}):
+        model(torch.randn(10_000_000, 64, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+    found = answer(tmp_path, program, "--gpu", "T4")
+    verdicts = {one["verdict"] for one in found["cards"]}
+    assert found["ran"]["evaluations"] == 30
+    if steps:
+        assert verdicts == {"does not fit"}
+        assert 3 <= found["ran"]["optimizer_steps"] < 10
+    else:
+        assert verdicts == {"depends"}
+        assert any(note.startswith("an optimizer was made and never stepped") for note in found["notes"])
+
+
 def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
     (tmp_path / "best.pt").write_text("the real one")
     (tmp_path / "logs").mkdir()

@@ -19,10 +19,10 @@ from .line import TORCH_REPORT, VARIABLE, line
 from .parts import parts
 from .repeats import repeat
 from .tried import without_tried
-from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher
+from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
-# A model that is only evaluated has no optimizer to wait for. A program that trains may evaluate before.
+# A program without an optimizer only evaluates. One with an optimizer trains, and may evaluate before its first step.
 _EVALUATIONS = 20
 
 _lock = module_lock(globals(), "_lock")  # one report
@@ -89,11 +89,11 @@ class Recording:
         counts = self.watcher.counts
         if kind == OPTIMIZER:
             return len(steps) == self._steps if self._steps is not None else repeat(steps[1:])
+        if counts[MADE] or counts[OPTIMIZER]:
+            return False
         if self._steps is not None:
-            return not counts[OPTIMIZER] and kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
-        if kind == FORWARD and not counts[BACKWARD] and not counts[OPTIMIZER] and not counts[FORWARD]:
-            return repeat(steps, _EVALUATIONS)
-        return False
+            return kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
+        return kind == FORWARD and not counts[BACKWARD] and not counts[FORWARD] and repeat(steps, _EVALUATIONS)
 
     def _signature(self, kind: str) -> Any:
         """Return what the program requested and freed since the last such boundary, on each GPU, and what is reserved.

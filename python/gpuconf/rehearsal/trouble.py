@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._typing import Any
@@ -31,6 +31,12 @@ def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], proc
     if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
         return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""
+
+
+def never_stepped(report: Mapping[str, Any]) -> bool:
+    """Whether a process made an optimizer, so that what it came for was not seen."""
+    counts = report["counts"]
+    return bool(counts.get("optimizers")) and not counts.get("optimizer")
 
 
 def line(run: start.Program | start.Outcome) -> str:
@@ -89,6 +95,8 @@ def notes(
         texts.append(
             "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
         )
+    elif any(map(never_stepped, reports)):
+        texts.append("an optimizer was made and never stepped: this is the memory of inference; a training step needs more")
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         texts.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:
