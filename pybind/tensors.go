@@ -105,12 +105,12 @@ func hostValue(host, nbytes int64, dtype, shape string) (v graph.Value, err erro
 }
 
 func parseDType(name string) (gpu.DType, error) {
-	for _, d := range []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32} {
+	for _, d := range gpu.DTypes {
 		if d.String() == name {
 			return d, nil
 		}
 	}
-	return 0, status.Errorf(status.InvalidType, "unsupported dtype %s: use float32, float64 or int32", name)
+	return 0, status.Errorf(status.InvalidType, "unsupported dtype %s: use float32, float64, int32 or bool", name)
 }
 
 // parseShape parses "2,3"; "" is the shape of a scalar.

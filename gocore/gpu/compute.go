@@ -10,7 +10,11 @@ const (
 	Float32 DType = iota + 1
 	Float64
 	Int32
+	Bool // a byte, 0 or 1. There is no arithmetic on it
 )
+
+// DTypes lists the element types.
+var DTypes = []DType{Float32, Float64, Int32, Bool}
 
 // Bytes returns the size of one element, or 0 for an invalid DType.
 func (d DType) Bytes() uint64 {
@@ -19,6 +23,8 @@ func (d DType) Bytes() uint64 {
 		return 4
 	case Float64:
 		return 8
+	case Bool:
+		return 1
 	}
 	return 0
 }
@@ -32,6 +38,8 @@ func (d DType) String() string {
 		return "float64"
 	case Int32:
 		return "int32"
+	case Bool:
+		return "bool"
 	}
 	return "invalid"
 }
@@ -71,7 +79,7 @@ type Add struct {
 //  4. An empty inner dimension (K is 0) produces zeros; A and B are not read.
 //  5. Floating-point values follow IEEE 754: NaN and infinities propagate, and 0 times one of them is NaN. The
 //     implementation chooses the order of summation, and it is the same every time.
-//  6. Int32 wraps around. An implementation may not support a DType; it then returns Unimplemented.
+//  6. Int32 wraps around. An implementation may not support a DType; it then returns Unimplemented. None supports Bool.
 //  7. An invalid DType, a size in bytes beyond 63 bits, an Out.Step of 0 and an address that is not a multiple of the
 //     element size are InvalidArgument. On error, nothing is written.
 //  8. A call returns when its result is visible to every later copy or call.

@@ -11,8 +11,8 @@ import (
 // Check returns an error if an argument is invalid by fact 7 of Compute. Every implementation calls it first.
 func (g Gemm) Check() error {
 	size := g.DType.Bytes()
-	if size == 0 {
-		return errNoType(g.DType)
+	if err := checkArithmetic(g.DType); err != nil {
+		return err
 	}
 	if !fits(g.M, g.N, size) || !fits(g.M, g.K, size) || !fits(g.K, g.N, size) {
 		return status.Errorf(status.InvalidArgument, "the product of a %d x %d and a %d x %d matrix exceeds 63-bit "+
@@ -30,8 +30,8 @@ func (g Gemm) Check() error {
 // Check returns an error if an argument is invalid by fact 7 of Compute. Every implementation calls it first.
 func (a Add) Check() error {
 	size := a.DType.Bytes()
-	if size == 0 {
-		return errNoType(a.DType)
+	if err := checkArithmetic(a.DType); err != nil {
+		return err
 	}
 	if a.Count == 0 {
 		return nil
@@ -68,6 +68,12 @@ func checkAligned(size uint64, addresses ...uint64) error {
 	return nil
 }
 
-func errNoType(d DType) error {
-	return status.Errorf(status.InvalidArgument, "invalid element type %d", int(d))
+func checkArithmetic(d DType) error {
+	switch {
+	case d == Bool:
+		return status.Errorf(status.Unimplemented, "there is no arithmetic on elements of type %s", d)
+	case d.Bytes() == 0:
+		return status.Errorf(status.InvalidArgument, "invalid element type %d", int(d))
+	}
+	return nil
 }

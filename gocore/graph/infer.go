@@ -62,7 +62,7 @@ func inferConst(n *Node) error {
 // inferPlaceholder checks the requested type and shape.
 func inferPlaceholder(n *Node) error {
 	if n.dtype.Bytes() == 0 {
-		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32",
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64, int32 or bool",
 			int(n.dtype))
 	}
 	return n.shape.check(n.dtype)
@@ -87,8 +87,11 @@ func checkArity(op Op, n int) error {
 // checkNodeTypes rejects inputs whose types differ.
 func checkNodeTypes(n *Node) error {
 	names := []string{"a", "b"}
-	if n.op == Add {
+	switch n.op {
+	case Add:
 		names = []string{"x", "y"}
+	case AddN:
+		names = []string{"inputs"}
 	}
 	for i, input := range n.inputs {
 		if !input.HasTensor() {
@@ -109,6 +112,10 @@ func checkNodeTypes(n *Node) error {
 		return status.Errorf(status.InvalidType, "Input '%s' of '%s' Op has type %s that does not match type %s of "+
 			"argument '%s'.",
 			names[i], n.op, input.dtype, n.inputs[0].dtype, names[0])
+	}
+	if first := n.inputs[0].dtype; supportedTypes(n.op, first) == 0 {
+		return status.Errorf(status.InvalidType, "Value passed to parameter '%s' has DataType %s not in list of "+
+			"allowed values: float32, float64, int32", names[0], first)
 	}
 	return nil
 }
@@ -250,6 +257,10 @@ func checkEagerTypes(op Op, types []gpu.DType) error {
 				"to be a %s tensor but is a %s tensor",
 				op.v2Name(), i, typeName(types[0]), typeName(d))
 		}
+	}
+	if supportedTypes(op, types[0]) == 0 {
+		return status.Errorf(status.InvalidArgument, "Value for attr 'T' of %s is not in the list of allowed values: "+
+			"float, double, int32", typeName(types[0]))
 	}
 	return nil
 }

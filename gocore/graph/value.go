@@ -27,7 +27,7 @@ type Value struct {
 func (v Value) check() error {
 	size := v.DType.Bytes()
 	if size == 0 {
-		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32",
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64, int32 or bool",
 			int(v.DType))
 	}
 	if err := v.Shape.check(v.DType); err != nil {
@@ -88,6 +88,8 @@ func formatElement(d gpu.DType, raw []byte) string {
 		return formatFloat(float64(math.Float32frombits(binary.NativeEndian.Uint32(raw))), 32)
 	case gpu.Float64:
 		return formatFloat(math.Float64frombits(binary.NativeEndian.Uint64(raw)), 64)
+	case gpu.Bool:
+		return strconv.Itoa(int(raw[0]))
 	}
 	return strconv.Itoa(int(int32(binary.NativeEndian.Uint32(raw))))
 }

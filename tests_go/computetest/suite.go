@@ -27,6 +27,11 @@ func TestCompute(t *testing.T, open func(t *testing.T) Device) {
 		testType[int32](t, d)
 		t.Run("6 wraps around", func(t *testing.T) { testWrap(t, d) })
 	})
+	t.Run("6 no arithmetic on bools", func(t *testing.T) {
+		d := open(t)
+		require.Equal(t, status.Unimplemented, status.CodeOf(d.Add(gpu.Add{DType: gpu.Bool})))
+		require.Equal(t, status.Unimplemented, status.CodeOf(d.Gemm(gpu.Gemm{DType: gpu.Bool})))
+	})
 	t.Run("7 bad arguments", func(t *testing.T) { testBadArguments(t, open(t)) })
 	t.Run("9 many at once", func(t *testing.T) { testConcurrent(t, open(t)) })
 }

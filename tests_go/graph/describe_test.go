@@ -24,6 +24,8 @@ func TestValuesInErrors(t *testing.T) {
 		{"one for many", value(gpu.Float32, graph.Shape{1 << 40}, 7), "Tensor<type: float shape: [1099511627776] " +
 			"values: 7 7 7...>"},
 		{"a scalar", value(gpu.Int32, nil, -5), "dtype=DT_INT32, value=Tensor<type: int32 shape: [] values: -5>"},
+		{"bools", graph.Value{DType: gpu.Bool, Shape: graph.Shape{2}, Bytes: []byte{1, 0}},
+			"dtype=DT_BOOL, value=Tensor<type: bool shape: [2] values: 1 0>"},
 		{"nothing", value(gpu.Float64, graph.Shape{0}), "dtype=DT_DOUBLE, value=Tensor<type: double shape: [0] " +
 			"values: >"},
 		{"fractions", value(gpu.Float32, graph.Shape{3}, 0.1, -2.5, 1e-7), "values: 0.1 -2.5 1e-07>"},

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -167,6 +168,95 @@ def test_a_program_that_fails_has_its_peak_but_no_verdict(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "peak: 1.00GiB allocated" in done.stdout
     assert "no verdict: the program failed: RuntimeError: no data (train.py:5)" in " ".join(done.stdout.split())
+
+
+def test_a_failure_names_the_programs_own_line_in_whole_words(tmp_path: Path) -> None:
+    """The last line named a file of gpuconf's, through which each operation goes, and was cut in mid-word."""
+    program = """
+    import torch
+    def allocate():
+        return torch.empty(1 << 52, device="cuda", dtype=torch.uint8)
+    held = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    allocate()
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    assert done.returncode == 1
+    assert "peak: 1.00GiB allocated" in done.stdout, "the error lost the recording"
+    assert "Exception ignored" not in done.stderr
+    last = " ".join(done.stdout.split()).rpartition("no verdict: ")[2]
+    start, end = "the program failed: OutOfMemoryError: ", " ... (train.py:4); the peak is that of what ran before"
+    assert last.startswith(start), last
+    assert last.endswith(end), last
+    error = next(line for line in done.stderr.splitlines() if line.startswith("torch.OutOfMemoryError"))
+    shown = last.removeprefix(start).removesuffix(end)
+    assert shown in error
+    assert len(shown) > 100
+    assert set(shown.split()) <= set(error.split())
+
+
+def test_a_rehearsal_reads_all_that_pytorch_records(tmp_path: Path) -> None:
+    """A caught out-of-memory error ended the rehearsal in its own code."""
+    program = """
+    import os
+    import pickle
+    os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
+    import torch
+    try:
+        torch.empty(1 << 52, device="cuda", dtype=torch.uint8)
+    except torch.OutOfMemoryError:
+        pass
+    tensor = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+    for name, value in (("_set_memory_metadata", ("of the model",)), ("_annotate_tensor", (tensor, "kept"))):
+        if hasattr(torch.cuda.memory, name):  # since PyTorch 2.15
+            getattr(torch.cuda.memory, name)(*value)
+    del tensor, value
+    torch.cuda.empty_cache()
+    torch.cuda.memory._snapshot()
+    model = torch.nn.Linear(4096, 4096).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(100):
+        model(torch.randn(64, 4096, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+    recording = tmp_path / "recording.pickle"
+    found = answer(tmp_path, program, "--gpu", "A10", "--record", str(recording))
+    with open(recording, "rb") as file:
+        actions = {event["action"] for events in pickle.load(file)["device_traces"] for event in events}
+    assert {"alloc", "free_requested", "free_completed", "segment_map", "segment_unmap", "oom", "snapshot"} <= actions
+    version = tuple(map(int, found["ran"]["torch"].split(".")[:2]))
+    assert ("annotate" in actions) == (version >= (2, 15))
+    assert not found["why_no_verdict"]
+    assert found["ran"]["optimizer_steps"] >= 3
+    assert 64 * MIB <= found["processes"][0]["parts"]["parameters and buffers"] < 65 * MIB
+
+
+@pytest.mark.parametrize("steps", [0, 100])
+def test_evaluations_before_the_first_step_are_not_the_program(tmp_path: Path, steps: int) -> None:
+    """The train.py of nanoGPT evaluates first: forward passes of small batches were taken for the whole program."""
+    program = f"""
+    import torch
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64)).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    model.eval()
+    with torch.no_grad():
+        for _ in range(30):
+            model(torch.randn(32, 64, device="cuda"))
+    model.train()
+    for _ in range({steps}):
+        model(torch.randn(10_000_000, 64, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """
+    found = answer(tmp_path, program, "--gpu", "T4")
+    verdicts = {one["verdict"] for one in found["cards"]}
+    assert found["ran"]["evaluations"] == 30
+    if steps:
+        assert verdicts == {"does not fit"}
+        assert 3 <= found["ran"]["optimizer_steps"] < 10
+    else:
+        assert verdicts == {"depends"}
+        assert any(note.startswith("an optimizer was made and never stepped") for note in found["notes"])
 
 
 def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13  # DLPack device types
 _NO_SYNCHRONISATION = -1
 _OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
 _BYTES = (1, 8)  # unsigned integers of 8 bits
-_TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32)}
+_TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32), "bool": (6, 8)}
 
 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:

@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+
+OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # the folder of gpuconf's own lines
+
 # A call: filename, line, function.
 Frame = tuple[str, int, str]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.DType``: the element types by TensorFlow's names. Tensors can have float32, float64 and int32 only."""
+"""``tf.DType``: the element types by TensorFlow's names. Tensors can have float32, float64, int32 and bool only."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def as_dtype(type_value: Any) -> DType:
         return type_value
     if type_value is float:
         type_value = "float32"
-    elif type_value in (int, bool) and isinstance(type_value, type):
+    elif isinstance(type_value, type) and type_value in (int, bool):
         type_value = {int: "int32", bool: "bool"}[type_value]
     if not isinstance(type_value, str):
         from ..tensors import arrays

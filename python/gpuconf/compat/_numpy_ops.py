@@ -8,11 +8,12 @@ TensorFlow.
 from __future__ import annotations
 
 from .._typing import Any
-from ..tensors import arrays
+from ..tensors import arrays, elementwise
 
 OPERATORS = {"mul": "Mul", "sub": "Sub", "truediv": "RealDiv", "floordiv": "FloorDiv", "mod": "FloorMod", "pow": "Pow"}
 
 _FUNCTIONS = {
+    **dict(elementwise.COMPARISONS.values()),
     "Exp": "exp",
     "FloorDiv": "floor_divide",
     "FloorMod": "mod",
@@ -34,10 +35,10 @@ _FUNCTIONS = {
 def compute(kind: str, *inputs: Any, **options: Any) -> Any:
     """Compute an operation. Raises ValueError for shapes that do not fit."""
     np = arrays.numpy()
+    wanted = elementwise.type_of_result(kind, inputs[0].dtype.name)
     with np.errstate(all="ignore"):
         result = getattr(np, _FUNCTIONS[kind])(*inputs, **options)
-    integers = inputs[0].dtype.kind == "i"
-    return result if kind == "RealDiv" and integers else np.asarray(result).astype(inputs[0].dtype, copy=False)
+    return np.asarray(result).astype(wanted, copy=False)
 
 
 def shape_of_result(*shapes: Any, **options: Any) -> tuple[int | None, ...] | None:
@@ -85,20 +86,29 @@ seeds = Seeds()
 def normal(shape: Any, mean: Any, stddev: Any, dtype: Any, seed: Any, truncated: bool = False) -> Any:
     """Draw normally distributed numbers; ``truncated`` draws those beyond two standard deviations again."""
     np = arrays.numpy()
-    generator = seeds.generator(seed)
+    wanted, generator = _numbers(dtype), seeds.generator(seed)
     drawn = generator.standard_normal(shape)
     while truncated and (beyond := np.abs(drawn) > 2).any():
         drawn = np.where(beyond, generator.standard_normal(shape), drawn)
-    return np.asarray(drawn * stddev + mean).astype(arrays.dtype_of(dtype))
+    return np.asarray(drawn * stddev + mean).astype(wanted)
 
 
 def uniform(shape: Any, minval: Any, maxval: Any, dtype: Any, seed: Any) -> Any:
     """Draw uniformly distributed numbers, below ``maxval``: 1 for floats. Raises ValueError for integers without it."""
     np = arrays.numpy()
-    wanted = arrays.dtype_of(dtype)
+    wanted = _numbers(dtype)
     if wanted.kind == "i":
         if maxval is None:
             raise ValueError(f"Must specify maxval for integer dtype {wanted.name}")
         return np.asarray(seeds.generator(seed).integers(minval, maxval, shape)).astype(wanted)
     drawn = seeds.generator(seed).random(shape) * ((1 if maxval is None else maxval) - minval) + minval
     return np.asarray(drawn).astype(wanted)
+
+
+def _numbers(dtype: Any) -> Any:
+    """Return a type of random numbers. Raises ValueError for bool."""
+    wanted = arrays.dtype_of(dtype)
+    if wanted.kind == "b":
+        text = "Argument `dtype` got invalid value <dtype: 'bool'>."
+        raise ValueError(f"{text} Accepted dtypes are float32, float64, int32.")
+    return wanted

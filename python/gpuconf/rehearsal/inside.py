@@ -8,7 +8,7 @@ import os
 import sys
 from types import TracebackType
 
-from .._core import import_hook, simulated_torch
+from .._core import import_hook, simulated_torch, stacks
 from .._typing import Any
 from . import trackers
 from .line import line, settings
@@ -74,10 +74,13 @@ def _tell_failures() -> None:
     before = sys.excepthook
 
     def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        place, last = "", trace
+        calls, last = [], trace
         while last is not None:
-            place = f"{last.tb_frame.f_code.co_filename}:{last.tb_lineno}"
+            code = last.tb_frame.f_code
+            calls.append((code.co_filename, last.tb_lineno, code.co_name))
             last = last.tb_next
+        site = stacks.call_site(tuple(call for call in reversed(calls) if not call[0].startswith(stacks.OWN)))
+        place = "" if site is None else f"{site[0]}:{site[1]}"
         line.tell("failed", error=kind.__name__, text=str(error)[:2000], place=place)
         before(kind, error, trace)
 

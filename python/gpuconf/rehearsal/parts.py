@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 from .._typing import Any, NamedTuple
-from .tried import is_tried
+from .tried import is_freed_next, is_tried, of_blocks
 
 PARAMETERS, GRADIENTS, STATE = "parameters and buffers", "gradients", "optimizer state"
 ACTIVATIONS, TEMPORARY, WORKSPACES, OTHER = "activations", "temporary", "workspaces", "other tensors"
@@ -49,6 +49,7 @@ def parts(events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequ
     began and a step ended. Memory that none of ``seen`` names is an activation if a backward pass began while it lived, as long as
     it did not outlive the next step; what lives longer is another tensor that the program holds, and the rest is temporary.
     """
+    events = of_blocks(events)
     blocks = _blocks(events, seen, backward, steps)
     at = _peak(events)
     found = dict.fromkeys(PARTS, 0)
@@ -88,7 +89,7 @@ def _blocks(
             blocks[number] = live[event["addr"]] = block = _Block(event["time_us"], _rounded(event["size"]))
             tried = is_tried(events, number)
             block.is_workspace = event["size"] in _OF_CUBLAS or tried
-            if block.is_workspace and _is_freed_next(events, number):
+            if block.is_workspace and is_freed_next(events, number):
                 block.part = WORKSPACES
         elif event["action"] == "free_requested":
             freed = live.pop(event["addr"], None)
@@ -104,11 +105,6 @@ def _blocks(
     for block in blocks.values():
         block.part = block.part or _unnamed(block, backward, steps)
     return blocks
-
-
-def _is_freed_next(events: Sequence[dict[str, Any]], number: int) -> bool:
-    after = events[number + 1] if number + 1 < len(events) else {}
-    return after.get("action") == "free_requested" and after["addr"] == events[number]["addr"]
 
 
 def _rounded(size: int) -> int:

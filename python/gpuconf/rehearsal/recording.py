@@ -12,16 +12,17 @@ import time
 import torch
 
 from .._core.fork import module_lock
+from .._core.stacks import OWN
 from .._typing import Any
 from ..values import seen
 from .line import TORCH_REPORT, VARIABLE, line
 from .parts import parts
 from .repeats import repeat
 from .tried import without_tried
-from .watching import BACKWARD, FORWARD, OPTIMIZER, Watcher
+from .watching import BACKWARD, FORWARD, MADE, OPTIMIZER, Watcher
 
 _MOST_EVENTS = 4_000_000
-# A model that is only evaluated has no optimizer to wait for. A program that trains may evaluate before.
+# A program without an optimizer only evaluates. One with an optimizer trains, and may evaluate before its first step.
 _EVALUATIONS = 20
 
 _lock = module_lock(globals(), "_lock")  # one report
@@ -88,11 +89,11 @@ class Recording:
         counts = self.watcher.counts
         if kind == OPTIMIZER:
             return len(steps) == self._steps if self._steps is not None else repeat(steps[1:])
+        if counts[MADE] or counts[OPTIMIZER]:
+            return False
         if self._steps is not None:
-            return not counts[OPTIMIZER] and kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
-        if kind == FORWARD and not counts[BACKWARD] and not counts[OPTIMIZER] and not counts[FORWARD]:
-            return repeat(steps, _EVALUATIONS)
-        return False
+            return kind == (BACKWARD if counts[BACKWARD] else FORWARD) and len(steps) == self._steps
+        return kind == FORWARD and not counts[BACKWARD] and not counts[FORWARD] and repeat(steps, _EVALUATIONS)
 
     def _signature(self, kind: str) -> Any:
         """Return what the program requested and freed since the last such boundary, on each GPU, and what is reserved.
@@ -166,12 +167,11 @@ class Recording:
 
 def _forget_own_calls(snapshot: Any) -> None:
     """Leave out gpuconf's own lines, through which each operation goes."""
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     for events in snapshot["device_traces"]:
         for event in events:
             frames = event.get("frames")
-            if frames and any(frame["filename"].startswith(own) for frame in frames):
-                event["frames"] = [frame for frame in frames if not frame["filename"].startswith(own)]
+            if frames and any(frame["filename"].startswith(OWN) for frame in frames):
+                event["frames"] = [frame for frame in frames if not frame["filename"].startswith(OWN)]
 
 
 def _leave_alone(*_args: Any, **_named: Any) -> None:

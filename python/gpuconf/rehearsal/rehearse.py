@@ -182,8 +182,8 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cov
 
 
 def _doubt(answer: dict[str, Any], runs: Sequence[Run]) -> None:
-    """Say of no card that it holds a program whose sizes come from values that were not computed."""
-    if any(report["sized_by_values"] for run in runs for report in run.reports):
+    """Say of no card that it holds a program whose sizes come from values not computed, or that did not train yet."""
+    if any(report["sized_by_values"] or trouble.never_stepped(report) for run in runs for report in run.reports):
         for one in answer["cards"]:
             if one["verdict"] == needs.FITS:
                 one["verdict"] = needs.DEPENDS

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
+
+_LONGEST = 200  # of an error's text
 
 
 def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]]) -> str:
@@ -29,6 +31,12 @@ def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], proc
     if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
         return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""
+
+
+def never_stepped(report: Mapping[str, Any]) -> bool:
+    """Whether a process made an optimizer, so that what it came for was not seen."""
+    counts = report["counts"]
+    return bool(counts.get("optimizers")) and not counts.get("optimizer")
 
 
 def line(run: start.Program | start.Outcome) -> str:
@@ -64,7 +72,10 @@ def _failure(run: start.Program | start.Outcome) -> str:
         return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
     if failed is not None:
         text = " ".join(failed["text"].split())
-        return f"the program failed: {failed['error']}: {text[:200]} ({_short(failed['place'])})"
+        if len(text) > _LONGEST:
+            text = (text[: _LONGEST + 1].rpartition(" ")[0] or text[:_LONGEST]) + " ..."
+        place = f" ({_short(failed['place'])})" if failed["place"] else ""
+        return f"the program failed: {failed['error']}: {text}{place}"
     if run.status < 0:
         return f"the program was killed by {signal.Signals(-run.status).name}"
     return f"the program failed with exit code {run.status}"
@@ -84,6 +95,8 @@ def notes(
         texts.append(
             "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
         )
+    elif any(map(never_stepped, reports)):
+        texts.append("an optimizer was made and never stepped: this is the memory of inference; a training step needs more")
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         texts.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:

@@ -15,6 +15,7 @@ from .._typing import Any
 from .parts import GRADIENTS, PARAMETERS, STATE, Seen
 
 OPTIMIZER, BACKWARD, FORWARD = "optimizer", "backward", "forward"
+MADE = "optimizers"  # that were made
 _MOST_SEEN = 200  # of each part: a peak comes early, or the steps are too different to be told apart
 
 
@@ -45,7 +46,7 @@ class Watcher:
     def __init__(self, boundary: Callable[[str], None], *, compiles: bool) -> None:
         self._boundary = boundary
         self._compiles = compiles
-        self.counts: Counter[str] = Counter()  # "optimizer", "backward", "forward", "evaluation", "skipped", "saved", "compiled"
+        self.counts: Counter[str] = Counter()  # also "evaluation", "skipped", "saved", "compiled"
         self.seen: list[Seen] = []
         self.backward: list[int] = []
         self.steps: list[int] = []
@@ -75,6 +76,7 @@ class Watcher:
         self._watch_memory()
         self._count(torch, "save", "saved")
         self._count(torch, "compile", "compiled")
+        self._count(torch.optim.Optimizer, "__init__", MADE)
 
     def remove(self) -> None:
         """Remove the hooks."""

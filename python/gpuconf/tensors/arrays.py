@@ -13,7 +13,7 @@ from .._typing import Any
 TYPE_CHECKING = False
 
 # The element types that have kernels, by NumPy name.
-DTYPES = ("float32", "float64", "int32")
+DTYPES = ("float32", "float64", "int32", "bool")
 
 
 def _value_error(text: str) -> errors.GpuconfError:
@@ -186,7 +186,7 @@ def _bounds(array: Any) -> tuple[int, int]:
 
 
 def _check_kind(array: Any, value: Any) -> None:
-    if array.dtype.kind in "fiu":
+    if array.dtype.kind in "fiub":
         return
     if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
         return  # ints too large for any NumPy dtype
@@ -196,11 +196,15 @@ def _check_kind(array: Any, value: Any) -> None:
     )
 
 
+# Kinds of tensors that Python numbers of another kind do not become.
+_UNNATURAL = (("i", "f"), ("b", "f"), ("b", "i"))
+
+
 def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
     """Return the dtype for a value that consists of Python numbers."""
     if wanted is None:
-        return np.dtype("float32" if array.dtype.kind == "f" else "int32")
-    if wanted.kind == "i" and array.dtype.kind == "f" and array.size:
+        return np.dtype({"f": "float32", "b": "bool"}.get(array.dtype.kind, "int32"))
+    if array.size and (wanted.kind, array.dtype.kind) in _UNNATURAL:
         raise errors.InvalidTypeError(f"Cannot convert {shown(value)} to a Tensor of dtype {wanted.name}")
     return wanted
 

@@ -12,12 +12,12 @@ from .tensor import Tensor, converted, execute, execute_binary, make, name_of, n
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
     """Create a tensor from numbers, nested lists or an array.
 
-    The tensor is placed on the device of this thread's scope, or, outside a scope, on the first GPU if there is one. Without
-    ``dtype``, Python floats become float32 and ints int32; arrays keep their dtype. With ``shape``, a single element fills the
-    tensor; otherwise the number of elements must match, and they are stored in row-major order.
+    The tensor is placed on the device of this thread's scope, or, outside a scope, on the first GPU if there is one.
+    Without ``dtype``, Python floats become float32, ints int32 and bools bool; arrays keep their dtype. With ``shape``, a
+    single element fills the tensor; otherwise the number of elements must match, and they are stored in row-major order.
 
-    Raises TypeError for values other than float32, float64 or int32, and ValueError for a non-rectangular sequence or for numbers
-    out of the dtype's range.
+    Raises TypeError for values other than float32, float64, int32 or bool, and ValueError for a non-rectangular sequence or
+    for numbers out of the dtype's range.
 
     >>> constant([[1.0, 2.0], [3.0, 4.0]]).shape
     (2, 2)

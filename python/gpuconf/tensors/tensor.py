@@ -14,7 +14,8 @@ from .._core.message import loads
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import current_scope
 from .._typing import Any
-from . import arrays, placement_log
+from . import arrays, elementwise, placement_log
+from .reference import Reference
 
 TYPE_CHECKING = False
 
@@ -25,6 +26,11 @@ class _Ref(weakref.ref):  # type: ignore[type-arg]
     """A weak reference that outlives a tensor whose release was interrupted."""
 
     __slots__ = ("receipt",)
+
+    # Of the reference. Those of a weak reference are the tensor's, which has no hash.
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
 
     receipt: list[int]
 
@@ -39,6 +45,9 @@ class Tensor(metaclass=Made):
     """An immutable array in device memory, which is freed when the tensor is dropped.
 
     Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
+
+    Comparisons are elementwise, with NumPy, and their result is a tensor of bools; tensors whose shapes do not fit are not
+    equal. So a tensor has no hash: ``ref()`` is its key.
     """
 
     __module__ = "gpuconf"
@@ -113,6 +122,36 @@ class Tensor(metaclass=Made):
 
     def __rmatmul__(self, other: Any) -> Any:
         return _binary("MatMul", other, self)
+
+    @staticmethod
+    def _by_value() -> bool:
+        """Whether ``==`` compares the elements, and not the objects."""
+        return True
+
+    def __eq__(self, other: object) -> Any:
+        return other is not None and (_compared("eq", self, other) if self._by_value() else self is other)
+
+    def __ne__(self, other: object) -> Any:
+        return other is None or (_compared("ne", self, other) if self._by_value() else self is not other)
+
+    def __lt__(self, other: Any) -> Any:
+        return _compared("lt", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _compared("le", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _compared("gt", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _compared("ge", self, other)
+
+    def __hash__(self) -> int:
+        raise errors.InvalidTypeError("Tensor is unhashable. Instead, use tensor.ref() as the key.")
+
+    def ref(self) -> Reference:
+        """Return a reference to the tensor, which can be a key of a dict and an element of a set."""
+        return Reference(self)
 
     def __bool__(self) -> bool:
         return bool(self.numpy())
@@ -364,3 +403,17 @@ def _binary(op: str, left: Any, right: Any) -> Any:
         return execute_binary(op.lower(), op, x, y, 0, "")
     finally:
         del x, y  # otherwise an error's traceback would keep the converted tensors alive
+
+
+def _compared(method: str, tensor: Tensor, other: Any) -> Any:
+    if hasattr(other, "graph"):
+        return NotImplemented
+    refuse_in_child()
+    if hasattr(other, "read_value"):  # a variable
+        other = other.read_value()
+    ours = Tensor.numpy(tensor)
+    theirs = Tensor.numpy(other) if isinstance(other, Tensor) else arrays.array_of(other, ours.dtype)
+    array = arrays.array_of(elementwise.compared(method, ours, theirs))
+    result: Any = make(elementwise.COMPARISONS[method][0], array, array.shape, "")
+    result.__class__ = type(tensor)
+    return result

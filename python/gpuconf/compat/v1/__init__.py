@@ -42,8 +42,10 @@ from ._initializers import (
 )
 from ._mode import (
     disable_eager_execution,
+    disable_tensor_equality,
     disable_v2_behavior,
     enable_eager_execution,
+    enable_tensor_equality,
     enable_v2_behavior,
     executing_eagerly,
     executing_eagerly_outside_functions,
@@ -81,11 +83,9 @@ from ._session import InteractiveSession, Session
 from ._switches import (
     disable_control_flow_v2,
     disable_resource_variables,
-    disable_tensor_equality,
     disable_v2_tensorshape,
     enable_control_flow_v2,
     enable_resource_variables,
-    enable_tensor_equality,
     enable_v2_tensorshape,
 )
 from ._variable_scopes import AUTO_REUSE, VariableScope

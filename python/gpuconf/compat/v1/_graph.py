@@ -16,6 +16,7 @@ from ..._core.message import loads
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
+from ...tensors.reference import Reference
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
 from .._proto.message import Message, define
@@ -145,6 +146,10 @@ class Tensor(metaclass=Made):
         Raises ValueError if there is no session, or if it runs a different graph.
         """
         return _session_for(self.graph, session, _CANT_EVAL).run(self, feed_dict)
+
+    def ref(self) -> Reference:
+        """Return a reference to the tensor, which is equal to each other one."""
+        return Reference(self)
 
     def __add__(self, other: Any) -> Tensor:
         return _binary("Add", self, other, "add")

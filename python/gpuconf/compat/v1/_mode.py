@@ -10,6 +10,7 @@ from ._config_proto import ConfigProto
 from ._eager import take_over
 
 _eager = True
+_equality = True
 
 
 def executing_eagerly() -> bool:
@@ -30,6 +31,33 @@ def executing_eagerly() -> bool:
 def executing_eagerly_outside_functions() -> bool:
     """Return the same as :func:`executing_eagerly`: gpuconf has no traced functions."""
     return executing_eagerly()
+
+
+def by_value() -> bool:
+    """Return whether ``==`` of tensors and variables of ``compat.v2`` compares their elements, and not the objects."""
+    return _equality and executing_eagerly()
+
+
+def disable_tensor_equality() -> None:
+    """Let ``==`` of tensors and variables compare the objects, as in TensorFlow 1.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> import gpuconf.compat.v2 as tf2
+    >>> tf.disable_tensor_equality()
+    >>> tf2.constant(1.0) == 1.0
+    False
+    >>> tf.enable_tensor_equality()
+    >>> print(tf2.constant(1.0) == 1.0)
+    tf.Tensor(True, shape=(), dtype=bool)
+    """
+    global _equality
+    _equality = False
+
+
+def enable_tensor_equality() -> None:
+    """Let ``==`` of tensors and variables compare their elements where operations run eagerly. The default."""
+    global _equality
+    _equality = True
 
 
 def disable_eager_execution() -> None:
@@ -54,6 +82,9 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
     _eager = True
 
 
+_equality = True
+
+
 def disable_v2_behavior() -> None:
     """Behave as TensorFlow 1: the functions of ``gpuconf.compat.v2`` build graphs, which sessions run.
 
@@ -65,6 +96,7 @@ def disable_v2_behavior() -> None:
     >>> tf.enable_v2_behavior()
     """
     set_v2_shapes(False)
+    disable_tensor_equality()
     disable_eager_execution()
 
 
@@ -75,3 +107,4 @@ def enable_v2_behavior() -> None:
     """
     enable_eager_execution()
     set_v2_shapes(True)
+    enable_tensor_equality()

@@ -22,8 +22,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     Without ``dtype``, Python floats become float32 and ints int32; arrays keep their type. ``shape`` is filled in row-major order,
     and the last element is repeated if there are too few. With ``verify_shape``, ``shape`` must equal the value's shape.
 
-    Raises TypeError for types other than float32, float64 and int32, and if ``verify_shape`` fails; ValueError for too many
-    elements or numbers out of range.
+    Raises TypeError for types other than float32, float64, int32 and bool, and if ``verify_shape`` fails; ValueError for
+    too many elements or numbers out of range.
 
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
@@ -41,8 +41,8 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     ``shape`` is a sequence of sizes, with None for a size that may differ from run to run, or a single size; without ``shape`` any
     shape can be fed. A run that needs the tensor and does not feed it raises ValueError.
 
-    Raises TypeError for types other than float32, float64 and int32 and for sizes that are not integers, and ValueError for
-    negative sizes.
+    Raises TypeError for types other than float32, float64, int32 and bool and for sizes that are not integers, and
+    ValueError for negative sizes.
 
     >>> import gpuconf.compat.v1 as tf
     >>> x = tf.placeholder(tf.float32, [None, 2])
@@ -141,12 +141,12 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
 
 def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
     """Add a tensor of zeros."""
-    return constant(0, dtype, shape, name or "zeros")
+    return constant(arrays.dtype_of(dtype).type(0), None, shape, name or "zeros")
 
 
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
     """Add a tensor of ones."""
-    return constant(1, dtype, shape, name or "ones")
+    return constant(arrays.dtype_of(dtype).type(1), None, shape, name or "ones")
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..._typing import Any
 from ...tensors import arrays
+from ...tensors import elementwise as checked
 from .. import _numpy_ops as numpy_ops
 from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
 
@@ -48,7 +49,7 @@ def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Te
     except ValueError:
         text = f"Dimensions must be equal, but are {list(x._shape or ())} and {list(y._shape or ())} for '{{{{node {kind}}}}}'"
         raise ValueError(f"{text} (op: '{kind}')") from None
-    dtype = "float64" if kind == "RealDiv" and x._dtype == "int32" else x._dtype
+    dtype = checked.type_of_result(kind, x._dtype)
     return add_result(kind, (x, y), lambda _, a, b: numpy_ops.compute(kind, a, b), dtype, shape, name)
 
 
@@ -56,7 +57,8 @@ def of_one(kind: str, value: Any, name: str | None = None, **options: Any) -> Te
     """Add an operation on one value, such as a sum. ``options`` are those of NumPy's function."""
     x = as_tensor(value, None, get_default_graph())
     shape = numpy_ops.shape_of_result(x._shape, **options)
-    return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), x._dtype, shape, name)
+    dtype = checked.type_of_result(kind, x._dtype)
+    return add_result(kind, (x,), lambda _, a: numpy_ops.compute(kind, a, **options), dtype, shape, name)
 
 
 def cast(value: Any, dtype: str, name: str | None = None) -> Tensor:
@@ -114,6 +116,15 @@ def _operators() -> None:
 
         setattr(Tensor, f"__{method}__", forward)
         setattr(Tensor, f"__r{method}__", reverse)
+
+    for method, (kind, _) in checked.COMPARISONS.items():
+        if method in ("eq", "ne"):  # of the objects, as in TensorFlow: a tensor of a graph is a key of a dict
+            continue
+
+        def compared(self: Tensor, other: Any, kind: str = kind) -> Any:
+            return elementwise(kind, self, other)
+
+        setattr(Tensor, f"__{method}__", compared)
 
     def negative(self: Tensor) -> Tensor:
         return of_one("Neg", self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switches of ``tf.compat.v1`` that have no effect: gpuconf has one kind of variables, of shapes and of tensors, and no loops."""
+"""Switches of ``tf.compat.v1`` that have no effect: gpuconf has one kind of variables and of shapes, and no loops."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ def disable_resource_variables() -> None:
     """Has no effect."""
 
 
-def disable_tensor_equality() -> None:
-    """Has no effect."""
-
-
 def disable_v2_tensorshape() -> None:
     """Has no effect."""
 
@@ -25,10 +21,6 @@ def enable_control_flow_v2() -> None:
 
 
 def enable_resource_variables() -> None:
-    """Has no effect."""
-
-
-def enable_tensor_equality() -> None:
     """Has no effect."""
 
 

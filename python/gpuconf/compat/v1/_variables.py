@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ... import errors
 from ..._typing import Any
 from ...tensors import arrays
+from ...tensors.reference import Reference
 from .. import _numpy_ops as numpy_ops
 from .._dtypes import as_dtype
 from .._shape import TensorShape
@@ -18,6 +19,8 @@ from ._variable_scopes import AUTO_REUSE
 
 class Variable:
     """A value of a graph that each session keeps from run to run. There is no training: nothing else changes it than ``assign``."""
+
+    __array_priority__: float = 100.0  # NumPy's operators leave `array + variable` to the variable
 
     def __init__(
         self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any
@@ -105,18 +108,22 @@ class Variable:
         """Add an operation that subtracts from the value."""
         return self.assign(self._value - delta)
 
+    def ref(self) -> Reference:
+        """Return a reference to the variable, which is equal to each other one."""
+        return Reference(self)
+
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self._value._dtype}>"
 
 
 def _operators() -> None:
-    for method in ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod"):
-        for name in (f"__{method}__", f"__r{method}__"):
+    reversible = ("add", "sub", "mul", "truediv", "matmul", "pow", "floordiv", "mod")
+    for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
 
-            def forward(self: Variable, other: Any, name: str = name) -> Any:
-                return getattr(self._value, name)(other._value if isinstance(other, Variable) else other)
+        def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
+            return getattr(self._value, name)(other._value if isinstance(other, Variable) else other)
 
-            setattr(Variable, name, forward)
+        setattr(Variable, f"__{method}__", forward)
 
 
 _operators()

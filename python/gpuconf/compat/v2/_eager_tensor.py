@@ -6,13 +6,17 @@ Its arithmetic beyond ``+`` and ``@`` computes with NumPy, and puts the result o
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays, operations
+from ...tensors import elementwise as checked
 from ...tensors.tensor import Tensor as Plain
 from .. import _numpy_ops as numpy_ops
 from .._dtypes import DType, as_dtype
 from .._shape import TensorShape
+from ..v1._mode import by_value
 
 TYPE_CHECKING = False
 
@@ -22,6 +26,8 @@ class EagerTensor(Plain):
 
     __module__ = "gpuconf.compat.v2"
     __slots__ = ()
+
+    _by_value = staticmethod(by_value)
 
     if not TYPE_CHECKING:
 
@@ -108,7 +114,7 @@ class EagerTensor(Plain):
         return shown(Plain.__rmatmul__(self, other))
 
     def __neg__(self) -> EagerTensor:
-        return computed(-super().numpy())
+        return computed(numpy_ops.compute("Neg", super().numpy()))
 
 
 def shown(tensor: Any) -> Any:
@@ -137,22 +143,8 @@ def of(value: Any, like: Any = None) -> Any:
 
 def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> EagerTensor:
     """Compute an operation on two values, elementwise, with NumPy's broadcasting. Raises InvalidArgumentError for other types."""
-    from ... import errors
-
     a, b = of(left, right), of(right, left)
-    if a.dtype != b.dtype:
-        text = f"cannot compute {kind} as input #1(zero-based) was expected to be a {_word(a)} tensor but is a {_word(b)} tensor"
-        raise errors.InvalidArgumentError(f"{text} [Op:{kind}] name: {name or ''}")
-    try:
-        return computed(numpy_ops.compute(kind, a, b), name or kind)
-    except ValueError:
-        shapes = f"{list(a.shape)} vs. {list(b.shape)}".replace(" ", "", 0)
-        raise errors.InvalidArgumentError(f"Incompatible shapes: {shapes} [Op:{kind}] name: {name or ''}") from None
-
-
-def _word(array: Any) -> str:
-    name = str(array.dtype.name)
-    return {"float32": "float", "float64": "double"}.get(name, name)
+    return computed(checked.computed(kind, partial(numpy_ops.compute, kind), a, b, name), name or kind)
 
 
 def _operators() -> None:

@@ -155,7 +155,7 @@ def _axis(axis: Any) -> Any:
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """Convert a tensor to another type. Raises TypeError for types other than float32, float64 and int32."""
+    """Convert a tensor to another type. Raises TypeError for types other than float32, float64, int32 and bool."""
     x = tensor_of(x)
     wanted = arrays.dtype_of(dtype).name
     if executing_eagerly():
@@ -178,12 +178,12 @@ def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     >>> print(zeros([2]))
     tf.Tensor([0. 0.], shape=(2,), dtype=float32)
     """
-    return constant(0, dtype, _sizes(shape), name or "zeros")
+    return constant(arrays.dtype_of(dtype).type(0), None, _sizes(shape), name or "zeros")
 
 
 def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Return a tensor of ones."""
-    return constant(1, dtype, _sizes(shape), name or "ones")
+    return constant(arrays.dtype_of(dtype).type(1), None, _sizes(shape), name or "ones")
 
 
 def fill(dims: Any, value: Any, name: str | None = None) -> Any:
@@ -246,7 +246,7 @@ def _printed(value: Any) -> str:
         return str(value)
     array = EagerTensor.numpy(value)
     np = arrays.numpy()
-    return str(np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}"}))
+    return str(np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}", "bool": lambda flag: f"{flag:d}"}))
 
 
 def device(device_name: Any) -> Any:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from ..._core import scope
 from ..._typing import Any
 from ...tensors import arrays
+from ...tensors.reference import Reference
 from ...tensors.tensor import Tensor as Plain
-from ..v1._mode import executing_eagerly
+from ..v1._mode import by_value, executing_eagerly
 from . import _eager_tensor
 from ._name_scope import in_scope
 
@@ -23,6 +24,8 @@ class _VariableType(type):
 
 class Variable(metaclass=_VariableType):
     """A tensor that ``assign`` replaces. Where operations build graphs, ``compat.v1.Variable``."""
+
+    __array_priority__: float = 100.0  # NumPy's operators leave `array + variable` to the variable
 
     def __init__(
         self, initial_value: Any = None, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any
@@ -104,6 +107,21 @@ class Variable(metaclass=_VariableType):
     def __int__(self) -> int:
         return int(self._tensor)
 
+    def __eq__(self, other: object) -> Any:
+        return self._tensor == tensor_of(other) if by_value() else self is other
+
+    def __ne__(self, other: object) -> Any:
+        return self._tensor != tensor_of(other) if by_value() else self is not other
+
+    def __hash__(self) -> int:
+        if by_value():
+            raise TypeError(f"Variable is unhashable. Instead, use variable.ref() as the key. (Variable: {self!r})")
+        return id(self)
+
+    def ref(self) -> Reference:
+        """Return a reference to the variable, which can be a key of a dict and an element of a set."""
+        return Reference(self)
+
     def __repr__(self) -> str:
         array = Plain.numpy(self._tensor)
         text = repr(array) if array.ndim else str(array[()])
@@ -112,13 +130,13 @@ class Variable(metaclass=_VariableType):
 
 
 def _operators() -> None:
-    for method in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
-        for name in (f"__{method}__", f"__r{method}__"):
+    reversible = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
+    for method in (*reversible, *(f"r{each}" for each in reversible), "lt", "le", "gt", "ge"):
 
-            def forward(self: Variable, other: Any, name: str = name) -> Any:
-                return getattr(self._tensor, name)(tensor_of(other))
+        def forward(self: Variable, other: Any, name: str = f"__{method}__") -> Any:
+            return getattr(self._tensor, name)(tensor_of(other))
 
-            setattr(Variable, name, forward)
+        setattr(Variable, f"__{method}__", forward)
 
 
 _operators()
