@@ -110,3 +110,73 @@ def test_the_limit_of_a_control_group_counts(folder: Path) -> None:
         group.rmdir()
     assert (done.returncode, done.stdout) == (71, "")
     assert "its control group may use 1024 MiB" in done.stderr
+
+
+START = """
+import ctypes
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p
+cu = ctypes.CDLL("libcuda.so.1")
+context, address = c_void_p(), c_uint64()
+def ok(result): assert result == 0, result
+ok(cu.cuInit(0)), ok(cu.cuDevicePrimaryCtxRetain(byref(context), 0)), ok(cu.cuCtxSetCurrent(context))
+def resident(): return int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0])
+"""
+
+
+@pytest.mark.parametrize("call", ["cuMemsetD8_v2(address, 0, c_size_t(total))", "cuMemsetD32_v2(address, 0, c_size_t(total // 4))"])
+def test_clearing_takes_no_host_memory(folder: Path, call: str) -> None:
+    program = f"""{START}
+total = 60 << 30
+ok(cu.cuMemAlloc_v2(byref(address), c_size_t(total)))
+before = resident()
+ok(cu.{call}), ok(cu.cuCtxSynchronize())
+print(resident() - before < 10 << 10)
+"""
+    done = run(folder, program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+KINDS = {
+    "linear": "ok(cu.cuMemAlloc_v2(byref(address), c_size_t(total)))",
+    "managed": "ok(cu.cuMemAllocManaged(byref(address), c_size_t(total), 1))",
+    "of a pool": "ok(cu.cuMemAllocAsync(byref(address), c_size_t(total), None))",
+    "page-locked": "ok(cu.cuMemHostAlloc(byref(address), c_size_t(total), 0))",
+    "mapped": """
+class Property(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("handles", c_int), ("location", c_int), ("device", c_int), ("more", c_uint64 * 2)]
+class Access(ctypes.Structure):
+    _fields_ = [("location", c_int), ("device", c_int), ("flags", c_int)]
+ok(cu.cuMemAddressReserve(byref(address), c_size_t(total), c_size_t(0), c_uint64(0), c_uint64(0)))
+for at in range(0, total, total // 4):  # mapped in pieces, as PyTorch's expandable segments are
+    handle, part = c_uint64(), c_size_t(total // 4)
+    ok(cu.cuMemCreate(byref(handle), part, byref(Property(1, 0, 1, 0)), c_uint64(0)))
+    ok(cu.cuMemMap(c_uint64(address.value + at), part, c_size_t(0), handle, c_uint64(0)))
+ok(cu.cuMemSetAccess(address, c_size_t(total), byref(Access(1, 0, 3)), c_size_t(1)))
+""",
+    "registered, of a file": """
+import mmap, tempfile
+file = tempfile.TemporaryFile()
+file.write(b"7" * total), file.flush()
+memory = mmap.mmap(file.fileno(), total, flags=mmap.MAP_PRIVATE)
+address.value = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+ok(cu.cuMemHostRegister_v2(address, c_size_t(total), 0))
+""",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_cleared_reads_as_zero_and_its_neighbours_stay(folder: Path, kind: str) -> None:
+    """Above and below the size from which pages go back to the host, whatever backs the memory."""
+    program = f"""{START}
+total = 16 << 20
+{KINDS[kind]}
+for first, end in ((0, total), (3, total - 5), (1 << 20, 9 << 20), (5000, 15 << 20), (100, 70000)):
+    ok(cu.cuMemsetD8_v2(address, 7, c_size_t(total)))
+    ok(cu.cuMemsetD8_v2(c_uint64(address.value + first), 0, c_size_t(end - first))), ok(cu.cuCtxSynchronize())
+    found = ctypes.create_string_buffer(total)
+    ok(cu.cuMemcpyDtoH_v2(found, address, c_size_t(total)))
+    assert found.raw == bytes([7]) * first + bytes(end - first) + bytes([7]) * (total - end), (first, end)
+print("as expected")
+"""
+    done = run(folder, program)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "as expected\n", "")

@@ -23,6 +23,10 @@ static uint64_t extent(struct side side, const struct box *box) {
 }
 
 static void fill_row(char *row, const struct box *box) {
+	if (box->value == 0) {
+		gpuconf_simulator_clear((uint64_t)(uintptr_t)row, box->width);
+		return;
+	}
 	for (uint64_t x = 0; x < box->width; x += box->size)
 		memcpy(row + x, &box->value, box->size);
 }

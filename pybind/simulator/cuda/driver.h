@@ -379,6 +379,7 @@ int count_list(const struct allocation *list);
 uint64_t take_charge(struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
 uint64_t to_pages(uint64_t bytes);
+void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
 /* outside.c, pools.c */

@@ -2,6 +2,7 @@
 /* Device memory, page-locked memory, and synchronous copies. */
 #include "driver.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,22 @@ static void drop(struct allocation **at) {
 	if (gone->block != NULL)
 		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL ? 0 : to_pages(gone->range.bytes));
 	free(gone);
+}
+
+/* Pages of a file are punched out of it, and others dropped: both read as zeros. No allocation has both. Returns 0 where neither is possible. */
+static int give_back(uint64_t from, uint64_t to) {
+	void *at = (void *)(uintptr_t)from;
+	return madvise(at, to - from, MADV_REMOVE) == 0 || (errno == EINVAL && madvise(at, to - from, MADV_DONTNEED) == 0);
+}
+
+/* Makes memory zero. From a size on its pages go back to the host, and come again only where something is written. */
+EXPORT void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes) {
+	enum { LARGE = 4 << 20 }; /* pages that come again take several times as long to write as those that stayed */
+	uint64_t end = addr + bytes, from = (addr + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE, to = end / LARGEST_PAGE * LARGEST_PAGE;
+	if (bytes < LARGE || !give_back(from, to))
+		from = to = end;
+	memset((void *)(uintptr_t)addr, 0, from - addr);
+	memset((void *)(uintptr_t)to, 0, end - to);
 }
 
 /* The pages of an allocation, with those that it shares with memory which is free: they go back to the host. A page that a live one has stays. */

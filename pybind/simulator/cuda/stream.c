@@ -189,7 +189,11 @@ void run_work(struct stream *stream, struct work *work) {
 		run_copy(stream, work);
 		return;
 	case FILL:
-		if (touchable(stream, work->dst, work->bytes))
+		if (!touchable(stream, work->dst, work->bytes))
+			return;
+		if (work->value == 0)
+			gpuconf_simulator_clear(work->dst, work->bytes);
+		else
 			memset((void *)(uintptr_t)work->dst, (int)work->value, work->bytes);
 		return;
 	case WRITE_WORD:

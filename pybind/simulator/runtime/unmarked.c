@@ -32,6 +32,8 @@ EXPORT void *gpuconf_runtime_mark_address(void) { return &marks; }
 
 EXPORT const void *gpuconf_runtime_queued_address(void) { return gpuconf_simulator_queued(); }
 
+EXPORT void gpuconf_runtime_clear(void *memory, size_t bytes) { gpuconf_simulator_clear((uint64_t)(uintptr_t)memory, bytes); }
+
 EXPORT uint64_t gpuconf_runtime_unmarked(void) { return __atomic_load_n(&all, __ATOMIC_RELAXED); }
 
 EXPORT int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room, uint64_t *count) {

@@ -14,6 +14,9 @@ void *gpuconf_runtime_mark_address(void);
 /* The address of the count of pieces of work in the queues of all streams, a uint32_t. */
 const void *gpuconf_runtime_queued_address(void);
 
+/* Makes memory of a simulated GPU zero. Where that is much, the host need not have it until something is written. */
+void gpuconf_runtime_clear(void *memory, size_t bytes);
+
 /* How many launches and library calls computed nothing although their thread was not marked. */
 uint64_t gpuconf_runtime_unmarked(void);
 
@@ -50,5 +53,6 @@ const char *counted_name(const char *text);
 /* The driver's: calls a function before each launch, outside its lock; another value than 0 is the launch's result. */
 void gpuconf_simulator_on_launch(int (*hook)(const char *kernel));
 const uint32_t *gpuconf_simulator_queued(void);
+void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes);
 
 #endif

@@ -1,36 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that a program requests without a value, as ``torch.empty`` does: it reads as zero, never as what a freed block held.
 
-So a result of a kernel that nothing computes, of Triton for example, is zero. The memory is cleared in its stream, by PyTorch's own
-kernel; with ``values="none"`` only where small tensors have been written.
+So a result of a kernel that nothing computes, of Triton for example, is zero. Clearing takes no memory of the host's, but for small
+tensors; with ``values="none"`` only memory where small tensors have been written is cleared.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import torch
 
 from .._typing import Any
-from . import moves, small
+from . import graphs, memory, moves, queues, small
 from .thread import state
 
 NAMES = ("aten::empty.memory_format", "aten::empty_strided")
-# PyTorch has no kernel that fills these.
-_UNFILLED = {one for name, one in vars(torch).items() if re.fullmatch(r"u?int[1-7]|bits\w+|float4\w+", name)}
 
 
-def clearing(original: Callable[..., Any], zero: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the kernel of an operator that allocates. ``zero`` is that of ``zero_``; both take a dispatch key set first."""
+def clearing(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the kernel of an operator that allocates, which takes a dispatch key set first."""
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         result = original(keys, *args, **named)
-        if state.inside or result.dtype in _UNFILLED or _is_filled_by_pytorch():
+        if state.inside or _is_filled_by_pytorch() or (moves.only_small and small.is_never_written(result)):
             return result
-        if not result.numel() or (moves.only_small and small.is_never_written(result)):
-            return result
-        return zero(keys, result)
+        storage = result.untyped_storage()
+        address, size = storage.data_ptr(), storage.nbytes()
+        if address and size:
+            if queues.left.value:
+                queues.wait(result)
+            if graphs.capturing():
+                graphs.record(lambda _seed: memory.clear(address, size))
+            else:
+                memory.clear(address, size)
+        return result
 
     return kernel
 

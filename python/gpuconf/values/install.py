@@ -19,6 +19,7 @@ from . import (
     compiled,
     graphs,
     kernels,
+    memory,
     moves,
     notice,
     numbers,
@@ -107,6 +108,7 @@ _SPACES = ("aten", "quantized", "quantization", "fsdp", "symm_mem", "torchvision
 def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
     """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
     unmarked.install(library, strict=strict)
+    memory.install(library)
     queues.install(library)
     answers.install(library)
     accumulation.install(library, _at_first_call)
@@ -130,9 +132,8 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
         if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
-            zero = _kernel("aten::zero_", _overload("aten::zero_"), _original("aten::zero_"))
             for name in cleared.NAMES:
-                _put(name, cleared.clearing(_original(name), zero), "CUDA")
+                _put(name, cleared.clearing(_original(name)), "CUDA")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from ..._typing import Any
+from .. import memory
 from . import attention, cells, convolution, normalization, only_cuda, products, recurrent, sequences
 
 
@@ -88,6 +89,7 @@ FORMULAS: dict[str, Any] = {
     "aten::_cudnn_ctc_loss.Tensor": _plain(products.ctc_loss),
     "aten::log_sigmoid_backward": _plain(products.log_sigmoid_backward),
     "aten::log_sigmoid_backward.grad_input": _into(products.log_sigmoid_backward),
+    "aten::zero_": memory.zero_,
     "aten::_linalg_svd": _plain(only_cuda.svd),
     "aten::_linalg_svd.U": _plain(only_cuda.svd),
     "aten::nansum": _plain(only_cuda.nansum),
