@@ -41,6 +41,8 @@ LIBRARY = "_gpuconf.abi3.so"
 # The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and libc.
 # The accounts of memory that processes share are in pybind/budget.
 GUARD = {"libgpuconf-guard.so": ("pybind/guard", "pybind/budget"), "libgpuconf-preload.so": ("pybind/guard/preload",)}
+# What programs of a simulation preload, so that each of their Pythons starts gpuconf.
+ALWAYS = {"libgpuconf-always.so": ("pybind/always",)}
 GUARD_FLAGS = (
     "-O3",  # a fifth of what it adds to cuMemGetInfo, for 8 KB more
     "-std=gnu11",
@@ -119,14 +121,14 @@ def go_and_what_it_needs(root: Path) -> str:
 
 
 def build_libraries(root: Path, folder: Path) -> None:
-    """Compile the guard's and the simulator's libraries into a folder, all at once: a compiler uses one core.
+    """Compile the libraries of C into a folder, all at once: a compiler uses one core.
 
     CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`.
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     started = {}
-    for name, folders in {**GUARD, **SIMULATOR}.items():
-        flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
+    for name, folders in {**GUARD, **ALWAYS, **SIMULATOR}.items():
+        flags = SIMULATOR_FLAGS if name in SIMULATOR else GUARD_FLAGS
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
         command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         started[folders[0]] = subprocess.Popen(command)
@@ -168,7 +170,8 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             extension.result()
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
-        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")}
+        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(ALWAYS, "_always")}
+        places |= dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")
         for name, place in places.items():
             built = Path(self.folder.name, name)
             if version == "editable":

@@ -24,6 +24,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 LIBRARIES = [
     "gpuconf/_core/_gpuconf.abi3.so",
+    "gpuconf/_always/libgpuconf-always.so",
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",

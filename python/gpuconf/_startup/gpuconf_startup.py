@@ -38,7 +38,7 @@ class _AsTensorFlow:
         gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
         return importlib.util.find_spec(name)
 
-    def find_distributions(self, context: object = None) -> list[object]:
+    def find_distributions(self, context: object = None) -> "list[object]":
         """Install gpuconf's finder, which has TensorFlow's version for ``importlib.metadata``, and ask it."""
         if getattr(context, "name", None) != "tensorflow":
             return []
