@@ -48,6 +48,13 @@ static void keep(const char *entry)
 		number_kept++;
 }
 
+/* What a simulation sets beside gpuconf's own. */
+static int is_of_frameworks(const char *entry)
+{
+	return names_same("ASAN_OPTIONS=", entry) || names_same("JAX_SKIP_CUDA_CONSTRAINTS_CHECK=", entry) ||
+	       names_same("TORCHDYNAMO_DISABLE=", entry);
+}
+
 /* Remembers gpuconf's variables, and those that a cover gave (a zero byte after each). */
 void gpuconf_keep_environment(const char *given, size_t length)
 {
@@ -55,7 +62,7 @@ void gpuconf_keep_environment(const char *given, size_t length)
 	snprintf(library, sizeof library, "%s/_always/libgpuconf-always.so", gpuconf_package);
 	snprintf(simulator, sizeof simulator, "%s/_simulator", gpuconf_package);
 	for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
-		if (strncmp(*entry, "GPUCONF_", 8) == 0 || strncmp(*entry, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK=", 32) == 0)
+		if (strncmp(*entry, "GPUCONF_", 8) == 0 || is_of_frameworks(*entry))
 			keep(*entry);
 	for (const char *entry = given; entry != NULL && entry < given + length; entry += strlen(entry) + 1)
 		if (strncmp(entry, "LD_LIBRARY_PATH=", 16) != 0 && strchr(entry, '=') != NULL)

@@ -14,7 +14,7 @@ from ..machine.simulate import simulate_buffers
 from ..memory import load_trace
 from ..planning import report
 from ..planning.plan import find
-from ..sharing._environment import of_simulation, python_path
+from ..sharing._environment import of_simulation, of_startup
 from ..sharing._simulated_cards import of_program
 from . import needs, quiet, start, trouble
 from .answer import Rehearsal
@@ -110,7 +110,7 @@ def _run_program(asked: Asked, card: Card, folder: str, *, stacks: bool, change:
                 **quiet.environment(os.path.join(folder, quiet.OUTPUT)),
                 "GPUCONF_SIMULATE": spec,
                 "GPUCONF_SIMULATE_VALUES": asked.values,
-                "PYTHONPATH": python_path(environment),
+                **of_startup(environment),
                 **(_of_compiler(folder) if asked.compiles else {"TORCHDYNAMO_DISABLE": "1"}),
                 "PYTHONUNBUFFERED": "1",
                 **({} if shared is None else shared.environment),

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs gpuconf's startup code in a Python that has gpuconf, for a program on simulated GPUs. ``gpuconf_startup.pth`` imports it.
+
+It is outside the package, whose import takes longer.
+"""
+
+import os
+import sys
+
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpuconf", "_startup")
+
+sys.path.insert(0, _FOLDER)
+try:
+    import gpuconf_startup  # type: ignore[import-not-found]
+finally:
+    sys.path.remove(_FOLDER)
+gpuconf_startup.activate()
