@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs gpuconf's startup code in a Python that has gpuconf, for a program on simulated GPUs. ``gpuconf_startup.pth`` imports it.
+"""Runs gpuconf's startup code in a Python that has gpuconf, for a program on simulated GPUs.
 
-It is outside the package, whose import takes longer.
+``gpuconf_startup.pth`` imports this file. It is outside the package, whose import takes longer.
 """
 
-import os
 import sys
 
-_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpuconf", "_startup")
+_FOLDER = f"{__file__.rpartition('/')[0]}/gpuconf/_startup"
 
 sys.path.insert(0, _FOLDER)
 try:

@@ -13,7 +13,7 @@
 
 /* What the cover's maker has put there, and only there. */
 #define COVER_ENVIRONMENT "/run/gpuconf/environment" /* NAME=VALUE, a zero byte after each */
-#define COVER_TRIED "/run/gpuconf/tried"             /* lines: paths at which nobody of the cover answers */
+#define COVER_TRIED "/run/gpuconf/tried"             /* lines: paths at which no process of the cover answers */
 
 #define MARK "GPUCONF_STARTUP" /* in the environment of each program of a simulation */
 
@@ -24,6 +24,7 @@ const char *gpuconf_value(char *const *environment, const char *name); /* NULL i
 int gpuconf_disabled(char *const *environment);
 void gpuconf_keep_environment(const char *given, size_t length);
 void gpuconf_note_tried(void);
-void gpuconf_watch_python(void);
+void gpuconf_watch_python(void *library); /* that has the Python, if it is one */
+int gpuconf_python_is_watched(void);
 
 #endif

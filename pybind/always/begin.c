@@ -91,5 +91,5 @@ __attribute__((constructor)) static void begin(void)
 	if (gpuconf_package[0] == 0)
 		return;
 	gpuconf_keep_environment(given, length);
-	gpuconf_watch_python();
+	gpuconf_watch_python(RTLD_DEFAULT);
 }

@@ -36,6 +36,7 @@ static struct {
 	void (*Py_DecRef)(Object);
 	void (*PyMem_GetAllocator)(int, Allocator *);
 	void (*PyMem_SetAllocator)(int, const Allocator *);
+	int (*Py_IsInitialized)(void);
 } py;
 
 static const char *const wanted[] = { /* in this order */
@@ -53,6 +54,7 @@ static const char *const wanted[] = { /* in this order */
     "Py_DecRef",
     "PyMem_GetAllocator",
     "PyMem_SetAllocator",
+    "Py_IsInitialized",
 };
 
 enum { RAW = 0 /* the domain of PyMem_RawMalloc */, FILE_INPUT = 257 /* of Py_CompileString: a module */ };
@@ -80,7 +82,7 @@ static const char code[] =
     "        posix.write(2, text.encode('utf-8', 'backslashreplace'))\n"
     "        posix._exit(1)\n";
 
-static int started, starting;
+static int watched, started, starting;
 
 static void set(Object globals, const char *name, Object value)
 {
@@ -134,17 +136,23 @@ static const char *library_of(Object arguments)
  */
 static _Alignas(16) char entry[128];
 static Allocator allocator;
+static int given;
 
 static void *give_entry(void *context, size_t size)
 {
 	(void)context;
-	return size <= sizeof entry ? entry : NULL;
+	given = size <= sizeof entry;
+	return given ? entry : NULL;
 }
 
 static void free_all_but_entry(void *context, void *memory)
 {
-	if (memory != entry)
+	if (memory != entry) {
 		allocator.free(context, memory);
+		return;
+	}
+	given = 0;
+	py.PyMem_SetAllocator(RAW, &allocator);
 }
 
 static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(void *, void *))
@@ -171,18 +179,31 @@ static int hook(const char *event, Object arguments, void *data)
 		start("");
 	else if (strcmp(event, "import") == 0 && (library = library_of(arguments)) != NULL)
 		start(library); /* again, for the next interpreter of this process */
-	else if (strcmp(event, "cpython._PySys_ClearAuditHooks") == 0)
-		change_allocator(NULL, free_all_but_entry);
+	else if (strcmp(event, "cpython._PySys_ClearAuditHooks") == 0) {
+		if (given)
+			change_allocator(NULL, free_all_but_entry);
+		watched = started = 0; /* a program may start Python again */
+	}
 	return 0;
 }
 
-void gpuconf_watch_python(void)
+int gpuconf_python_is_watched(void)
+{
+	return watched;
+}
+
+void gpuconf_watch_python(void *library)
 {
 	void **functions = (void **)&py;
 
 	for (size_t one = 0; one < sizeof wanted / sizeof *wanted; one++)
-		if ((functions[one] = dlsym(RTLD_DEFAULT, wanted[one])) == NULL)
+		if ((functions[one] = dlsym(library, wanted[one])) == NULL)
 			return; /* no Python, or one before 3.8 */
+	watched = 1;
+	if (py.Py_IsInitialized()) {
+		py.PySys_AddAuditHook(hook, NULL);
+		return;
+	}
 	change_allocator(give_entry, NULL);
 	py.PySys_AddAuditHook(hook, NULL);
 	py.PyMem_SetAllocator(RAW, &allocator);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In a cover, the machine's sockets and FIFOs have nobody at their other end. What a program tries is written into a
- * file there, so that the answer can name it. The program sees what it would see without this.
+ * In a cover, the machine's sockets and FIFOs have no process at their other end. What a program tries is written into
+ * a file there, so that the answer can name it. The program sees what it would see without this.
  */
 #include "always.h"
 

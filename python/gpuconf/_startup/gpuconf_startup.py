@@ -240,7 +240,7 @@ def _disabled() -> bool:
 
 
 def _end(text: str) -> None:
-    """End this process, which would go on with something else than was asked for. An exception can be caught and ignored."""
+    """End this process, which would go on with something else than was requested. An exception can be caught."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is sys.stderr:

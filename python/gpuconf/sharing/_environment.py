@@ -78,15 +78,15 @@ def loader_path(environ: Mapping[str, str] = os.environ) -> str:
 def of_startup(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables by which each Python of a program runs gpuconf's startup code on simulated GPUs.
 
-    The preloaded library does that for a Python that is started with other variables, or with -I, -E or -S, too. The loader would
-    split the path of one in a folder with a space, which is left out.
+    The preloaded library does that for a Python that is started with other variables, or with -I, -E or -S, too. The
+    loader would split the path of one in a folder with a space, which is left out.
     """
     variables = {"GPUCONF_STARTUP": "1", "PYTHONPATH": python_path(environ)}
     if not set(ALWAYS) & set(" :$"):
         before = [part for part in environ.get("LD_PRELOAD", "").replace(":", " ").split() if part != ALWAYS]
         variables["LD_PRELOAD"] = " ".join([*before, ALWAYS])
-        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are replaced,
-        # does not happen. The last word counts, so a choice of the user's stays.
+        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are
+        # replaced, does not happen. The last word counts, so a choice of the user's stays.
         variables["ASAN_OPTIONS"] = ":".join(filter(None, ("verify_asan_link_order=0", environ.get("ASAN_OPTIONS"))))
     return variables
 
