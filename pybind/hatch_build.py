@@ -41,6 +41,8 @@ LIBRARY = "_gpuconf.abi3.so"
 # The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and libc.
 # The accounts of memory that processes share are in pybind/budget.
 GUARD = {"libgpuconf-guard.so": ("pybind/guard", "pybind/budget"), "libgpuconf-preload.so": ("pybind/guard/preload",)}
+# What programs of a simulation preload, so that each of their Pythons starts gpuconf.
+ALWAYS = {"libgpuconf-always.so": ("pybind/always",)}
 GUARD_FLAGS = (
     "-O3",  # a fifth of what it adds to cuMemGetInfo, for 8 KB more
     "-std=gnu11",
@@ -123,14 +125,14 @@ def go_and_what_it_needs(root: Path) -> str:
 
 
 def build_libraries(root: Path, folder: Path) -> None:
-    """Compile the guard's and the simulator's libraries into a folder, all at once: a compiler uses one core.
+    """Compile the libraries of C into a folder, all at once: a compiler uses one core.
 
     CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`.
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     started = {}
-    for name, folders in {**GUARD, **SIMULATOR, **COVER}.items():
-        flags = (*(GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS), f"-Wl,-soname,{name}")
+    for name, folders in {**GUARD, **ALWAYS, **SIMULATOR, **COVER}.items():
+        flags = (*(SIMULATOR_FLAGS if name in SIMULATOR else GUARD_FLAGS), f"-Wl,-soname,{name}")
         if name in COVER:
             flags = (*COVER_FLAGS, "-fPIC", "-fvisibility=hidden", "-shared") if name.endswith(".so") else COVER_FLAGS
         files = sorted(str(path) for folder in folders for path in Path(root, folder).glob("*.c"))
@@ -174,7 +176,8 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             extension.result()
         if version != "editable":
             build_data["sbom_files"].append(self.write_sbom())
-        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")}
+        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(ALWAYS, "_always")}
+        places |= dict.fromkeys((*SIMULATOR, *LINKER_SCRIPTS), "_simulator")
         places |= dict.fromkeys(COVER, "_cover")
         for name, place in places.items():
             built = Path(self.folder.name, name)

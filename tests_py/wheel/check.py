@@ -24,6 +24,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 
 LIBRARIES = [
     "gpuconf/_core/_gpuconf.abi3.so",
+    "gpuconf/_always/libgpuconf-always.so",
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
@@ -70,6 +71,9 @@ def check_tag(wheel: Path) -> None:
     if not re.fullmatch(r"gpuconf-[\d.]+-cp310-abi3-linux_(x86_64|aarch64)\.whl", wheel.name):
         raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
     names = zipfile.ZipFile(wheel).namelist()
+    at_root = {name for name in names if "/" not in name}
+    if at_root != {"gpuconf_startup.pth", "_gpuconf_startup.py"}:
+        raise SystemExit(f"{wheel.name} should not hold {at_root} outside of its package")
     libraries = [name for name in names if name.endswith((".so", ".so.1"))]
     if sorted(libraries) != sorted(LIBRARIES) or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")

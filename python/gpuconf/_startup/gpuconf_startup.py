@@ -38,7 +38,7 @@ class _AsTensorFlow:
         gpuconf.install_as_tensorflow(1 if os.environ.get("GPUCONF_AS_TENSORFLOW") == "v1" else 2)
         return importlib.util.find_spec(name)
 
-    def find_distributions(self, context: object = None) -> list[object]:
+    def find_distributions(self, context: object = None) -> "list[object]":
         """Install gpuconf's finder, which has TensorFlow's version for ``importlib.metadata``, and ask it."""
         if getattr(context, "name", None) != "tensorflow":
             return []
@@ -60,9 +60,8 @@ class _Simulated:
         try:
             _find_gpuconf()
             __import__("gpuconf")
-        except ImportError as error:
-            sys.stderr.write(f"gpuconf run --simulate: {sys.executable} sees no simulated GPUs: {error}\n")
-            return None
+        except Exception as error:
+            _end(f"gpuconf run --simulate: {sys.executable} sees no simulated GPUs for {name}: {error}")
         return importlib.util.find_spec(name)
 
 
@@ -240,10 +239,21 @@ def _disabled() -> bool:
     return os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
 
 
+def _end(text: str) -> None:
+    """End this process, which would go on with something else than was requested. An exception can be caught."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is sys.stderr:
+                stream.write(text + "\n")
+            stream.flush()
+        except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+            pass
+    os._exit(1)
+
+
 def _activate_as_tensorflow() -> None:
     if "tensorflow" in sys.modules:  # a .pth file has imported it
-        sys.stderr.write(f"gpuconf run --as-tensorflow: TensorFlow itself is already imported when {sys.executable} starts\n")
-        os._exit(1)  # an exception would be printed and ignored
+        _end(f"gpuconf run --as-tensorflow: TensorFlow itself is already imported when {sys.executable} starts")
     sys.meta_path.insert(0, _AsTensorFlow())  # type: ignore[arg-type]
 
 

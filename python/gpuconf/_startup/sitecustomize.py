@@ -20,4 +20,6 @@ def _run_the_next_one() -> None:
 
 
 __import__("gpuconf_startup").activate()
+_here = __file__.rpartition("/")[0]
+sys.path[:] = [entry for entry in sys.path if entry != _here]  # activate() may be that of another gpuconf
 _run_the_next_one()

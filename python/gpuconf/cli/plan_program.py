@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes")
     if options.gpu is None:
         options.gpu = _cards_here()
-    words = _words(options)
+    words = run_command.words_of(options.program)
     if options.html is not None:
         report.plotly_script()  # if it is missing, the rest would be in vain
     if options.largest is not None:
@@ -205,16 +205,6 @@ def _code(answer: Rehearsal) -> int:
     if not answer.processes:
         return ERROR
     return {True: OK, False: DOES_NOT_FIT, None: DEPENDS}[answer.fits]
-
-
-def _words(options: argparse.Namespace) -> list[str]:
-    from ..sharing._descendants import isolating_option
-
-    words = run_command.words_of(options.program)
-    option = isolating_option(words)
-    if option:
-        raise UsageError(f"a rehearsal does not work with {option}: Python would not run gpuconf's startup code")
-    return words
 
 
 def _options(options: argparse.Namespace) -> Options:

@@ -127,10 +127,10 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
     """Return the variables of --simulate, --growth and --as-tensorflow."""
     variables: dict[str, str] = {}
     if options.simulate is not None:
-        from ..sharing._environment import python_path
+        from ..sharing._environment import of_startup
 
         variables["GPUCONF_SIMULATE"] = options.simulate
-        variables["PYTHONPATH"] = python_path()
+        variables.update(of_startup())
     for name, value, variable in (
         ("--values", options.values, "GPUCONF_SIMULATE_VALUES"),
         ("--strict-values", options.strict_values and "1", "GPUCONF_SIMULATE_STRICT"),
@@ -147,7 +147,7 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
         from ..sharing._environment import python_path
 
         option = isolating_option(words)
-        if option:
+        if option and "LD_PRELOAD" not in variables:
             raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
         variables["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
         variables["PYTHONPATH"] = python_path()

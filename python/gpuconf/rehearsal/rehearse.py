@@ -16,7 +16,7 @@ from ..memory import load_trace
 from ..planning import report
 from ..planning.plan import find
 from ..sharing import _simulated_cards
-from ..sharing._environment import of_simulation, python_path
+from ..sharing._environment import of_simulation, of_startup
 from . import needs, start, trackers, trouble
 from .answer import Rehearsal
 from .cards import Card, alike
@@ -102,13 +102,17 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
         "jax": settings_for(card, asked.gpus),
     }
     environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-    environment |= {"PYTHONPATH": python_path(environment), "PYTHONUNBUFFERED": "1"}
+    startup = of_startup(environment)
+    environment |= {"PYTHONUNBUFFERED": "1", "PYTHONPATH": startup["PYTHONPATH"]}
     program = start.Program(asked.words, environment, settings, asked.options)
     program.prepare(silent=bool(change))
     cover = program.cover
     covers.append(cover)
+    if cover.kind != UNPROTECTED:
+        startup.pop("LD_PRELOAD", None)  # the cover preloads the library
     variables = {
         **of_simulation(environment),
+        **startup,
         "GPUCONF_SIMULATE": spec,
         "GPUCONF_SIMULATE_VALUES": asked.values,
         **trackers.environment(cover.inside, environment, network=cover.has_network()),

@@ -13,6 +13,7 @@ from ._frameworks_environment import LeasedCard, of_frameworks
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STARTUP = os.path.join(_PACKAGE, "_startup")
 SIMULATOR = os.path.join(_PACKAGE, "_simulator")
+ALWAYS = os.path.join(_PACKAGE, "_always", "libgpuconf-always.so")
 
 
 def of_program(
@@ -72,6 +73,22 @@ def loader_path(environ: Mapping[str, str] = os.environ) -> str:
         )
     before = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry and entry != SIMULATOR]
     return ":".join([SIMULATOR, *before])
+
+
+def of_startup(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables by which each Python of a program runs gpuconf's startup code on simulated GPUs.
+
+    The preloaded library does that for a Python that is started with other variables, or with -I, -E or -S, too. The
+    loader would split the path of one in a folder with a space, which is left out.
+    """
+    variables = {"GPUCONF_STARTUP": "1", "PYTHONPATH": python_path(environ)}
+    if not set(ALWAYS) & set(" :$"):
+        before = [part for part in environ.get("LD_PRELOAD", "").replace(":", " ").split() if part != ALWAYS]
+        variables["LD_PRELOAD"] = " ".join([*before, ALWAYS])
+        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are
+        # replaced, does not happen. The last word counts, so a choice of the user's stays.
+        variables["ASAN_OPTIONS"] = ":".join(filter(None, ("verify_asan_link_order=0", environ.get("ASAN_OPTIONS"))))
+    return variables
 
 
 def python_path(environ: Mapping[str, str] = os.environ) -> str:
