@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of covers do in a process of their own: prepare real files, run programs, and look at what changed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import adapter
+import compare
+import kinds
+import library_kinds
+import random_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHARED_BY_ALL = ("/tmp", "/dev/shm")  # noqa: S108
+
+
+class Ground:
+    """Real files of a user: a project, home, temporary folders and shared memory, all with a token in their names."""
+
+    def __init__(self, situation: adapter.Situation) -> None:
+        self.situation = situation
+        self.token = f"kinds-{uuid.uuid4().hex[:12]}"
+        self.root = tempfile.mkdtemp(prefix=f"{self.token}-", dir="/var/tmp")  # noqa: S108  (not below the temporary folder)
+        os.chmod(self.root, 0o755)
+        self.project, self.home, self.own = (os.path.join(self.root, name) for name in ("project", "home", "tmp"))
+        self.temporary, self.shared = (os.path.join(folder, f"{self.token}-folder") for folder in SHARED_BY_ALL)
+        self.mounted: list[str] = []
+        for folder in (self.project, self.home, self.own, self.temporary, self.shared):
+            os.mkdir(folder)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """For programs: whose home and temporary folder these are."""
+        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}}
+        names = {"HOME": self.home, "TEMPORARY": self.temporary, "SHARED": self.shared, "TOKEN": self.token}
+        own = {"HOME": self.home, "TMPDIR": self.own, "PYTHONDONTWRITEBYTECODE": "1"}
+        return {**kept, **own, **{f"KINDS_{name}": value for name, value in names.items()}, **more}
+
+    def give(self) -> None:
+        """Let everything be the user's, and the project the group's where the situation says so; mount what it says."""
+        user, group = self.situation.user, self.situation.group
+        if os.geteuid() == 0 and not self.situation.root:
+            for root in (self.root, self.temporary, self.shared):
+                for at, inner, names in os.walk(root):
+                    for path in [at, *(os.path.join(at, name) for name in inner + names)]:
+                        self.give_one(path, user, group and path.startswith(self.project))
+        if self.situation.mounts:
+            for name in sorted(os.listdir(self.project)):
+                folder = os.path.join(self.project, name, "mounted")
+                adapter.mount("mounted", folder, "tmpfs", 0, f"uid={user},gid={user},mode=755,size=1m")
+                self.mounted.append(folder)
+                kinds.write(os.path.join(folder, "precious.txt"), "precious\n")
+                os.chown(os.path.join(folder, "precious.txt"), user, user)
+
+    def give_one(self, path: str, user: int, group: bool) -> None:
+        """Change the owner of a path, and let a group write."""
+        status = os.lstat(path)
+        os.lchown(path, 0 if group else user, adapter.GROUP if group else user)
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISLNK(status.st_mode):  # chown drops some bits
+            shared = 0o2070 if stat.S_ISDIR(status.st_mode) else (mode & 0o700) >> 3
+            os.chmod(path, mode | shared if group else mode)
+
+    def picture(self) -> compare.Picture:
+        return compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
+
+    def remove(self) -> None:
+        for folder in self.mounted:
+            adapter.libc().umount2(folder.encode(), 2)
+        shutil.rmtree(self.root, ignore_errors=True)
+        for folder in SHARED_BY_ALL:
+            for name in os.listdir(folder):
+                if self.token in name:
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(OSError):
+                        shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+
+@contextlib.contextmanager
+def ground(situation: adapter.Situation) -> Iterator[Ground]:
+    """Real files, removed at the end."""
+    made = Ground(situation)
+    try:
+        yield made
+    finally:
+        made.remove()
+
+
+def script(name: str, *words: str) -> list[str]:
+    return [sys.executable, str(adapter.HERE / name), *words]
+
+
+def printed(done: Any) -> Any:
+    """The JSON that a program printed last."""
+    assert done.returncode == 0, f"status {done.returncode}: {done.stderr[-3000:]}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) -> tuple[dict[str, Any], dict[str, str]]:
+    """What kinds see, and what changed of the real files."""
+    with ground(situation) as real:
+        for name in names:
+            kinds.prepare(os.path.join(real.project, name), big=kinds.KINDS[name].big)
+            for folder in (real.home, real.temporary, real.shared):
+                os.mkdir(os.path.join(folder, name))
+                for file in ("precious.txt", "notes.txt"):
+                    kinds.write(os.path.join(folder, name, file), f"precious {file}\n")
+        real.give()
+        before = real.picture()
+        words = script("kinds.py", "--each", *names)
+        seen = printed(adapter.run(words, real.project, real.environment(), situation, covered=covered))
+        changed = compare.differences(before, real.picture())
+        return seen, {path.replace(real.root, "").replace(real.token, "TOKEN"): how for path, how in changed.items()}
+
+
+def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True) -> dict[str, Any]:
+    """Run all kinds that this machine can run in a copy and in the cover: which passed, what changed, what is missing."""
+    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries]
+    missing = {each.name: each.missing() for each in chosen if each.missing()}
+    names = [each.name for each in chosen if each.name not in missing]
+    expected, done = run_kinds(situation, names, covered=False)
+    assert done, "the programs changed nothing where they may"
+    seen, changed = run_kinds(situation, names, covered=covered)
+    failed = {name: {"expected": expected[name], "seen": seen[name]} for name in names if seen[name] != expected[name]}
+    return {"names": names, "missing": missing, "failed": failed, "changed": changed}
+
+
+def run_programs(situation: adapter.Situation, programs: list[Any], *, covered: bool) -> tuple[list[Any], dict[str, str]]:
+    """What random programs see, each in a tree of its own, and what changed of the real files."""
+    with ground(situation) as real:
+        for number in range(len(programs)):
+            random_programs.prepare(os.path.join(real.project, str(number)))
+        path = os.path.join(real.home, "programs.json")
+        kinds.write(path, json.dumps(programs))
+        real.give()
+        before = real.picture()
+        done = adapter.run(script("random_programs.py", path), real.project, real.environment(), situation, covered=covered)
+        seen = printed(done)
+        return seen, compare.differences(before, real.picture())
+
+
+def programs_in(situation: adapter.Situation, seeds: list[int], covered: bool = True) -> dict[str, Any]:
+    """Random programs that differ in a cover, shrunk, and what changed of the real files."""
+    programs = [random_programs.program(seed) for seed in seeds]
+    expected, done = run_programs(situation, programs, covered=False)
+    assert done, "the programs changed nothing where they may"
+    seen, changed = run_programs(situation, programs, covered=covered)
+    differing = [index for index in range(len(seeds)) if random_programs.unexplained(expected[index], seen[index])]
+
+    def differs(operations: list[Any]) -> bool:
+        results = [run_programs(situation, [operations], covered=where)[0][0] for where in (False, covered)]
+        return bool(random_programs.unexplained(*results))
+
+    shrunk = {}
+    for index in differing[:3]:
+        operations = random_programs.shrink(programs[index], differs)
+        results = [run_programs(situation, [operations], covered=where)[0][0] for where in (False, covered)]
+        shrunk[seeds[index]] = {"operations": operations, "difference": random_programs.unexplained(*results)}
+    explained = sum(expected[index] != seen[index] for index in range(len(seeds))) - len(differing)
+    return {"differing": [seeds[index] for index in differing], "shrunk": shrunk, "changed": changed, "explained": explained}
+
+
+def main(function: str, name: str, arguments: str) -> None:
+    assert library_kinds
+    situation = adapter.SITUATIONS[name]
+    adapter.enter(situation)
+    print(json.dumps(globals()[function](situation, **json.loads(arguments))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
