@@ -115,7 +115,7 @@ def run(
     """Run a program in a cover, or as it is."""
     process = start(words, cwd, environment, situation, covered=covered)
     try:
-        output, errors = process.communicate(timeout=seconds)
+        output, errors = process.communicate(timeout=3000)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
@@ -136,9 +136,9 @@ def start(words: list[str], cwd: str, environment: dict[str, str], situation: Si
     )  # fmt: skip
 
 
-def stage(function: str, situation: Situation, *, python: str = sys.executable, seconds: int = 900, **arguments: Any) -> Any:
+def stage(function: str, situation: Situation, *, python: str = sys.executable, **arguments: Any) -> Any:
     """What a function of `stages` returns, run in a process of its own."""
     words = [python, str(HERE / "stages.py"), function, situation.name, json.dumps(arguments)]
-    done = subprocess.run(words, check=False, text=True, capture_output=True, timeout=seconds)
+    done = subprocess.run(words, check=False, text=True, capture_output=True, timeout=3000)
     assert done.returncode == 0, done.stderr[-5000:]
     return json.loads(done.stdout.splitlines()[-1])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -29,10 +30,10 @@ def content(path: str, status: os.stat_result) -> str | None:
 def attributes(path: str) -> dict[str, object]:
     """Everything about a path but the time of its last reading."""
     status = os.lstat(path)
-    try:
-        extended = {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in os.listxattr(path, follow_symlinks=False)}
-    except OSError:
-        extended = {}
+    extended = {}
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(path, follow_symlinks=False):
+            extended[name] = os.getxattr(path, name, follow_symlinks=False).hex()
     return {
         "content": content(path, status),
         "mode": oct(status.st_mode),

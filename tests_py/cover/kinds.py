@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinds of writes, as programs do them: ``python kinds.py NAME`` in a prepared project prints what the program saw, as JSON.
 
-`prepare` makes the project: files that are precious to their owner. A kind changes some of them, makes new ones, and returns what it
-read back, without times, so that a run in a cover and one in a copy of the project can be compared. ``python kinds.py --each NAME ...``
-runs each kind in the folder of its name, in a process of its own. It needs the standard library only; `library_kinds` needs others.
+`prepare` makes the project: files that are precious to their owner. A kind changes some of them, makes new ones, and
+returns what it read back, without times, so that a run in a cover and one in a copy of the project can be compared.
+``python kinds.py --each NAME ...`` runs each kind in the folder of its name, in a process of its own. What is here needs
+the standard library only; `library_kinds` needs others.
 """
 
 from __future__ import annotations
@@ -244,12 +245,18 @@ def write(path: str, data: str, mode: str = "w") -> None:
         file.write(data)
 
 
+def error_of(error: Exception) -> str:
+    """An error's name without a path, which is another in each run."""
+    number = error.errno if isinstance(error, OSError) else None
+    return f"{type(error).__name__} {errno.errorcode.get(number, '') if number else str(error).partition('/')[0]}".rstrip()
+
+
 def tried(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """What a call returns, or the name of its error."""
     try:
         return function(*arguments, **named)
     except OSError as error:
-        return f"{type(error).__name__} {errno.errorcode.get(error.errno or 0, error.errno)}"
+        return error_of(error)
 
 
 def sh(command: str, **named: Any) -> int:
@@ -420,7 +427,8 @@ def mmap_of_a_file_that_was_read(at: Place) -> Any:
         first = reader.read(4).hex()
         with open("data.bin", "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
             memory[0:4] = b"here"
-        again = open("data.bin", "rb").read(4).decode()
+        with open("data.bin", "rb") as other:
+            again = other.read(4).decode()
     return first, again
 
 
@@ -450,7 +458,7 @@ def descriptors_of_one_file(at: Place) -> Any:
         other = os.dup(file.fileno())
         os.write(other, b"by a copy\n")
         os.close(other)
-        again = open("notes.txt").read()
+        again = text("notes.txt")
         file.seek(0)
         return file.read() == again, again
 
@@ -1249,13 +1257,17 @@ def fileinput_in_place(at: Place) -> Any:
 
 @kind()
 def compiled_modules(at: Place) -> Any:
-    code = subprocess.run([sys.executable, "-c", "import package.part"], check=False, env=dict(os.environ, PYTHONDONTWRITEBYTECODE=""))
+    code = subprocess.run(
+        [sys.executable, "-c", "import package.part"], check=False, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="")
+    )
     return code.returncode, len(os.listdir("package/__pycache__"))
 
 
 @kind()
 def profile_file(at: Place) -> Any:
-    code = subprocess.run([sys.executable, "-m", "cProfile", "-o", "data.bin", "package/part.py"], check=False, stdout=-3).returncode
+    code = subprocess.run(
+        [sys.executable, "-m", "cProfile", "-o", "data.bin", "package/part.py"], check=False, stdout=-3
+    ).returncode
     return code, os.path.getsize("data.bin") > 100
 
 
@@ -1326,7 +1338,9 @@ def detached_child(at: Place) -> Any:
 
 @kind(programs="cp")
 def cp(at: Place) -> Any:
-    return sh("cp notes.txt precious.txt; cp -p secret new.txt; cp -r ck ck.copy; cp -a best best.copy; cp -l notes.txt hard"), tree()
+    return sh(
+        "cp notes.txt precious.txt; cp -p secret new.txt; cp -r ck ck.copy; cp -a best best.copy; cp -l notes.txt hard"
+    ), tree()
 
 
 @kind(programs="mv")
@@ -1346,7 +1360,9 @@ def sed_in_place(at: Place) -> Any:
 
 @kind(programs="tar")
 def tar(at: Place) -> Any:
-    return sh("tar xf old.tar; tar rf old.tar notes.txt; tar cf new.tar ck; tar tf old.tar | grep -q notes.txt"), sorted(os.listdir("new"))
+    return sh("tar xf old.tar; tar rf old.tar notes.txt; tar cf new.tar ck; tar tf old.tar | grep -q notes.txt"), sorted(
+        os.listdir("new")
+    )
 
 
 @kind(programs="touch")
@@ -1357,7 +1373,10 @@ def touch_program(at: Place) -> Any:
 
 @kind(programs="dd")
 def dd(at: Place) -> Any:
-    code = sh("dd if=data.bin of=precious.txt bs=10 count=2 conv=notrunc; dd if=data.bin of=notes.txt bs=10 count=2", stderr=-3)
+    code = sh(
+        "dd if=data.bin of=precious.txt bs=10 count=2 conv=notrunc; dd if=data.bin of=notes.txt bs=10 count=2",
+        stderr=subprocess.DEVNULL,
+    )
     return code, tree()
 
 
@@ -1683,8 +1702,7 @@ def run(name: str) -> Any:
     try:
         result = KINDS[name].run(at)
     except Exception as error:
-        what = tried(lambda: (_ for _ in ()).throw(error)) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        result = {"error": what.replace(at.project, "PROJECT")}
+        result = {"error": error_of(error)}
     return json.loads(json.dumps(result, sort_keys=True))
 
 

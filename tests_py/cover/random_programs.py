@@ -48,9 +48,12 @@ def program(seed: int) -> list[list[Any]]:
     """The operations of a seed: each a name, a path, another path and a number."""
     draw = random.Random(seed)
     likely = [*PATHS, *(TREE * 3)]
-    return [
-        [draw.choice(sorted(OPERATIONS)), draw.choice(likely), draw.choice(likely), draw.randrange(5000)] for _ in range(draw.randint(5, 40))
-    ]
+    operations = []
+    for _ in range(draw.randint(5, 40)):
+        name = draw.choice(sorted(OPERATIONS))
+        paths = [draw.choice(FOLDERS if name in OF_FOLDERS and draw.random() < 0.7 else likely) for _ in range(2)]
+        operations.append([name, *paths, draw.randrange(5000)])
+    return operations
 
 
 # Operations.
@@ -135,7 +138,7 @@ OPERATIONS: dict[str, Callable[[str, str, int], Any]] = {
     "no follow": lambda path, _, number: opened(path, os.O_NOFOLLOW | os.O_WRONLY, b"x", number % 9),
     "map": lambda path, _, number: mapped(path, number),
     "rename": lambda path, other, _: os.rename(path, other),
-    "rename again": lambda path, other, _: os.rename(path, other),
+    "rename folder": lambda path, other, _: os.rename(path, other),
     "rename while open": at_open,
     "link": lambda path, other, _: os.link(path, other),
     "symlink": lambda path, other, _: os.symlink(other, path),
@@ -163,6 +166,7 @@ OPERATIONS: dict[str, Callable[[str, str, int], Any]] = {
     "links": lambda path, _, __: os.stat(path).st_nlink if os.path.isfile(path) else None,
     "access": lambda path, _, __: [os.access(path, how) for how in (os.R_OK, os.W_OK, os.X_OK)],
 }
+OF_FOLDERS = {"rename folder", "listdir", "scandir", "rmtree", "rmdir", "copytree", "mkdir", "makedirs"}
 
 
 def error_of(error: BaseException) -> str:
@@ -180,8 +184,11 @@ def tree() -> dict[str, Any]:
             path = os.path.normpath(os.path.join(at, name))
             if os.path.islink(path):
                 found[path] = f"link to {os.readlink(path)}"
-            else:
+                continue
+            try:
                 found[path] = [*status(path), read(path) if os.path.isfile(path) else ""]
+            except OSError as error:  # a folder that the program closed
+                found[path] = error_of(error)
     return dict(sorted(found.items()))
 
 

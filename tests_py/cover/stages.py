@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import stat
 import sys
@@ -15,14 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import adapter
 import compare
+import kills
 import kinds
 import library_kinds
+import outside
 import random_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SHARED_BY_ALL = ("/tmp", "/dev/shm")  # noqa: S108
+SHARED_BY_ALL = ("/tmp", "/dev/shm")
 
 
 class Ground:
@@ -31,7 +34,7 @@ class Ground:
     def __init__(self, situation: adapter.Situation) -> None:
         self.situation = situation
         self.token = f"kinds-{uuid.uuid4().hex[:12]}"
-        self.root = tempfile.mkdtemp(prefix=f"{self.token}-", dir="/var/tmp")  # noqa: S108  (not below the temporary folder)
+        self.root = tempfile.mkdtemp(prefix=f"{self.token}-", dir="/var/tmp")  # not below /tmp
         os.chmod(self.root, 0o755)
         self.project, self.home, self.own = (os.path.join(self.root, name) for name in ("project", "home", "tmp"))
         self.temporary, self.shared = (os.path.join(folder, f"{self.token}-folder") for folder in SHARED_BY_ALL)
@@ -123,9 +126,9 @@ def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) 
         return seen, {path.replace(real.root, "").replace(real.token, "TOKEN"): how for path, how in changed.items()}
 
 
-def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True) -> dict[str, Any]:
-    """Run all kinds that this machine can run in a copy and in the cover: which passed, what changed, what is missing."""
-    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries]
+def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = "") -> dict[str, Any]:
+    """Run all kinds that this machine can run in a copy and in the cover: which differ, what changed, what is missing."""
+    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and only in {"", *each.modules, each.name}]
     missing = {each.name: each.missing() for each in chosen if each.missing()}
     names = [each.name for each in chosen if each.name not in missing]
     expected, done = run_kinds(situation, names, covered=False)
@@ -168,6 +171,50 @@ def programs_in(situation: adapter.Situation, seeds: list[int], covered: bool = 
         shrunk[seeds[index]] = {"operations": operations, "difference": random_programs.unexplained(*results)}
     explained = sum(expected[index] != seen[index] for index in range(len(seeds))) - len(differing)
     return {"differing": [seeds[index] for index in differing], "shrunk": shrunk, "changed": changed, "explained": explained}
+
+
+# Others write at the same time.
+
+
+def outside_in(situation: adapter.Situation, seconds: float, covered: bool = True) -> dict[str, Any]:
+    """A process outside appends, replaces, renames and deletes files that a program in the cover changes, too."""
+    with ground(situation) as real:
+        for name in outside.NAMES:
+            kinds.write(os.path.join(real.project, name), "precious\n")
+        real.give()
+        words = script("outside.py", "inside", str(seconds))
+        before = real.picture()
+        process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
+        expected, steps = outside.write(real.project, process)
+        output, errors = process.communicate(timeout=seconds + 60)
+        assert process.returncode == 0, errors[-3000:]
+        found = {name: kinds.text(os.path.join(real.project, name)) for name in sorted(os.listdir(real.project))}
+        mine = (real.project, *(os.path.join(real.project, name) for name in {*outside.NAMES, *found}))
+        changed = compare.differences(before, real.picture())
+        wrong = {name: [expected.get(name, "")[-200:], found.get(name, "")[-200:]] for name in expected.keys() | found.keys()
+                 if expected.get(name) != found.get(name)}  # fmt: skip
+        elsewhere = {path: how for path, how in changed.items() if path not in mine}
+        return {"wrong": wrong, "elsewhere": elsewhere, "steps": steps, "inside": json.loads(output.splitlines()[-1])}
+
+
+def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = True) -> dict[str, Any]:
+    """What is left of rehearsals that a signal ended at random moments, by seed; and how many ended before their time."""
+    left = {}
+    ended = 0
+    for seed in seeds:
+        with ground(situation) as real:
+            kinds.prepare(os.path.join(real.project, "part"))
+            real.give()
+            before = real.picture()
+            words = script("kills.py", real.token)
+            process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
+            early, said = kills.end(process, real.token, random.Random(seed))
+            ended += early
+            remains = {**kills.remains(real.token), **compare.differences(before, real.picture())}
+            kills.clear(real.token)
+            if remains:
+                left[f"{seed}: {said}"] = remains
+    return {"left": left, "ended": ended}
 
 
 def main(function: str, name: str, arguments: str) -> None:
