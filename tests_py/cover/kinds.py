@@ -30,6 +30,7 @@ import lzma
 import mailbox
 import mmap
 import multiprocessing
+import multiprocessing.process
 import os
 import pickle
 import select
@@ -1089,7 +1090,6 @@ def atomic_write(at: Place) -> Any:
     folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     os.fsync(folder)
     os.close(folder)
-    os.sync()
     return text("config.json"), tree()
 
 
@@ -1718,6 +1718,7 @@ def run_apart(name: str, seconds: int) -> Any:
             quiet = os.open(os.devnull, os.O_WRONLY)
             os.dup2(quiet, 1)
             os.chdir(name)
+            multiprocessing.process.ORIGINAL_DIR = os.getcwd()  # where the processes that it spawns start
             result = json.dumps(run(name)).encode()
             while result:
                 result = result[os.write(writing, result) :]
