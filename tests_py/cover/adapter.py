@@ -126,7 +126,7 @@ def run(
 def start(words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool) -> subprocess.Popen[str]:
     """Start a program in a cover, or as it is."""
     if covered:
-        words = [sys.executable, "-m", "gpuconf.rehearsal.cover", "--only", situation.mode, "--", *words]
+        words = [sys.executable, str(HERE / "covered.py"), situation.mode, *words]
     as_whom: dict[str, Any] = {}
     if os.geteuid() == 0 and not situation.root:
         as_whom = {"user": USER, "group": USER, "extra_groups": [GROUP] if situation.group else []}
