@@ -7,6 +7,7 @@ may mount what a situation needs. Users are numbers that no one has; nothing is 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -15,7 +16,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).parent
 USER, GROUP = 64_321, 64_322
@@ -107,6 +111,22 @@ def enter(situation: Situation) -> None:
         if not situation.root:
             for path in {sys.base_prefix, sys.prefix, str(HERE)}:
                 opened_to_all(path)
+
+
+@contextlib.contextmanager
+def as_user(situation: Situation) -> Iterator[None]:
+    """Let this process touch files as a situation's user does."""
+    if os.geteuid() != 0 or situation.root:
+        yield
+        return
+    os.setgroups([GROUP] if situation.group else [])
+    os.setegid(USER)
+    os.seteuid(USER)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
 
 
 def run(

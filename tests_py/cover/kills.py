@@ -44,26 +44,28 @@ def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tupl
         os.kill(number, sort)
     said = f"{sort.name} to {side} after {moment:.3f} s"
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=1)
     except subprocess.TimeoutExpired:
         # A child of the program that is ended ends neither the program nor its cover: end the cover as a user would.
         process.send_signal(signal.SIGTERM)
+        said += ", and SIGTERM to the first"
         try:
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            said += ", and SIGTERM to the first, which does not end"
+            said += ", which does not end"
     return early, said
 
 
-def remains(token: str) -> dict[str, str]:
-    """What of a rehearsal is left after a few seconds: processes, mounts, and nothing else, which a picture shows."""
+def mounts() -> set[str]:
+    return set(Path("/proc/self/mounts").read_text().splitlines())
+
+
+def remains(token: str, before: set[str]) -> dict[str, str]:
+    """What of a rehearsal is left after a few seconds: its processes, and mounts that were not there before."""
     deadline = time.monotonic() + 5
     while (left := {f"process {number}": words for number, words in processes(token).items()}) and time.monotonic() < deadline:
         time.sleep(0.02)
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        if token in line:
-            left[f"mount {line}"] = "is there"
-    return left
+    return {**left, **{f"mount {line}": "is new" for line in mounts() - before}}
 
 
 def clear(token: str) -> None:

@@ -605,7 +605,7 @@ def tarfile_append(at: Place) -> Any:
 def make_archive(at: Place) -> Any:
     shutil.make_archive("ck-all", "zip", "ck")
     shutil.unpack_archive("ck-all.zip", "best")
-    return zipfile.ZipFile("ck-all.zip").namelist(), tree("best")
+    return sorted(zipfile.ZipFile("ck-all.zip").namelist()), tree("best")
 
 
 # shutil.

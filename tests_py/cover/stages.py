@@ -58,12 +58,18 @@ class Ground:
                     for path in [at, *(os.path.join(at, name) for name in inner + names)]:
                         self.give_one(path, user, group and path.startswith(self.project))
         if self.situation.mounts:
-            for name in sorted(os.listdir(self.project)):
-                folder = os.path.join(self.project, name, "mounted")
-                adapter.mount("mounted", folder, "tmpfs", 0, f"uid={user},gid={user},mode=755,size=1m")
-                self.mounted.append(folder)
-                kinds.write(os.path.join(folder, "precious.txt"), "precious\n")
-                os.chown(os.path.join(folder, "precious.txt"), user, user)
+            for at, inner, _ in os.walk(self.project):
+                if "mounted" in inner:
+                    self.mount(os.path.join(at, "mounted"), user)
+
+    def mount(self, folder: str, user: int) -> None:
+        """Mount a folder that looks as before."""
+        names = {name: kinds.text(os.path.join(folder, name)) for name in os.listdir(folder)}
+        adapter.mount("mounted", folder, "tmpfs", 0, f"uid={user},gid={user},mode=755,size=1m")
+        self.mounted.append(folder)
+        for name, data in names.items():
+            kinds.write(os.path.join(folder, name), data)
+            os.chown(os.path.join(folder, name), user, user)
 
     def give_one(self, path: str, user: int, group: bool) -> None:
         """Change the owner of a path, and let a group write."""
@@ -181,14 +187,17 @@ def outside_in(situation: adapter.Situation, seconds: float, covered: bool = Tru
     with ground(situation) as real:
         for name in outside.NAMES:
             kinds.write(os.path.join(real.project, name), "precious\n")
+        os.mkdir(os.path.join(real.project, "mounted"))
         real.give()
         words = script("outside.py", "inside", str(seconds))
         before = real.picture()
         process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
-        expected, steps = outside.write(real.project, process)
+        with adapter.as_user(situation):
+            expected, steps = outside.write(real.project, process)
         output, errors = process.communicate(timeout=seconds + 60)
         assert process.returncode == 0, errors[-3000:]
-        found = {name: kinds.text(os.path.join(real.project, name)) for name in sorted(os.listdir(real.project))}
+        there = sorted(name for name in os.listdir(real.project) if name != "mounted")
+        found = {name: kinds.text(os.path.join(real.project, name)) for name in there}
         mine = (real.project, *(os.path.join(real.project, name) for name in {*outside.NAMES, *found}))
         changed = compare.differences(before, real.picture())
         wrong = {name: [expected.get(name, "")[-200:], found.get(name, "")[-200:]] for name in expected.keys() | found.keys()
@@ -206,11 +215,12 @@ def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = Tru
             kinds.prepare(os.path.join(real.project, "part"))
             real.give()
             before = real.picture()
+            mounts = kills.mounts()
             words = script("kills.py", real.token)
             process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
             early, said = kills.end(process, real.token, random.Random(seed))
             ended += early
-            remains = {**kills.remains(real.token), **compare.differences(before, real.picture())}
+            remains = {**kills.remains(real.token, mounts), **compare.differences(before, real.picture())}
             kills.clear(real.token)
             if remains:
                 left[f"{seed}: {said}"] = remains
