@@ -881,6 +881,16 @@ def chmod_of_a_written_file(at: Place) -> Any:
 
 
 @kind()
+def chmod_then_opened(at: Place) -> Any:  # and not written: its time stays
+    os.chmod("precious.txt", 0o600)
+    with open("precious.txt", "a"):
+        pass
+    with open("notes.txt", "r+"):
+        pass
+    return [os.stat(name).st_mtime == LONG_AGO for name in ("precious.txt", "notes.txt")]
+
+
+@kind()
 def chown(at: Place) -> Any:
     uid, gid = os.getuid(), os.getgid()
     write("new.txt", "new\n")

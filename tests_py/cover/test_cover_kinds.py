@@ -54,7 +54,7 @@ def test_the_machine_allows_a_cover() -> None:
 def test_each_known_difference_is_of_a_kind_and_a_situation() -> None:
     for situations, names in known.KNOWN.values():
         assert set(situations) <= adapter.SITUATIONS.keys()
-        for name in names:
+        for name in names.split():
             assert any(known.fnmatch.fnmatchcase(kind, name) for kind in kinds.KINDS), name
 
 
