@@ -412,6 +412,20 @@ SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutor
 test-simulated-programs: $(FRAMEWORKS_VENV)/frameworks-ready ## run programs, tutorials and notebooks with PyTorch on simulated GPUs (downloads it)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest $(SIMULATED_PROGRAMS) -rs
 
+# Kinds of writes, in each cover of a rehearsal that this machine allows: as root all. Libraries come from an environment of their own, and
+# PyTorch from that of a SET.
+COVER_VENV ?= .venv-cover
+
+$(COVER_VENV)/cover-ready: $(SOURCES) tests_py/cover/requirements.txt
+	@$(MAKE) --no-print-directory VENV=$(COVER_VENV) install
+	@echo "installing libraries that write files into $(COVER_VENV)"
+	@$(COVER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/cover/requirements.txt $(TEST_TOOLS)
+	@touch $@
+
+.PHONY: test-cover
+test-cover: $(COVER_VENV)/cover-ready $(FRAMEWORKS_VENV)/frameworks-ready ## try more than 100 kinds of writes, 1,000 random programs and 50 kills in each cover of a rehearsal (downloads libraries)
+	COVER_FULL=1 COVER_PYTORCH=$(abspath $(FRAMEWORKS_VENV))/bin/python $(COVER_VENV)/bin/python -m pytest tests_py/cover -rs
+
 # Programs that know nothing of gpuconf, on the simulated driver and NVML that are shipped. HAMI_CORE=DIR is a checkout of HAMi-core, and
 # CUDA_INCLUDE=DIR a folder with cuda.h and nvml.h, for its tests.
 .PHONY: test-clients
@@ -443,4 +457,4 @@ notebook-picture: integrations-programs $(INTEGRATIONS_VENV)/integrations-ready 
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(JAX_PLAN_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(COVER_VENV) $(DOCS_VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(JAX_PLAN_VENV) $(PEERS_VENV) $(WHEELS_VENV) .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
