@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that can change nothing of the machine, by the launcher in ``pybind/cover``, which tries what the kernel allows:
+"""A program that can change nothing of the machine.
+
+The launcher in ``pybind/cover`` tries what the kernel allows:
 
 - ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in memory.
 - ``mirror``: a copy of the working folder, and Landlock refuses all other writes. For containers that forbid mounts.

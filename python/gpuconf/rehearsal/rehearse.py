@@ -46,7 +46,7 @@ class Asked:
     compiles: bool = False  # whether torch.compile compiles
     record: str | None = None
     html: str | None = None
-    options: Options = Options()  # what the program's cover lets through
+    options: Options = field(default_factory=Options)  # what the program's cover lets through
     keep: str | None = None  # a folder for what the program writes
     changes: bool = True  # whether a program that does not fit is run with changes that may help
     progress: Callable[[str], None] = field(default=lambda _: None)
@@ -74,7 +74,8 @@ def rehearse(asked: Asked) -> Rehearsal:
             runs.append(run)
             if program.ended == "interrupted" or not run.processes:
                 break
-        answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), _outputs(covers[0], runs[0], asked.keep))
+        outputs = _outputs(covers[0], runs[0], asked.keep)
+        answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer, runs)
@@ -311,7 +312,8 @@ def _outputs(cover: Cover, run: Run, keep: str | None) -> list[str]:
     tried = cover.tried_sockets()
     if tried:
         lines.append(f"hidden from the program, which tried them: {', '.join(tried[:3])}; --socket PATH allows one")
-    if cover.is_full() or any("No space left on device" in (one.failed or {}).get("text", "") for one in run.ended.processes.values()):
+    failures = [(one.failed or {}).get("text", "") for one in run.ended.processes.values()]
+    if cover.is_full() or any("No space left on device" in text for text in failures):
         lines.append(f"the program may write {human_bytes(cover.writes)} in a rehearsal, and that was reached: see --writes")
     return lines
 
