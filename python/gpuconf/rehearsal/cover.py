@@ -84,9 +84,22 @@ class Cover:
         self.refused: list[str] = []
         self.writes = min(options.writes, _free_memory() // 2)
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int | None) -> None:
-        """Make the cover. Raises UnavailableError if this machine allows none, and OSError if there is no launcher."""
+    def start(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdout: int,
+        stderr: int | None,
+        folder: str | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Make the cover, with a working folder for the program if it is not this process's.
+
+        Raises UnavailableError if this machine allows none, and OSError if there is no launcher, or after these seconds.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(seconds)
         self._control = ours
         options = ["--network"] if self._options.network else []
         options += ["--only", self._options.only] if self._options.only else []
@@ -100,11 +113,16 @@ class Cover:
                 stdout=stdout,
                 stderr=stderr,
                 env=dict(environment),
+                cwd=folder,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
         while not self.kind:
-            data, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 2)
+            try:
+                data, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 2)
+            except TimeoutError:
+                self._launcher.kill()
+                raise
             kind, _, text = data.decode(errors="surrogateescape").partition(" ")
             if kind == "ready":
                 self.kind, self.inside, self.working_folder, self.notes = text.split("\n", 3)
