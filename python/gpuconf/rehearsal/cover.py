@@ -86,6 +86,10 @@ class Cover:
 
     def start(self, words: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int | None) -> None:
         """Make the cover. Raises UnavailableError if this machine allows none, and OSError if there is no launcher."""
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            raise errors.UnavailableError("the program was not run: the working folder has been removed") from None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         options = ["--network"] if self._options.network else []
