@@ -29,7 +29,7 @@ def processes(token: str) -> dict[int, str]:
 
 
 def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tuple[bool, str]:
-    """Send a signal to a side of a rehearsal at a random moment: whether it was running by then, and what was done."""
+    """Send a signal to a side of a rehearsal at a random moment: whether its program ran by then, and what was done."""
     moment = draw.choice((draw.uniform(0, 0.15), draw.uniform(0, 1.0)))  # often while the cover is made
     time.sleep(moment)
     sort = draw.choice(SIGNALS)
@@ -39,7 +39,6 @@ def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tupl
         number for number, words in processes(token).items() if "kills.py" in words and "gpuconf.rehearsal.cover" not in words
     ]
     number = {"first": process.pid, "program": (inside or there)[0], "any": draw.choice(there)}[side]
-    early = process.poll() is None
     with contextlib.suppress(ProcessLookupError):
         os.kill(number, sort)
     said = f"{sort.name} to {side} after {moment:.3f} s"
@@ -53,7 +52,7 @@ def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tupl
             process.wait(timeout=10)
         except subprocess.TimeoutExpired:
             said += ", which does not end"
-    return early, said
+    return bool(inside), said
 
 
 def mounts() -> set[str]:

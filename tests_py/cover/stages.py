@@ -45,7 +45,9 @@ class Ground:
 
     def environment(self, **more: str) -> dict[str, str]:
         """For programs: whose home and temporary folder these are."""
-        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}}
+        kept = {
+            name: value for name, value in os.environ.items() if name in {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}
+        }
         names = {"HOME": self.home, "TEMPORARY": self.temporary, "SHARED": self.shared, "TOKEN": self.token}
         own = {"HOME": self.home, "TMPDIR": self.own, "PYTHONDONTWRITEBYTECODE": "1"}
         return {**kept, **own, **{f"KINDS_{name}": value for name, value in names.items()}, **more}
@@ -139,7 +141,7 @@ def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) 
 
 def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = "") -> dict[str, Any]:
     """Run all kinds that this machine can run in a copy and in the cover: which differ, what changed, what is missing."""
-    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and only in {"", *each.modules, each.name}]
+    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and each.name.startswith(only)]
     missing = {each.name: each.missing() for each in chosen if each.missing()}
     names = [each.name for each in chosen if each.name not in missing]
     expected, done = run_kinds(situation, names, covered=False)
@@ -213,7 +215,7 @@ def outside_in(situation: adapter.Situation, seconds: float, covered: bool = Tru
 
 
 def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = True) -> dict[str, Any]:
-    """What is left of rehearsals that a signal ended at random moments, by seed; and how many ended before their time."""
+    """What is left of rehearsals that a signal ended at random moments, by seed; and in how many the program ran by then."""
     left = {}
     ended = 0
     for seed in seeds:
@@ -224,8 +226,8 @@ def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = Tru
             mounts = kills.mounts()
             words = script("kills.py", real.token)
             process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
-            early, said = kills.end(process, real.token, random.Random(seed))
-            ended += early
+            ran, said = kills.end(process, real.token, random.Random(seed))
+            ended += ran
             remains = {**kills.remains(real.token, mounts), **compare.differences(before, real.picture())}
             kills.clear(real.token)
             if remains:
