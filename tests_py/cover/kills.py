@@ -34,10 +34,10 @@ def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tupl
     time.sleep(moment)
     sort = draw.choice(SIGNALS)
     side = draw.choice(("first", "program", "any"))
-    there = [process.pid, *(number for number in sorted(processes(token)) if number != process.pid)]
-    inside = [
-        number for number, words in processes(token).items() if "kills.py" in words and "gpuconf.rehearsal.cover" not in words
-    ]
+    found = processes(token)
+    there = [process.pid, *(number for number in sorted(found) if number != process.pid)]
+    covers = ("covered.py", "gpuconf-cover")
+    inside = [one for one in there[1:] if "kills.py" in found[one] and not any(word in found[one] for word in covers)]
     number = {"first": process.pid, "program": (inside or there)[0], "any": draw.choice(there)}[side]
     with contextlib.suppress(ProcessLookupError):
         os.kill(number, sort)
