@@ -88,7 +88,11 @@ class Ground:
             os.chmod(path, mode | shared if group else mode)
 
     def picture(self) -> compare.Picture:
-        return compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
+        found = compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
+        if self.situation.mode not in {"root", "user"}:
+            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent tells of it.
+            del found[self.own]["written"], found[self.own]["changed"]
+        return found
 
     def remove(self) -> None:
         for folder in self.mounted:
@@ -136,7 +140,7 @@ def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) 
         words = script("kinds.py", "--each", *names)
         seen = printed(adapter.run(words, real.project, real.environment(), situation, covered=covered))
         changed = compare.differences(before, real.picture())
-        return seen, {path.replace(real.root, "").replace(real.token, "TOKEN"): how for path, how in changed.items()}
+        return seen, {path.replace(real.root, "GROUND").replace(real.token, "TOKEN"): how for path, how in changed.items()}
 
 
 def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = "") -> dict[str, Any]:
