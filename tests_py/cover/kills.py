@@ -28,16 +28,28 @@ def processes(token: str) -> dict[int, str]:
     return {number: words for number, words in found.items() if words}  # without words it has ended
 
 
+def programs(token: str) -> list[int]:
+    """The processes of the program itself: not of its cover, nor of what starts that."""
+    covers = ("covered.py", "gpuconf-cover")
+    return [
+        number
+        for number, words in sorted(processes(token).items())
+        if f"kills.py {token}" in words and not any(cover in words for cover in covers)
+    ]
+
+
 def end(process: subprocess.Popen[str], token: str, draw: random.Random) -> tuple[bool, str]:
     """Send a signal to a side of a rehearsal at a random moment: whether its program ran by then, and what was done."""
-    moment = draw.choice((draw.uniform(0, 0.15), draw.uniform(0, 1.0)))  # often while the cover is made
+    moment = draw.uniform(0, 0.4)
+    if draw.random() < 0.5:  # else while the cover is made, perhaps
+        deadline = time.monotonic() + 20
+        while not programs(token) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
     time.sleep(moment)
     sort = draw.choice(SIGNALS)
     side = draw.choice(("first", "program", "any"))
-    found = processes(token)
-    there = [process.pid, *(number for number in sorted(found) if number != process.pid)]
-    covers = ("covered.py", "gpuconf-cover")
-    inside = [one for one in there[1:] if "kills.py" in found[one] and not any(word in found[one] for word in covers)]
+    inside = programs(token)
+    there = [process.pid, *(number for number in sorted(processes(token)) if number != process.pid)]
     number = {"first": process.pid, "program": (inside or there)[0], "any": draw.choice(there)}[side]
     with contextlib.suppress(ProcessLookupError):
         os.kill(number, sort)
