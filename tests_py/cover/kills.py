@@ -96,8 +96,8 @@ def main(token: str) -> None:
     while step < 3000:
         step += 1
         for folder in (".", os.environ["TMPDIR"], os.environ["HOME"]):
-            with open(os.path.join(folder, f"new-{step % 50}"), "w") as file:
-                file.write("x" * 1000)
+            with contextlib.suppress(PermissionError), open(os.path.join(folder, f"new-{step % 50}"), "w") as file:
+                file.write("x" * 1000)  # a mirror refuses the home folder
         with open("part/precious.txt", "a") as file:
             file.write("more\n")
         with contextlib.suppress(OSError):
