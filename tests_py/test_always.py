@@ -205,6 +205,24 @@ int main(int n, char **words)
     assert program.run(host, source, source) == (0, SIMULATED * 2, "")
 
 
+def test_the_command_simulate_does_the_same(program: Program) -> None:
+    done = program.started([COMMAND, "simulate", "T4", "--", "env", "-i", sys.executable, "-I", "train.py"])
+    assert (done.stdout, done.stderr) == (SIMULATED, "")
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_what_cannot_be_rehearsed_ends_before_it_uses_a_framework(program: Program, library: str) -> None:
+    """It said so at the start of each Python, and ran the program as it is."""
+    (program.folder / "lib" / "gpuconf.py").write_text("raise ImportError('broken')")
+    (program.folder / "lib" / "jax.py").write_text(TORCH)
+    program.path.write_text(f"print('before')\nimport {library}\n")
+    words = ["env", f"PYTHONPATH={program.folder}/lib", sys.executable, "train.py"]
+    done = program.started([COMMAND, "plan", "--gpu=T4", "--", *words])
+    said = f"before\ngpuconf plan: {sys.executable} is not rehearsed: ImportError: broken\n"
+    assert (done.returncode, done.stdout, done.stderr[: len(said)]) == (1, "", said)
+    assert "on the CPU" not in done.stderr
+
+
 def test_a_program_with_a_limit_has_it_too(program: Program) -> None:
     limited = [COMMAND, "run", "--simulate=T4", "--memory=1GiB", "--", "env", "-i", sys.executable, "-I", "train.py"]
     with program.path.open("a") as file:

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -51,6 +52,8 @@ struct mount_point {
 static struct mount_point *mounts;
 static int mounts_count;
 static int layers_count;
+static char *read_only[64]; /* places in the new tree of folders that can't be written to on the machine, either */
+static int read_only_count;
 static bool in_user_namespace;
 static const struct request *asked;
 static struct cover *made;
@@ -214,6 +217,9 @@ static bool overlay(const char *from, const char *to)
 	for (int i = 0; i < 3; i++)
 		close(handles[i]);
 	errno = error;
+	struct statvfs facts;
+	if (done && statvfs(from, &facts) == 0 && facts.f_flag & ST_RDONLY && read_only_count < 64)
+		read_only[read_only_count++] = strdup(to + strlen(NEW));
 	return done || failed(made, "overlay", from + strlen(OLD));
 }
 
@@ -537,6 +543,12 @@ static bool leave_old_root(void)
 		return failed(made, "mount", INSIDE);
 	if (chdir(NEW) != 0 || syscall(SYS_pivot_root, ".", ".") != 0 || umount2(".", MNT_DETACH) != 0 || chdir("/") != 0)
 		return failed(made, "leave", "the old root");
+	for (int i = 0; i < read_only_count; i++) {
+		struct attributes attributes = {.set = MOUNT_ATTR_RDONLY};
+		const char *path = *read_only[i] != 0 ? read_only[i] : "/";
+		if (syscall(SYS_mount_setattr, AT_FDCWD, path, 0, &attributes, sizeof attributes) != 0)
+			return failed(made, "protect", path);
+	}
 	if (chdir(asked->folder) != 0)
 		return failed(made, "enter", asked->folder);
 	return true;

@@ -7,10 +7,12 @@ may mount what a situation needs. Users are numbers that no one has; nothing is 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,10 +32,11 @@ BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
 @dataclass(frozen=True)
 class Situation:
     name: str
-    mode: str  # of the cover
+    mode: str  # of the cover; "" for the first that works
     root: bool = False
     mounts: bool = False  # below each project
-    group: bool = False  # the project is of another user, and of a group that is not the user's first
+    group: bool = False  # the project is of a group that is not the user's first
+    inside: tuple[str, ...] = ()  # what the cover is started by
 
     @property
     def user(self) -> int:
@@ -48,6 +51,8 @@ SITUATIONS = {
         Situation("user with mounts below", "user", mounts=True),
         Situation("supplementary group", "user", group=True),
         Situation("landlock", "mirror"),
+        # As in a container: no namespace can be made.
+        Situation("inside bubblewrap", "", inside=("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--disable-userns")),
     )
 }
 
@@ -74,10 +79,12 @@ def refused(situation: Situation) -> str:
         return "needs root"
     if os.geteuid() == 0 and not works("unshare", NEW_MOUNTS):
         return "root may not make a mount namespace"
-    if situation.mode == "user" and not works("unshare", NEW_USER | NEW_MOUNTS, user=situation.user):
+    if (situation.mode == "user" or situation.inside) and not works("unshare", NEW_USER | NEW_MOUNTS, user=situation.user):
         return "a user may not make a user namespace"
-    if situation.mode == "mirror" and not works("syscall", 444, 0, 0, 1, user=situation.user):
+    if (situation.mode == "mirror" or situation.inside) and not works("syscall", 444, 0, 0, 1, user=situation.user):
         return "the kernel has no Landlock"
+    if situation.inside and shutil.which(situation.inside[0]) is None:
+        return f"{situation.inside[0]}: not installed"
     return ""
 
 
@@ -146,7 +153,7 @@ def run(
 def start(words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool) -> subprocess.Popen[str]:
     """Start a program in a cover, or as it is."""
     if covered:
-        words = [sys.executable, str(HERE / "covered.py"), situation.mode, *words]
+        words = [*situation.inside, sys.executable, str(HERE / "covered.py"), situation.mode, *words]
     as_whom: dict[str, Any] = {}
     if os.geteuid() == 0 and not situation.root:
         as_whom = {"user": USER, "group": USER, "extra_groups": [GROUP] if situation.group else []}
@@ -162,3 +169,11 @@ def stage(function: str, situation: Situation, *, python: str = sys.executable, 
     done = subprocess.run(words, check=False, text=True, capture_output=True, timeout=3000)
     assert done.returncode == 0, done.stderr[-5000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def stages(function: str, at_once: int, **arguments: Any) -> dict[str, Any]:
+    """What a function of `stages` returns in each situation that this machine allows, or its error."""
+    allowed = {name: each for name, each in SITUATIONS.items() if not refused(each)}
+    with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
+        futures = {name: pool.submit(stage, function, each, **arguments) for name, each in allowed.items()}
+    return {name: future.exception() or future.result() for name, future in futures.items()}

@@ -1751,7 +1751,7 @@ def main(words: list[str]) -> None:
     import library_kinds  # noqa: F401  (registers its kinds)
 
     if words[:1] == ["--each"]:
-        seen = {name: run_apart(name, 60 if KINDS[name].modules else 20) for name in words[1:]}
+        seen = {name: run_apart(name, 120 if KINDS[name].modules else 30) for name in words[1:]}
         print(json.dumps(seen))
     else:
         print(json.dumps(run(words[0])))

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 LONG_AGO = 1_500_000_000
-FOLDERS = ["a", "b", "a/in", "c", "new", "a/new", "mounted"]
+FOLDERS = ["a", "b", "a/in", "c", "new", "a/new"]
 FILES = ["one", "two", "three", "link", "fresh"]
 PATHS = [*FILES, *FOLDERS, *(f"{folder}/{file}" for folder in FOLDERS for file in FILES)]
-TREE = ["one", "two", "a/one", "a/two", "a/in/one", "b/one", "c/three", "mounted/one"]  # what is there
+TREE = ["one", "two", "a/one", "a/two", "a/in/one", "b/one", "c/three"]  # what is there, beside a folder that may be mounted
 
 
 def prepare(folder: str) -> None:
     """Make the tree that programs start with."""
     for name in ("a/in", "b", "c", "mounted"):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
-    for index, name in enumerate(TREE):
+    for index, name in enumerate([*TREE, "mounted/one"]):
         path = os.path.join(folder, name)
         with open(path, "w") as file:
             file.write(f"precious {name}\n" * (1 + 40 * index))

@@ -45,7 +45,9 @@ class Ground:
 
     def environment(self, **more: str) -> dict[str, str]:
         """For programs: whose home and temporary folder these are."""
-        kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}}
+        kept = {
+            name: value for name, value in os.environ.items() if name in {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}
+        }
         names = {"HOME": self.home, "TEMPORARY": self.temporary, "SHARED": self.shared, "TOKEN": self.token}
         own = {"HOME": self.home, "TMPDIR": self.own, "PYTHONDONTWRITEBYTECODE": "1"}
         return {**kept, **own, **{f"KINDS_{name}": value for name, value in names.items()}, **more}
@@ -86,7 +88,11 @@ class Ground:
             os.chmod(path, mode | shared if group else mode)
 
     def picture(self) -> compare.Picture:
-        return compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
+        found = compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
+        if self.situation.mode not in {"root", "user"}:
+            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent tells of it.
+            del found[self.own]["written"], found[self.own]["changed"]
+        return found
 
     def remove(self) -> None:
         for folder in self.mounted:
@@ -134,12 +140,12 @@ def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) 
         words = script("kinds.py", "--each", *names)
         seen = printed(adapter.run(words, real.project, real.environment(), situation, covered=covered))
         changed = compare.differences(before, real.picture())
-        return seen, {path.replace(real.root, "").replace(real.token, "TOKEN"): how for path, how in changed.items()}
+        return seen, {path.replace(real.root, "GROUND").replace(real.token, "TOKEN"): how for path, how in changed.items()}
 
 
 def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = "") -> dict[str, Any]:
     """Run all kinds that this machine can run in a copy and in the cover: which differ, what changed, what is missing."""
-    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and only in {"", *each.modules, each.name}]
+    chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and each.name.startswith(only)]
     missing = {each.name: each.missing() for each in chosen if each.missing()}
     names = [each.name for each in chosen if each.name not in missing]
     expected, done = run_kinds(situation, names, covered=False)
@@ -213,7 +219,7 @@ def outside_in(situation: adapter.Situation, seconds: float, covered: bool = Tru
 
 
 def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = True) -> dict[str, Any]:
-    """What is left of rehearsals that a signal ended at random moments, by seed; and how many ended before their time."""
+    """What is left of rehearsals that a signal ended at random moments, by seed; and in how many the program ran by then."""
     left = {}
     ended = 0
     for seed in seeds:
@@ -224,8 +230,8 @@ def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = Tru
             mounts = kills.mounts()
             words = script("kills.py", real.token)
             process = adapter.start(words, real.project, real.environment(), situation, covered=covered)
-            early, said = kills.end(process, real.token, random.Random(seed))
-            ended += early
+            ran, said = kills.end(process, real.token, random.Random(seed))
+            ended += ran
             remains = {**kills.remains(real.token, mounts), **compare.differences(before, real.picture())}
             kills.clear(real.token)
             if remains:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import adapter
 import kinds
@@ -17,18 +17,12 @@ import known
 import library_kinds
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 FULL = "COVER_FULL" in os.environ
-NAMES = sorted(adapter.SITUATIONS)
 # PyTorch is in an environment of its own; other libraries are in this one.
 PYTORCH = os.environ.get("COVER_PYTORCH", "")
-
-
-def allowed(name: str) -> adapter.Situation:
-    """A situation, or a skipped test with the reason why this machine does not allow it."""
-    situation = adapter.SITUATIONS[name]
-    if why := adapter.refused(situation):
-        pytest.skip(why)
-    return situation
 
 
 def check(name: str, result: dict[str, Any]) -> None:
@@ -47,7 +41,7 @@ def test_there_are_a_hundred_kinds() -> None:
 
 
 def test_the_machine_allows_a_cover() -> None:
-    refused = {name: adapter.refused(adapter.SITUATIONS[name]) for name in NAMES}
+    refused = {name: adapter.refused(each) for name, each in adapter.SITUATIONS.items()}
     assert not all(refused.values()), refused
 
 
@@ -58,32 +52,27 @@ def test_each_known_difference_is_of_a_kind_and_a_situation() -> None:
             assert any(known.fnmatch.fnmatchcase(kind, name) for kind in kinds.KINDS), name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_kinds_of_writes(name: str) -> None:
-    result = adapter.stage("kinds_in", allowed(name))
+def test_kinds_of_writes(name: str, in_each: Callable[..., Any]) -> None:
+    result = in_each("kinds_in", name, at_once=2)
     assert len(result["names"]) >= 100, result["missing"]
     check(name, result)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_random_programs(name: str) -> None:
-    situation = allowed(name)
-    result = adapter.stage("programs_in", situation, seeds=list(range(1000 if FULL else 40)))
+def test_random_programs(name: str, in_each: Callable[..., Any]) -> None:
+    result = in_each("programs_in", name, at_once=2, seeds=list(range(1000 if FULL else 40)))
     assert result["changed"] == {}
     assert result["differing"] == [], json.dumps(result["shrunk"], indent=1)
 
 
 @pytest.mark.skipif(not FULL, reason="make test-cover checks it")
-@pytest.mark.parametrize("name", NAMES)
 def test_kinds_are_the_same_each_time(name: str) -> None:
     """Two runs without a cover are equal; else a cover could not be judged by them."""
-    assert adapter.stage("kinds_in", allowed(name), covered=False)["failed"] == {}
+    assert adapter.stage("kinds_in", adapter.SITUATIONS[name], covered=False)["failed"] == {}
 
 
 @pytest.mark.skipif(not FULL, reason="make test-cover installs the libraries")
-@pytest.mark.parametrize("name", NAMES)
 def test_kinds_of_libraries(name: str) -> None:
-    situation = allowed(name)
+    situation = adapter.SITUATIONS[name]
     result = adapter.stage("kinds_in", situation, libraries=True)
     if PYTORCH:
         more = adapter.stage("kinds_in", situation, python=PYTORCH, libraries=True, only="torch")

@@ -65,6 +65,18 @@ class _Simulated:
         return importlib.util.find_spec(name)
 
 
+class _NotRehearsed:
+    """Ends the process before the first import of what uses GPUs, which a rehearsal would let run as it is."""
+
+    def __init__(self, error: Exception) -> None:
+        self._why = f"{type(error).__name__}: {error}"
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """End this process, or leave the module to the other finders."""
+        if name in ("torch", "jax", "vllm", "llama_cpp"):
+            _end(f"gpuconf plan: {sys.executable} is not rehearsed: {self._why}")
+
+
 class _Watcher:
     """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
 
@@ -265,7 +277,7 @@ def _rehearse() -> None:
 
         inside.begin()
     except Exception as error:
-        sys.stderr.write(f"gpuconf plan: {sys.executable} is not rehearsed: {type(error).__name__}: {error}\n")
+        sys.meta_path.insert(0, _NotRehearsed(error))
 
 
 def _keep_the_lease() -> None:

@@ -56,7 +56,9 @@ def _simulate(options: argparse.Namespace) -> int:
             raise UsageError("--json cannot be used with a command")
         if not words[0]:
             raise UsageError(EMPTY)
-        become(words, {**os.environ, "GPUCONF_SIMULATE": spec, **share_simulated(spec)})
+        from ..sharing._environment import of_startup
+
+        become(words, {**os.environ, "GPUCONF_SIMULATE": spec, **of_startup(), **share_simulated(spec)})
     return _show(options, spec)
 
 

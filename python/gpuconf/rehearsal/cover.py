@@ -98,6 +98,10 @@ class Cover:
 
         Raises UnavailableError if this machine allows none, and OSError if there is no launcher, or after these seconds.
         """
+        try:
+            folder = folder or os.getcwd()
+        except FileNotFoundError:
+            raise errors.UnavailableError("the program was not run: the working folder has been removed") from None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(seconds)
         self._control = ours

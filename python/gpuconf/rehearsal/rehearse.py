@@ -74,11 +74,17 @@ def rehearse(asked: Asked) -> Rehearsal:
             runs.append(run)
             if program.ended == "interrupted" or not run.processes:
                 break
-        outputs = _outputs(covers[0], runs[0], asked.keep)
+        outputs = _outputs(covers[0], asked.keep)
         answer = _answer(asked.words, [card.name for card in asked.cards], runs, covers[0].said(), outputs)
         if asked.changes and _is_short(answer["cards"]):
             answer["helps"] = _by_savings([*answer["helps"], *_changed(asked, runs[0], covers)])
         _doubt(answer, runs)
+        if _reached_limit(covers[0], runs[0]):
+            text = f"it may write {human_bytes(covers[0].writes)} in a rehearsal, and that was reached: see --writes"
+            if answer["why_no_verdict"]:
+                answer["why_no_verdict"] += f"; {text}"
+            else:
+                answer["notes"].append(text)
         if asked.record is not None:
             _keep_recording(runs[0], asked.record)
         if asked.html is not None and runs[0].processes:
@@ -293,7 +299,7 @@ def _write_page(run: Run, path: str) -> None:
     report.write(trace, find(trace, None, None, None), path)
 
 
-def _outputs(cover: Cover, run: Run, keep: str | None) -> list[str]:
+def _outputs(cover: Cover, keep: str | None) -> list[str]:
     """Return what is said at the end of what the program wrote."""
     if cover.kind == UNPROTECTED:
         return []
@@ -312,10 +318,13 @@ def _outputs(cover: Cover, run: Run, keep: str | None) -> list[str]:
     tried = cover.tried_sockets()
     if tried:
         lines.append(f"hidden from the program, which tried them: {', '.join(tried[:3])}; --socket PATH allows one")
-    failures = [(one.failed or {}).get("text", "") for one in run.ended.processes.values()]
-    if cover.is_full() or any("No space left on device" in text for text in failures):
-        lines.append(f"the program may write {human_bytes(cover.writes)} in a rehearsal, and that was reached: see --writes")
     return lines
+
+
+def _reached_limit(cover: Cover, run: Run) -> bool:
+    """Whether the program could not write more."""
+    failures = [(one.failed or {}).get("text", "") for one in run.ended.processes.values()]
+    return cover.is_full() or any("No space left on device" in text for text in failures)
 
 
 def _shown(entries: Sequence[Entry]) -> str:
