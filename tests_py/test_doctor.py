@@ -516,4 +516,4 @@ def test_what_to_set_for_a_cover(tmp_path: Path) -> None:
     assert advice(unprivileged_userns_clone="0") == "sysctl kernel.unprivileged_userns_clone=1"
     assert advice(max_user_namespaces="0") == "sysctl user.max_user_namespaces=15000"
     assert "--security-opt seccomp=unconfined --security-opt apparmor=unconfined" in advice(container=True)
-    assert "Linux 5.11" in advice()
+    assert "Linux 5.12" in advice()

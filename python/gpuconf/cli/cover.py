@@ -78,7 +78,7 @@ def advice(launcher: str, kernel: str, *, container: bool) -> str:
         found.append("sysctl kernel.unprivileged_userns_clone=1")
     if _setting(kernel, "user/max_user_namespaces") == 0:
         found.append("sysctl user.max_user_namespaces=15000")
-    return "; ".join(found) or "overlays need Linux 5.11 or newer, and user namespaces or root; docs/plan.md has more"
+    return "; ".join(found) or "overlays need Linux 5.12 or newer, and user namespaces or root; docs/plan.md has more"
 
 
 def _setting(kernel: str, name: str) -> int | None:
