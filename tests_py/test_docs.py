@@ -178,6 +178,8 @@ def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
 
 
 def test_the_page_on_rehearsals_has_each_known_difference() -> None:
-    table = subprocess.run([sys.executable, str(ROOT / "tests_py/cover/known.py")], capture_output=True, text=True, check=True).stdout
+    table = subprocess.run(
+        [sys.executable, str(ROOT / "tests_py/cover/known.py")], capture_output=True, text=True, check=True
+    ).stdout
     assert table.count("\n") > 4
     assert table in (ROOT / "docs/plan.md").read_text()

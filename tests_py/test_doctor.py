@@ -458,7 +458,9 @@ def test_which_cover_a_rehearsal_has(simulated: dict[str, str], tmp_path: Path) 
     temporary.mkdir()
     _, found = findings({**simulated, "TMPDIR": str(temporary)})
     (told,) = [one for one in found if one["subject"] == "rehearsals"]
-    overlays = re.fullmatch(r"gpuconf plan -- PROGRAM has a cover: overlays in a (user and )?mount namespace; no network", told["text"])
+    overlays = re.fullmatch(
+        r"gpuconf plan -- PROGRAM has a cover: overlays in a (user and )?mount namespace; no network", told["text"]
+    )
     assert told["level"] == ("ok" if overlays else "note")
     assert overlays or told["fix"]
     assert list(temporary.iterdir()) == []
@@ -483,7 +485,9 @@ def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
     told = cover.of_machine(os.environ)
     assert told.level == "note"
-    assert told.text.startswith("none is possible, because this machine has no cover for the program's writes (user: start a namespace")
+    assert told.text.startswith(
+        "none is possible, because this machine has no cover for the program's writes (user: start a namespace"
+    )
     assert told.fix
 
 

@@ -67,18 +67,18 @@ def _advice() -> str:
 
 def advice(launcher: str, kernel: str, *, container: bool) -> str:
     """Return what to set for overlays, by the kernel's settings."""
-    found = []
+    steps = []
     if container:
         options = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
-        found.append(f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN if that is not enough")
+        steps.append(f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN if that is not enough")
     if _setting(kernel, "kernel/apparmor_restrict_unprivileged_userns") not in (None, 0):
         text = f"a profile of AppArmor for {launcher}"
-        found.append(f"add {text} (docs/plan.md), or sysctl kernel.apparmor_restrict_unprivileged_userns=0")
+        steps.append(f"add {text} (docs/plan.md), or sysctl kernel.apparmor_restrict_unprivileged_userns=0")
     if _setting(kernel, "kernel/unprivileged_userns_clone") == 0:
-        found.append("sysctl kernel.unprivileged_userns_clone=1")
+        steps.append("sysctl kernel.unprivileged_userns_clone=1")
     if _setting(kernel, "user/max_user_namespaces") == 0:
-        found.append("sysctl user.max_user_namespaces=15000")
-    return "; ".join(found) or "overlays need Linux 5.12 or newer, and user namespaces or root; docs/plan.md has more"
+        steps.append("sysctl user.max_user_namespaces=15000")
+    return "; ".join(steps) or "overlays need Linux 5.12 or newer, and user namespaces or root; docs/plan.md has more"
 
 
 def _setting(kernel: str, name: str) -> int | None:

@@ -5,7 +5,7 @@ The launcher in ``pybind/cover`` tries what the kernel allows:
 
 - ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in memory.
 - ``mirror``: a copy of the working folder, and Landlock refuses all other writes. For containers that forbid mounts.
-- ``unprotected``: none of it, if it is asked for by name.
+- ``unprotected``: none of it, if it is requested by name.
 
 The folder of the report is in memory, too, so that nothing is left behind, whatever ends this process.
 """
@@ -35,7 +35,7 @@ _SAID = {
     "root": "overlays in a mount namespace",
     "user": "overlays in a user and mount namespace",
     "mirror": "a copy of the working folder; Landlock refuses all other writes",
-    UNPROTECTED: "none, as asked for by --unprotected; what the program wrote is real",
+    UNPROTECTED: "none, as requested by --unprotected; what the program wrote is real",
 }
 
 
