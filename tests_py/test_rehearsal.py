@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -87,6 +88,45 @@ def test_ctrl_c_ends_the_program(tmp_path: Path) -> None:
     assert (running.returncode, out) == (130, ""), err
     assert "interrupted before the program used a GPU" in err
     assert not running_in(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_rehearsal_that_is_ended_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    temporary, token = tmp_path / "t", f"token-{os.urandom(8).hex()}"
+    temporary.mkdir()
+    program = f"""
+    import subprocess, sys, time
+    subprocess.Popen(["/bin/sh", "-c", "sleep 1000; : {token}"], env={{}}, start_new_session=True)
+    open("written", "w").write("x")
+    print("started", file=sys.stderr, flush=True)
+    time.sleep(1000)
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    command = [sys.executable, "-m", "gpuconf", "plan", "--gpu", "A10", "--", sys.executable, "program.py", token]
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment) as running:
+        assert running.stderr is not None
+        assert any(line == "started\n" for line in running.stderr)
+        running.send_signal(number)
+        running.wait(timeout=60)
+    until = time.monotonic() + 20
+    while (left := with_token(token)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left == []
+    assert list(temporary.iterdir()) == []
+    assert not (tmp_path / "written").exists()
+
+
+def with_token(token: str) -> list[str]:
+    """The command lines of processes that have it."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            words = Path("/proc", name, "cmdline").read_bytes()
+        except OSError:
+            continue
+        found += [words.decode(errors="replace")] if token.encode() in words else []
+    return found
 
 
 def running_in(folder: Path) -> set[int]:

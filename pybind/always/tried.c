@@ -28,15 +28,16 @@ void gpuconf_note_tried(void)
 
 static void note(const char *path, size_t length)
 {
-	char line[4097];
+	char line[2 * 4096] = "";
 	int before = errno, file = (int)syscall(SYS_openat, AT_FDCWD, COVER_TRIED, O_WRONLY | O_APPEND | O_CLOEXEC);
 	ssize_t written = 0;
 
 	if (file >= 0) {
-		length = strnlen(path, length < sizeof line - 1 ? length : sizeof line - 1);
-		memcpy(line, path, length);
-		line[length] = '\n';
-		written = write(file, line, length + 1);
+		size_t start = *path != '/' && getcwd(line, 4095) != NULL ? strlen(strcat(line, "/")) : 0;
+		length = strnlen(path, length < 4095 ? length : 4095);
+		memcpy(line + start, path, length);
+		line[start + length] = '\n';
+		written = write(file, line, start + length + 1);
 		close(file);
 	}
 	(void)written; /* else the answer lacks it */

@@ -114,7 +114,8 @@ static bool is_helper(pid_t process)
  */
 static int end_all(void)
 {
-	int ended = 0;
+	pid_t helpers[16];
+	int ended = 0, helpers_count = 0, i;
 	for (;;) {
 		char line[65536], path[64];
 		snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)syscall(SYS_gettid));
@@ -127,12 +128,17 @@ static int end_all(void)
 			pid_t child = (pid_t)strtol(at, &end, 10);
 			if (end == at)
 				break;
-			ended += !is_helper(child) && kill(child, SIGKILL) == 0;
+			if (is_helper(child) && helpers_count < 16)
+				helpers[helpers_count++] = child;
 			kill(child, SIGKILL);
 		}
 		if (length < 0 && getpid() == 1)
 			kill(-1, SIGKILL); /* a kernel without lists of children */
-		if (waitpid(-1, NULL, 0) < 0 && errno == ECHILD) /* one at a time: its children have become this process's */
+		pid_t gone = waitpid(-1, NULL, 0); /* one at a time: its children have become this process's */
+		for (i = 0; i < helpers_count && helpers[i] != gone; i++)
+			;
+		ended += gone > 0 && i == helpers_count;
+		if (gone < 0 && errno == ECHILD)
 			return ended;
 	}
 }

@@ -295,6 +295,30 @@ def test_checkpoints_logs_and_pushes_go_nowhere(tmp_path: Path) -> None:
     assert copy.stat().st_blocks * 512 < MIB < copy.stat().st_size  # of 100 MB none has a value
 
 
+def test_a_checkpoint_in_memory_has_whole_tensors(tmp_path: Path) -> None:
+    """They had strides of zero, so that copies on a card took a number each, and changes in place failed."""
+    program = """
+    import io
+    import torch
+    model = torch.nn.Linear(5000, 5000, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters())
+    model(torch.zeros(1, 5000, device="cuda")).sum().backward()
+    optimizer.step()
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    torch.save(model.state_dict(), "old.pt", _use_new_zipfile_serialization=False)
+    for source in (buffer, "old.pt"):
+        loaded = torch.load(source, map_location="cuda")
+        assert loaded["weight"].stride() == (5000, 1)
+        assert loaded["weight"].untyped_storage().nbytes() == 100_000_000
+        loaded["weight"].add_(1)
+    """
+    found = answer(tmp_path, program, "--gpu", "A10")
+    assert found["why_no_verdict"] == ""
+    assert found["processes"][0]["allocated"] > 400_000_000  # the model, its gradients, and two checkpoints
+
+
 def test_random_numbers_for_large_cpu_tensors_are_not_drawn(tmp_path: Path) -> None:
     program = """
     import resource

@@ -213,9 +213,10 @@ class Cover:
         """Return the paths of sockets and FIFOs of others that the program tried, and did not reach."""
         try:
             with open(os.path.join(self.folder, "tried"), "rb") as file:
-                return sorted({os.fsdecode(line) for line in file.read().splitlines()})
+                lines = {os.path.normpath(os.fsdecode(line)) for line in file.read().splitlines()}
         except OSError:
             return []
+        return sorted(path for path in lines if _is_socket_or_fifo(path))
 
     def written(self) -> Iterator[tuple[Entry, str]]:
         """Yield what the program wrote, replaced or removed, with the path of the file as this process can read it."""
@@ -280,6 +281,15 @@ def _copy_sparse(source: str, target: str) -> None:
             os.lseek(copy.fileno(), at, os.SEEK_SET)
             while at < hole:
                 at += os.sendfile(copy.fileno(), file.fileno(), at, hole - at)
+
+
+def _is_socket_or_fifo(path: str) -> bool:
+    """Whether the machine has one there: a program also looks for what is not installed."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISSOCK(mode) or stat.S_ISFIFO(mode)
 
 
 def _free_memory() -> int:

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program in a cover can reach: no socket, process, network, device or power of the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpuconf import errors
+from gpuconf.rehearsal.cover import Cover, Options
+
+ROOT = os.geteuid() == 0
+NAMESPACES = ["root", "user"] if ROOT else ["user"]
+ALL = [*NAMESPACES, "mirror"]
+
+
+@contextlib.contextmanager
+def covered(folder: Path, program: str, options: Options, *, python: bool = True) -> Iterator[tuple[Cover, str]]:
+    """Run a program in a cover: the cover, and what the program printed."""
+    words = [sys.executable, "-c", textwrap.dedent(program)] if python else ["/bin/sh", "-c", program]
+    cover = Cover(options)
+    before = Path.cwd()
+    with (folder.parent / f"{folder.name}.printed").open("w+b") as printed:
+        os.chdir(folder)
+        try:
+            cover.start(words, os.environ, stdout=printed.fileno(), stderr=printed.fileno())
+            cover.go({})
+            deadline = time.monotonic() + 60
+            while cover.poll() is None and time.monotonic() < deadline:
+                select.select([cover], [], [], 1)
+            cover.end()
+            printed.seek(0)
+            yield cover, printed.read().decode()
+        finally:
+            cover.close()
+            os.chdir(before)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
+    """A socket of another program, with a path, and what it got."""
+    path, got = tmp_path / "s", []
+    with socket.socket(socket.AF_UNIX) as listener:
+        before = Path.cwd()
+        os.chdir(tmp_path)  # the path of a temporary folder may be too long for a socket
+        listener.bind("s")
+        os.chdir(before)
+        listener.listen()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        got.append(connection.recv(100))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield path, got
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+SEND = """
+import socket
+with socket.socket(socket.AF_UNIX) as s:
+    try:
+        s.connect("s")
+        s.sendall(b"written")
+        print("sent")
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_socket_of_others_is_hidden_unless_it_is_allowed(tmp_path: Path, server: tuple[Path, list[bytes]], kind: str) -> None:
+    path, got = server
+    with covered(tmp_path, SEND, Options(only=kind)) as (cover, printed):
+        assert printed.strip() in ("ConnectionRefusedError", "FileNotFoundError")
+        if kind != "mirror":  # there the working folder is a copy, without the socket
+            assert cover.tried_sockets() == [str(path)]
+    assert got == []
+    if kind != "mirror":
+        with covered(tmp_path, SEND, Options(only=kind, sockets=(str(path),))) as (_, printed):
+            assert printed == "sent\n"
+        assert got == [b"written"]
+
+
+def test_a_socket_elsewhere_is_refused_in_a_mirror_and_named(tmp_path: Path, server: tuple[Path, list[bytes]]) -> None:
+    path, got = server
+    folder = tmp_path / "work"
+    folder.mkdir()
+    program = SEND.replace('"s"', '"../s"')
+    with covered(folder, program, Options(only="mirror")) as (cover, printed):
+        assert printed == "ConnectionRefusedError\n"
+        assert cover.tried_sockets() == [str(path)]
+    assert got == []
+    with covered(folder, program, Options(only="mirror", sockets=(str(path),))) as (_, printed):
+        assert printed == "sent\n"
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_a_fifo_of_others_is_not_reached(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    reading = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+    program = """
+    import os
+    try:
+        os.write(os.open("fifo", os.O_WRONLY | os.O_NONBLOCK), b"x")
+        print("written")
+    except OSError:
+        print("no")
+    """
+    try:
+        with covered(tmp_path, program, Options(only=kind)) as (_, printed):
+            assert printed == "no\n"
+        assert os.read(reading, 10) == b""
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("kind", NAMESPACES)
+def test_the_network_is_the_loopback_alone_unless_it_is_asked_for(tmp_path: Path, kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        program = f"""
+        import socket
+        own = socket.create_server(("127.0.0.1", 0))
+        socket.create_connection(own.getsockname()).close()
+        try:
+            socket.create_connection(("127.0.0.1", {port}), 2)
+            print("reached")
+        except OSError:
+            print("own only")
+        print(len(socket.if_nameindex()))
+        """
+        with covered(tmp_path, program, Options(only=kind)) as (cover, printed):
+            assert printed.split("\n")[:2] == ["own only", "1"]
+            assert cover.said().endswith("; no network")
+        with covered(tmp_path, program, Options(only=kind, network=True)) as (cover, printed):
+            assert printed.startswith("reached")
+            assert cover.said().endswith("; the network is on")
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_signals_reach_no_process_outside(tmp_path: Path, kind: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"]) as other:
+        program = f"""
+        import os
+        for number in ({other.pid}, {os.getpid()}):
+            try:
+                os.kill(number, 9)
+                print("sent")
+            except (ProcessLookupError, PermissionError):
+                print("refused")
+        """
+        with covered(tmp_path, program, Options(only=kind)) as (_, printed):
+            assert printed == "refused\nrefused\n"
+        assert other.poll() is None
+        other.kill()
+
+
+@pytest.mark.parametrize("kind", NAMESPACES)
+def test_what_a_program_leaves_ends_and_is_counted(tmp_path: Path, kind: str) -> None:
+    program = "for i in 1 2 3; do env -i setsid sleep 1000 & done; sleep 0.3"
+    with covered(tmp_path, program, Options(only=kind), python=False) as (cover, _):
+        assert (cover.status, cover.outlived) == (0, 3)
+
+
+@pytest.mark.skipif(not ROOT, reason="only root has such powers")
+def test_root_keeps_no_power_over_the_machine(tmp_path: Path) -> None:
+    program = """
+    cat /proc/self/status | sed -n 's/^CapEff:.//p'
+    mount -t tmpfs none /mnt 2>/dev/null && echo mounted
+    mount -o remount,rw /sys 2>/dev/null && echo remounted
+    umount -l /tmp 2>/dev/null && echo unmounted
+    mknod node b 7 0 2>/dev/null && echo made
+    chmod 600 /dev/null 2>/dev/null && echo changed
+    date -s 2020-01-01 >/dev/null 2>&1 && echo set
+    (echo 1 > /proc/sys/vm/overcommit_memory) 2>/dev/null && echo written
+    ip link set lo down 2>/dev/null && echo down
+    ls -m /dev
+    """
+    with covered(tmp_path, program, Options(only="root"), python=False) as (_, printed):
+        powers, devices = printed.split("\n", 1)
+    refused = (12, 16, 17, 21, 22, 25, 27)  # NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD
+    assert [number for number in refused if int(powers, 16) >> number & 1] == []
+    known = {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    assert set(devices.replace("\n", " ").replace(",", "").split()) == known
+
+
+@pytest.mark.parametrize("kind", NAMESPACES)
+def test_a_namespace_of_its_own_gives_a_program_nothing_back(tmp_path: Path, kind: str) -> None:
+    program = "unshare -Urm sh -c 'mount -t tmpfs none /mnt && echo inner; mount -o remount,bind,rw /sys && echo outer' 2>/dev/null"
+    with covered(tmp_path, program, Options(only=kind), python=False) as (_, printed):
+        assert printed == "inner\n"
+
+
+@pytest.mark.parametrize("kind", NAMESPACES)
+def test_writes_are_limited(tmp_path: Path, kind: str) -> None:
+    program = """
+    import errno
+    try:
+        with open("big", "wb") as file:
+            for _ in range(20): file.write(bytes(1 << 20))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+    """
+    with covered(tmp_path, program, Options(only=kind, writes=10 << 20)) as (cover, printed):
+        assert printed == "ENOSPC\n"
+        assert cover.is_full()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_what_a_program_wrote_is_named_and_can_be_kept(tmp_path: Path, kind: str) -> None:
+    folder, kept = tmp_path / "work", tmp_path / "kept"
+    folder.mkdir()
+    for name in ("old", "removed", "same"):
+        (folder / name).write_text("before")
+    program = """
+    import os
+    open("old", "a").write(" and after")
+    os.remove("removed")
+    os.makedirs("deep/er")
+    open("deep/er/new", "w").write("new")
+    os.symlink("new", "deep/er/link")
+    with open("sparse", "wb") as file:
+        file.truncate(4 << 30)
+    """
+    with covered(folder, program, Options(only=kind)) as (cover, _):
+        found = {os.path.relpath(entry.path, folder): entry for entry, _ in cover.written()}
+        assert {name: entry.existed for name, entry in found.items() if not entry.removed} == {
+            "old": True, "deep/er/new": False, "deep/er/link": False, "sparse": False,
+        }  # fmt: skip
+        assert kind == "mirror" or found["removed"].removed
+        cover.keep(str(kept))
+    copies = Path(f"{kept}{folder}")
+    assert (copies / "old").read_text() == "before and after"
+    assert (copies / "deep/er/link").read_text() == "new"
+    assert (copies / "sparse").stat().st_size == 4 << 30
+    assert (copies / "sparse").stat().st_blocks * 512 < 1 << 20
+    assert sorted(path.name for path in folder.iterdir()) == ["old", "removed", "same"]
+    assert (folder / "old").read_text() == "before"
+
+
+def test_a_cover_in_a_cover(tmp_path: Path) -> None:
+    """A program that rehearses another one."""
+    inner = [sys.executable, str(Path(__file__).parent / "covered.py"), "", "/bin/sh", "-c", "echo inner > new; cat new"]
+    with covered(tmp_path, f"import subprocess; subprocess.run({inner!r}, check=True)", Options()) as (_, printed):
+        assert printed == "inner\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    before = Path.cwd()
+    os.chdir(folder)
+    folder.rmdir()
+    try:
+        with pytest.raises(errors.UnavailableError, match="the working folder has been removed"):
+            Cover(Options()).start(["/bin/true"], os.environ, stdout=1, stderr=2)
+    finally:
+        os.chdir(before)
+
+
+def test_a_folder_that_is_too_large_for_a_mirror_is_not_copied(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, (2 << 30) + 1)
+    with pytest.raises(errors.UnavailableError, match=r"at most 50,000 files and 2 GiB.*--unprotected runs it"):
+        Cover(Options(only="mirror")).start(["/bin/true"], os.environ, stdout=1, stderr=2)
+
+
+def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
+    cover = Cover(Options())
+    try:
+        cover.start(["./missing"], os.environ, stdout=1, stderr=2)
+        cover.go({})
+        select.select([cover], [], [], 60)
+        with pytest.raises(FileNotFoundError):
+            cover.poll()
+    finally:
+        cover.close()
+
+
+@pytest.mark.skipif(not ROOT, reason="mounts a file system")
+@pytest.mark.parametrize("kind", NAMESPACES)
+def test_a_read_only_file_system_stays_read_only(tmp_path: Path, kind: str) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", str(tmp_path)], check=True)
+    try:
+        program = "import errno\ntry: open('x', 'w')\nexcept OSError as error: print(errno.errorcode[error.errno])"
+        with covered(tmp_path, program, Options(only=kind)) as (_, printed):
+            assert printed == "EROFS\n"
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
