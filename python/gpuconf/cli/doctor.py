@@ -31,8 +31,8 @@ def add_to(commands: Any) -> None:
         help="diagnose problems with GPUs, limits and libraries",
         description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and who enforces "
         "them, the environment, the ledger, and what keeps a rehearsal from changing files. Findings are numbered, and each "
-        "problem comes with a fix. With a command, check the Python environment that it would run in; the command itself is not run. The "
-        "exit code is 3 if there is a problem.",
+        "problem comes with a fix. With a command, check the Python environment that it would run in; the command itself is not "
+        "run. The exit code is 3 if there is a problem.",
         **example(_EXAMPLE),
     )
     add_json(parser)
