@@ -53,8 +53,7 @@ RUN = """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
         test_always.py frameworks/test_always.py
-        frameworks/test_always.py frameworks/test_caching_model.py frameworks/test_ci_workflow.py
-        frameworks/test_peaks_of_programs.py
+        frameworks/test_caching_model.py frameworks/test_ci_workflow.py frameworks/test_peaks_of_programs.py
         frameworks/test_configure.py frameworks/test_cublas.py
         frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py
         frameworks/test_flash_attn.py frameworks/test_fleet_commands.py frameworks/test_gpu_all.py frameworks/test_guarded.py
@@ -87,7 +86,7 @@ LEFT_OUT = {
     "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": "cover",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
-        test_always.py test_containers.py test_group_signals.py test_leased_run.py test_ps.py
+        test_containers.py test_group_signals.py test_leased_run.py test_ps.py
     """,
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
     "takes minutes under qemu": """
