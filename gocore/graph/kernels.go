@@ -45,7 +45,7 @@ type kernel struct {
 var (
 	floats  = []gpu.DType{gpu.Float32, gpu.Float64}
 	ints    = []gpu.DType{gpu.Int32}
-	held    = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Bool} // by a GPU's memory
+	onGPU   = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Bool} // what a GPU's memory holds
 	numbers = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32}
 	all     = gpu.DTypes
 	none    = []gpu.DType{0} // of an operation without a tensor
@@ -54,11 +54,11 @@ var (
 // kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its
 // other int32 kernels work in host memory.
 var kernels = map[Op][]kernel{
-	Const:    {{"GPU", held, false}, {"GPU", ints, true}, {"CPU", all, false}},
+	Const:    {{"GPU", onGPU, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	MatMul:   {{"GPU", floats, false}, {"CPU", numbers, false}},
 	AddN:     {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", numbers, false}},
 	Add:      {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", numbers, false}},
-	Identity: {{"GPU", held, false}, {"GPU", ints, true}, {"CPU", all, false}},
+	Identity: {{"GPU", onGPU, false}, {"GPU", ints, true}, {"CPU", all, false}},
 
 	Placeholder: {{"GPU", all, false}, {"CPU", all, false}},
 	NoOp:        {{"GPU", none, false}, {"CPU", none, false}},
