@@ -93,6 +93,33 @@ def test_pools_are_counted_beside_what_a_program_takes_of_the_driver(tmp_path: P
     assert (done.stdout, done.stderr) == ("2\n0\n", "")
 
 
+@pytest.mark.parametrize("growth", [False, True])
+def test_what_the_pools_have_in_no_block_is_free_memory(tmp_path: Path, growth: bool) -> None:
+    """A pool without growth takes its limit at once: then nothing was free."""
+    code = f"""
+    import ctypes, os, gpuconf
+    def asked():
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        for name in ("cuMemGetInfo_v2", "cuMemGetInfo"):  # the old one writes 32 bits
+            assert getattr(driver, name)(ctypes.byref(free), ctypes.byref(total)) == 0
+            print(free.value >> 20, total.value >> 20, end=" ", flush=True)
+    gpuconf.configure(growth={growth})
+    driver, context, address = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p(), ctypes.c_uint64()
+    held = gpuconf.memory.allocate("100MiB")
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxSetCurrent(context)
+    asked()
+    more = gpuconf.memory.allocate("50MiB")
+    asked()
+    held.free()
+    asked()
+    print(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(200 << 20)))  # not the pool's
+    """
+    (tmp_path / "asks.py").write_text(textwrap.dedent(code), encoding="utf-8")
+    done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--", sys.executable, tmp_path / "asks.py")
+    assert (done.stdout, done.stderr) == ("200 300 200 300 150 300 150 300 250 300 250 300 2\n", "")
+
+
 def test_there_is_no_control_group_for_simulated_gpus(program: Path, tmp_path: Path) -> None:
     done = run(tmp_path, "--simulate", "T4", "--memory", "300MiB", "--guard=driver", "--", program)
     assert done.returncode == 2

@@ -10,6 +10,13 @@
 struct cuda_functions cuda;
 static int (*guard_figures)(const CUuuid *uuid, struct card_figures *figures); /* NULL without the guard */
 
+static void (*guard_idle)(uint64_t (*function)(int device));
+
+void cuda_guard_idle(uintptr_t function) {
+	if (guard_idle != NULL)
+		guard_idle((uint64_t (*)(int))function);
+}
+
 int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures) {
 	return guard_figures != NULL && guard_figures(uuid, figures);
 }
@@ -71,6 +78,7 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 	void *(*for_pools)(const char *name) = NULL; /* the guard's, if this process is under it (pybind/guard/figures.c) */
 	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
 	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
+	*(void **)&guard_idle = dlsym(library, "gpuconf_guard_idle");
 #define BIND(field, base, exported, version, parameters) \
 	*(void **)&functions.field = find(library, ask, base, exported, version); \
 	if (functions.field == NULL && version <= OLDEST_CUDA) { \

@@ -18,6 +18,7 @@ struct cuda_functions {
 extern struct cuda_functions cuda;
 
 /* Fills figures and returns 1, or returns 0: without the guard, and for a card that the job does not have. */
+void cuda_guard_idle(uintptr_t function);
 int cuda_guard_figures(const CUuuid *uuid, struct card_figures *figures);
 
 /* A function's place in the table. */

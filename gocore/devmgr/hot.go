@@ -61,6 +61,22 @@ func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known K
 	return m.allocateLocked(p, stream, known, bytes, by)
 }
 
+// IdleBytes returns how much memory the pools on a CUDA ordinal have in no block, without what they keep for graphs. It
+// takes no lock of the manager: the caller may be any code that asks the driver for free memory.
+func (m *Manager) IdleBytes(ordinal int) (bytes uint64) {
+	pools := m.hot.Load()
+	if pools == nil {
+		return 0
+	}
+	for _, p := range *pools {
+		if p.device.Ordinal == ordinal {
+			s := p.bfc.Stats()
+			bytes += s.BytesReserved - s.BytesInUse - s.CapturedBytes
+		}
+	}
+	return bytes
+}
+
 // Allocate is AllocateFor the zero holder.
 func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	return m.AllocateFor(number, bytes, 0)

@@ -92,6 +92,16 @@ int gcgo_refuse(void)
 	return refuse();
 }
 
+/* Called by any thread, also in a child. */
+static uint64_t idle(int device)
+{
+	char text[512];
+
+	return gcgo_refusal(text, sizeof text) == GCGO_NONE ? gcgo_idle_bytes(device) : 0;
+}
+
+uintptr_t gcgo_idle_function(void) { return (uintptr_t)idle; }
+
 extern char **environ;
 
 int gpuconf_init(void)

@@ -40,6 +40,8 @@ func writeGeneration(generation uint32) {
 
 func writeCaptureInfo(function uintptr) { C.gcgo_capture_info_write(C.uintptr_t(function)) }
 
+func idleFunction() uintptr { return uintptr(C.gcgo_idle_function()) }
+
 func writeStopped() { atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stopped)), 1) }
 
 //export gcgo_empty
@@ -61,6 +63,18 @@ func gcgo_free(addr, stream C.uintptr_t) {
 	var err error
 	defer gate(&err)
 	err = free(uint64(addr), gpu.Stream(stream))
+}
+
+// gcgo_idle_bytes returns the bytes that the pools on a device have in no block.
+//
+//export gcgo_idle_bytes
+func gcgo_idle_bytes(device C.int) (bytes C.uint64_t) {
+	var err error
+	defer gate(&err)
+	if m, err := process.Shared().Manager(); err == nil {
+		bytes = C.uint64_t(m.IdleBytes(int(device)))
+	}
+	return bytes
 }
 
 // malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to,

@@ -18,6 +18,9 @@ int64_t gcgo_scope_read(void);
 /* The address of the driver's cuStreamGetCaptureInfo, 0 for none. */
 void gcgo_capture_info_write(uintptr_t function);
 
+/* The address of the function for cuda.TellIdle. */
+uintptr_t gcgo_idle_function(void);
+
 /* process.State.Generation, and whether a panic stopped the core; written by Go. */
 extern uint32_t gcgo_generation;
 extern int gcgo_stopped;

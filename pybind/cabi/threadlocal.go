@@ -39,5 +39,5 @@ func Tag() holder.Tag { return readTag() }
 
 func init() {
 	process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks, Generation: writeGeneration,
-		CaptureInfo: writeCaptureInfo, Stopped: writeStopped})
+		CaptureInfo: writeCaptureInfo, Idle: idleFunction(), Stopped: writeStopped})
 }

@@ -23,6 +23,30 @@ EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *ou
 	return 1;
 }
 
+static uint64_t (*idle)(int device); /* NULL without gpuconf's pools */
+
+/* Says how the guard asks gpuconf's library what its pools in this process have in no block; NULL: it has none any more. */
+EXPORT void gpuconf_guard_idle(uint64_t (*function)(int device)) { __atomic_store_n(&idle, function, __ATOMIC_RELEASE); }
+
+/* The library's own question about a card is for what is outside of its pools. */
+uint64_t idle_of_pools(CUdevice device)
+{
+	uint64_t (*function)(int) = __atomic_load_n(&idle, __ATOMIC_ACQUIRE);
+
+	return function == NULL || for_pools ? 0 : function(device);
+}
+
+/* A child has none of the parent's pools. */
+void forget_idle(void) { idle = NULL; }
+
+static CUresult get_info(size_t *available, size_t *total)
+{
+	for_pools = 1;
+	CUresult result = cuMemGetInfo_v2(available, total);
+	for_pools = 0;
+	return result;
+}
+
 static CUresult allocate(CUdeviceptr *out, size_t bytes)
 {
 	for_pools = 1;
@@ -56,5 +80,7 @@ EXPORT void *gpuconf_guard_for_pools(const char *name)
 		return (void *)allocate_managed;
 	if (strcmp(name, "cuMemCreate") == 0)
 		return (void *)create;
+	if (strcmp(name, "cuMemGetInfo_v2") == 0)
+		return (void *)get_info;
 	return NULL;
 }

@@ -99,6 +99,10 @@ void card_use(int card, struct card_use *out);
 uint64_t card_limit(int card);
 void card_figures(int card, struct card_figures *out);
 
+/* figures.c */
+uint64_t idle_of_pools(CUdevice device);
+void forget_idle(void);
+
 /* Exported memory, by a number. 0: there is no room, or it is not the job's. */
 int share(uint64_t id, int card, uint64_t bytes);
 int join_share(uint64_t id);

@@ -213,8 +213,11 @@ void settle_if_changed(void)
 	if (UNLIKELY(__atomic_load_n(&open_exports, __ATOMIC_RELAXED)))
 		end_exports();
 	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED))) {
+		int kept = for_pools;
+		for_pools = 0; /* what is settled is the driver's */
 		__atomic_store_n(&changed, 0, __ATOMIC_RELAXED);
 		settle();
+		for_pools = kept;
 	}
 }
 

@@ -4,6 +4,10 @@
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/*
+ * What gpuconf's pools have in this process and is in no block is free, too: PyTorch, for example, gets its memory from them. A
+ * library that calls the driver itself gets less: for it, as for other processes, that memory is taken.
+ */
 #define INFO(type, call) \
 	CUdevice device; \
 	struct card_use use; \
@@ -15,7 +19,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 	settle_if_changed(); \
 	card_use(card_of_device(device), &use); \
 	if (available != NULL) \
-		*available = (type)smaller(*available, use.left); \
+		*available = (type)smaller(smaller(*available, use.left) + idle_of_pools(device), use.limit); \
 	if (total != NULL) \
 		*total = (type)smaller(*total, use.limit); \
 	return CUDA_SUCCESS

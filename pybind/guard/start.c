@@ -32,6 +32,7 @@ static void forget(void)
 	forget_virtual();
 	forget_descriptors();
 	forget_cards();
+	forget_idle();
 	forget_libraries();
 }
 

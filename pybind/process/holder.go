@@ -13,6 +13,7 @@ type Threads struct {
 
 	Generation  func(uint32)           // stores State.Generation, for all threads
 	CaptureInfo func(function uintptr) // stores gpu.CaptureInfo's function, 0 for none
+	Idle        uintptr                // the function for cuda.TellIdle, 0 for none
 	Stopped     func()                 // notes that a panic stopped the core, for all threads
 }
 

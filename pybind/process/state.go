@@ -157,6 +157,7 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	if driver, ok := machine.driver.(gpu.CaptureInfo); ok {
 		threads.CaptureInfo(driver.CaptureInfoFunction())
 	}
+	cuda.TellIdle(threads.Idle)
 	p.manager.Store(m)
 	return m, p.spec, nil
 }

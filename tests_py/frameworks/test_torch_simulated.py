@@ -412,6 +412,38 @@ def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) 
     assert gpuconf_run(tmp_path, program, "--memory", "300MiB") == "refused 3\n"
 
 
+@pytest.mark.parametrize(("mode", "limit"), [("", ""), ("whole", ""), ("segments", "100MiB")])
+@pytest.mark.parametrize("words", [(), ("--growth",)])
+def test_free_memory_is_what_a_program_can_allocate(tmp_path: Path, mode: str, limit: str, words: tuple[str, ...]) -> None:
+    """Where the pool takes its limit at once, nothing was free after the first tensor: programs put their models on the CPU."""
+    program = f"""
+    import gpuconf, torch
+    if {mode!r}:
+        gpuconf.configure(limit={limit!r} or None, libraries={{"torch": {mode!r}}})
+    held = torch.empty(20 << 20, dtype=torch.uint8, device="cuda")
+    for ask in (torch.cuda.mem_get_info, getattr(torch.accelerator, "get_memory_info", torch.cuda.mem_get_info)):
+        print(*(bytes >> 20 for bytes in ask()))
+    more = torch.empty(torch.cuda.mem_get_info()[0], dtype=torch.uint8, device="cuda")
+    print(torch.cuda.mem_get_info()[0])
+    """
+    most = 100 if limit else 300
+    assert gpuconf_run(tmp_path, program, "--memory", "300MiB", *words) == f"{most - 20} {most}\n" * 2 + "0\n"
+
+
+@pytest.mark.parametrize("mode", ["whole", "segments"])
+def test_free_memory_within_a_limit_without_a_lease(mode: str) -> None:
+    """In mode segments it was the card's."""
+    program = f"""
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    gpuconf.configure(limit="100MiB", libraries={{"torch": {mode!r}}})
+    import torch
+    held = torch.empty(20 << 20, dtype=torch.uint8, device="cuda")
+    print(*(bytes >> 20 for bytes in torch.cuda.mem_get_info()))
+    """
+    assert run(program) == ["80 100"]
+
+
 def test_torchscript_has_values(tmp_path: Path) -> None:
     """It fuses operations into kernels of its own on a GPU, after it has run them a few times."""
     program = """

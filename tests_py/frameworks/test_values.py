@@ -133,7 +133,7 @@ def test_memory_without_a_value_reads_as_zero_and_not_as_what_a_freed_block_held
     [("", ""), ("", "expandable_segments:True"), ("", "backend:cudaMallocAsync"), ("whole", ""), ("segments", "")],
 )
 def test_memory_without_a_value_takes_none_of_the_hosts(mode: str, settings: str) -> None:
-    """Clearing it wrote it: a program that filled a card, or asked for 4 GiB, had the host's memory committed."""
+    """Clearing it wrote it: a program that filled a card, or requested 4 GiB, had the host's memory committed."""
     done = run("program_that_fills_a_card.py", *mode.split(), PYTORCH_CUDA_ALLOC_CONF=settings)
     assert done.stdout.splitlines() == ["quick small", "quick small", "0 small"]
 

@@ -42,7 +42,11 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
     hooks = set(re.findall(r"^\tX\((\w+),", (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0], re.M))
     hooks |= set(re.findall(r"^\tX\((nvml\w+),", (ROOT / "pybind/guard/functions.h").read_text(), re.M))
-    assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {"gpuconf_guard_figures", "gpuconf_guard_for_pools"}
+    assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
+        "gpuconf_guard_figures",
+        "gpuconf_guard_for_pools",
+        "gpuconf_guard_idle",
+    }
     assert _elf.exports(str(LIBRARIES / "libgpuconf-preload.so")) == {"dlopen", "dlmopen"}
 
 

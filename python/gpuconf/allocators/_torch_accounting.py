@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's memory functions over gpuconf's accounting, for mode whole, in which PyTorch's own allocator is not in use.
 
+In mode segments only the functions about free memory are replaced: the driver knows no limit but that of `gpuconf run`.
+
 PyTorch's public functions in ``torch.cuda`` and ``torch.accelerator`` are Python code over a few functions of ``torch._C``, which
 do not support a foreign allocator. Replacing those few makes all functions built on them work: ``memory_allocated`` and so on.
 
@@ -9,6 +11,8 @@ Statistics that gpuconf does not count are left out of the dictionaries: a missi
 """
 
 from __future__ import annotations
+
+import os
 
 import torch
 
@@ -141,6 +145,24 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     return memory_info(torch.cuda._get_device_index(device, optional=True))
 
 
+def memory_info_of_card(device: int) -> tuple[int, int]:
+    """Return the memory left within the limit and on the card, for mode segments, and the limit.
+
+    What PyTorch has cached is not left. Under `gpuconf run` the driver counts what gpuconf's pools have in no block as free.
+    """
+    now = _share.stats_of(device, "torch.cuda.mem_get_info")
+    free, total = torch.cuda.cudart().cudaMemGetInfo(device)
+    if "GPUCONF_GUARD" not in os.environ:
+        free += now.bytes_reserved - now.bytes_in_use
+    left = now.bytes_limit - now.bytes_in_use
+    return (min(free, left) if now.bytes_limit <= total else left), now.bytes_limit
+
+
+def mem_get_info_of_card(device: Any = None) -> tuple[int, int]:
+    """``torch.cuda.mem_get_info`` in mode segments."""
+    return memory_info_of_card(torch.cuda._get_device_index(device, optional=True))
+
+
 def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
     """``torch._C._cuda_memorySnapshot``: the current contents of every pool, in the format of pytorch.org/memory_viz.
 
@@ -215,3 +237,11 @@ def replace() -> None:
             setattr(native, name, function)
     torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
     torch.cuda.memory.memory_summary = torch.cuda.memory_summary = memory_summary
+
+
+def replace_info() -> None:
+    """Replace PyTorch's functions about free memory, for mode segments."""
+    native: Any = torch._C
+    if hasattr(native, "_accelerator_getMemoryInfo"):
+        native._accelerator_getMemoryInfo = memory_info_of_card
+    torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info_of_card

@@ -86,6 +86,7 @@ def install(mode: str = "whole") -> None:
             _torch_accounting.replace()
         else:
             _torch_segments.install()
+            _torch_accounting.replace_info()
         scope.companions["torch"] = _follow
         torch.cuda._lazy_call(_begin)
         _mode = mode
