@@ -21,8 +21,16 @@ def reused(count: int) -> str:
     return f"{text} {again.data_ptr() == address} {again.max().item()}"
 
 
+def resized(count: int) -> str:
+    held = torch.full((count,), float("inf"), device="cuda")
+    del held
+    small = torch.ones(1, device="cuda")
+    small.resize_(count)
+    return f"{small[0].item()} {small[1:].max().item()}"
+
+
 for count in (2_000, 100_000, 5_000_000):
-    print(count, reused(count))
+    print(count, reused(count), resized(count))
 
 held = torch.full((2_000,), float("inf"), device="cuda")
 graph = torch.cuda.CUDAGraph()

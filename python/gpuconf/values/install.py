@@ -69,6 +69,7 @@ _SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
 _MORE = {
     "aten::copy_",
     "aten::_linalg_check_errors",
+    "aten::conj_physical_",
     "aten::ldexp.Tensor",
     "aten::ldexp.out",
     "aten::ldexp_",

@@ -88,6 +88,17 @@ def named_on_cpu(values: dict[str, Any]) -> dict[str, Any]:
     return on_cpu
 
 
+def _targets(operator: Operator, args: tuple[Any, ...], named: dict[str, Any]) -> list[torch.Tensor]:
+    """Return the dense tensors that an operator writes to."""
+    found = (args[at] if at < len(args) else named.get(name) for at, name in operator.written)
+    return [one for one in found if isinstance(one, torch.Tensor) and one.layout is torch.strided]
+
+
+def _is_target(tensor: torch.Tensor) -> bool:
+    """Whether the operation that runs writes to a tensor's memory."""
+    return bool(state.targets) and tensor.untyped_storage().data_ptr() in state.targets
+
+
 def run_on_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None) -> Any:
     """Let the CPU compute an operator. Returns its results."""
     if torch.is_autocast_enabled("cpu"):
@@ -162,6 +173,8 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         args = numbers.as_tensors(args, tensors)
         if state.inside:
+            if fills and _is_target(args[0]):
+                return args[0]  # the driver would do it before the CPU reads what is there
             return original(keys, *args, **named)
         state.inside = True
         state.mark.value += 1
@@ -175,6 +188,9 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                 targets = arguments_on_cpu(args)
                 record(operator, (args, named), lambda seed: replay(operator, None, targets, named, seed))
                 return args[0]
+            targets = _targets(operator, args, named) if operator.written else []
+            before = [(one.size(), one.stride(), one.storage_offset()) for one in targets]
+            state.targets = [one.untyped_storage().data_ptr() for one in targets]
             try:
                 results = original(keys, *args, **named)
             except (RuntimeError, errors.ReadInsideError) as error:
@@ -195,9 +211,14 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
                     return results
                 small.pass_on(operator, results, args, named)
             on_cpu_args, on_cpu_named = arguments_on_cpu(args), named_on_cpu(named)
+            for one, sizes in zip(targets, before, strict=True):
+                if one.size() != sizes[0]:  # PyTorch's kernel has changed it, and the CPU's is going to
+                    on_cpu_args = [
+                        cpu.as_strided(*sizes) if arg is one else cpu for arg, cpu in zip(args, on_cpu_args, strict=True)
+                    ]
             if captured:
-                targets = arguments_on_cpu(results)
-                record(operator, (args, named), lambda seed: replay(operator, targets, on_cpu_args, on_cpu_named, seed))
+                known = arguments_on_cpu(results)
+                record(operator, (args, named), lambda seed: replay(operator, known, on_cpu_args, on_cpu_named, seed))
                 return results
             try:
                 computed = run_on_cpu(operator, on_cpu_args, on_cpu_named, None if source is None else source.seed)
@@ -213,6 +234,7 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
         finally:
             state.mark.value -= 1
             state.inside = False
+            state.targets = ()
 
     return kernel
 
@@ -366,6 +388,8 @@ def copying(operator: Operator, *, only_small: bool) -> Kernel:
                 return to.fill_(state.answers.pop(0))
             if source.is_cuda and to.is_cpu and source.numel() and not (only_small or state.copying):
                 raise errors.ReadInsideError
+            if source.is_cuda and _is_target(to) and moves.is_bytewise(to, source):
+                return to  # the driver would do it before the CPU reads what is there
             return original(keys, to, source, non_blocking)
         state.inside = True
         state.mark.value += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Sequence
 
 from .._typing import Any
 
@@ -15,13 +16,14 @@ class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
     ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the operation
-    reads next on the host.
+    reads next on the host, and ``targets`` the addresses of the storages that it writes to.
     """
 
     def __init__(self) -> None:
         self.inside = False
         self.copying = False
         self.answers: list[Any] = []
+        self.targets: Sequence[int] = ()
         self.mark: ctypes.c_int = ctypes.c_int(0) if _address is None else ctypes.c_int.from_address(_address())
 
 
