@@ -12,13 +12,8 @@ import "gpuconf/gocore/gpu"
 var _ gpu.Budgeted = (*driver)(nil)
 
 // TellIdle says to gpuconf's guard, if the library is loaded through it, which C function returns the bytes that this
-<<<<<<< HEAD
-// process's pools on a device, an int, have in no block: they count as free in what programs ask. MemGetInfo does not count
-// them.
-=======
 // process's pools on a device, an int, have in no block: they count as free in what programs ask. MemGetInfo does not
 // count them.
->>>>>>> silent
 func TellIdle(function uintptr) { C.cuda_guard_idle(C.uintptr_t(function)) }
 
 // Budget returns the job's budget on a device, as gpuconf's guard counts it (pybind/guard). A budget may name a MIG
