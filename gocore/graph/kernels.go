@@ -43,22 +43,22 @@ type kernel struct {
 }
 
 var (
-	floats  = []gpu.DType{gpu.Float32, gpu.Float64}
-	ints    = []gpu.DType{gpu.Int32}
-	onGPU   = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Bool} // what a GPU's memory holds
-	numbers = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32}
-	all     = gpu.DTypes
-	none    = []gpu.DType{0} // of an operation without a tensor
+	floats   = []gpu.DType{gpu.Float32, gpu.Float64}
+	ints     = []gpu.DType{gpu.Int32}
+	gpuTypes = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Bool} // in a GPU's memory
+	numbers  = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32}
+	all      = gpu.DTypes
+	none     = []gpu.DType{0} // of an operation without a tensor
 )
 
 // kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its
 // other int32 kernels work in host memory.
 var kernels = map[Op][]kernel{
-	Const:    {{"GPU", onGPU, false}, {"GPU", ints, true}, {"CPU", all, false}},
+	Const:    {{"GPU", gpuTypes, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	MatMul:   {{"GPU", floats, false}, {"CPU", numbers, false}},
 	AddN:     {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", numbers, false}},
 	Add:      {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", numbers, false}},
-	Identity: {{"GPU", onGPU, false}, {"GPU", ints, true}, {"CPU", all, false}},
+	Identity: {{"GPU", gpuTypes, false}, {"GPU", ints, true}, {"CPU", all, false}},
 
 	Placeholder: {{"GPU", all, false}, {"CPU", all, false}},
 	NoOp:        {{"GPU", none, false}, {"CPU", none, false}},

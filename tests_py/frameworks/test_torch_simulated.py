@@ -115,6 +115,56 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     assert last == "True (True, 8)"
 
 
+def test_what_kernels_read_on_the_host_is_never_what_a_freed_block_held() -> None:
+    """CCCL's newer copies name no direction: sizes of terabytes were read of freed memory, and memory ran out."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import itertools
+    import torch
+    for shape, function in itertools.product(((5, 5), (7,), (3, 2, 4)), (torch.unique, torch.unique_consecutive)):
+        x = torch.randint(0, 3, shape, generator=torch.Generator().manual_seed(1))
+        for inverse, counts in itertools.product((False, True), (False, True)):
+            for dim in (None, 0, -1):
+                held = [torch.full((count,), 1 << 40, device="cuda") for count in (1, 64, 200, 2000) for _ in range(6)]
+                del held
+                wanted = function(x, return_inverse=inverse, return_counts=counts, dim=dim)
+                found = function(x.cuda(), return_inverse=inverse, return_counts=counts, dim=dim)
+                wanted, found = [(one,) if isinstance(one, torch.Tensor) else one for one in (wanted, found)]
+                assert all(map(torch.equal, wanted, [one.cpu() for one in found])), (shape, inverse, counts, dim)
+    print("equal")
+    """
+    assert run(program) == ["equal"]
+
+
+def test_nested_tensors_are_padded_and_what_is_not_computed_is_refused() -> None:
+    """The padded tensor was all zeros, and quantized tensors failed with internal errors of PyTorch's."""
+    program = """
+    import gpuconf
+    gpuconf.simulate("A100-40GB")
+    import torch
+    def padded(device):
+        parts = [torch.arange(6.0).reshape(2, 3), torch.arange(12.0).reshape(4, 3)]
+        nested = torch.nested.nested_tensor(parts, device=device, requires_grad=True)
+        found = torch.nested.to_padded_tensor(nested, -1.0)
+        (found * found).sum().backward()
+        larger = nested.to_padded_tensor(0.5, (2, 5, 4))
+        return [one.tolist() for one in (found, larger, *nested.grad.unbind())]
+    print(padded("cuda") == padded("cpu"))
+    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
+    for call in (lambda: torch.quantize_per_tensor(torch.ones(4, device="cuda"), 0.1, 0, torch.quint8), quantized.cuda,
+                 lambda: torch._nested_tensor_from_mask(torch.ones(2, 3, 4).cuda(), torch.ones(2, 3, dtype=torch.bool).cuda())):
+        try:
+            print(call())
+        except NotImplementedError as error:
+            print(error)
+    """
+    equal, *refused = run(program)
+    assert equal == "True"
+    assert len(refused) == 3
+    assert all(" is not computed on simulated GPUs. " in one for one in refused), refused
+
+
 def test_the_debug_mode_notices_what_waits_on_a_card() -> None:
     program = """
     import warnings

@@ -45,29 +45,44 @@ int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 
 /*
  * What a kernel would have written and PyTorch reads on the host: the thread's next copies of at most 8 bytes to the host get these values, if the
- * Python layer knows them, and so PyTorch allocates what it does on a card.
+ * Python layer knows them, and so PyTorch allocates what it does on a card. A further one reads what no kernel has written: it is missed.
  */
 static __thread struct {
-	const int64_t *values;
-	int count;
+	const int64_t *values; /* NULL: none are expected */
+	int count, missed;
 } answers;
 
-EXPORT void gpuconf_runtime_answer(const int64_t *values, int count) {
+/* Returns how many reads the values before these have missed. */
+EXPORT int gpuconf_runtime_answer(const int64_t *values, int count) {
+	int missed = answers.missed;
 	answers.values = values;
 	answers.count = count;
+	answers.missed = 0;
+	return missed;
 }
 
-static int answer(void *to, size_t bytes, int kind) {
-	enum { TO_HOST = 2 };
-	if (answers.count == 0 || kind != TO_HOST || bytes == 0 || bytes > sizeof *answers.values)
+static int is_on_device(const void *address) {
+	unsigned type = 0;
+	return cuPointerGetAttribute(&type, 2, address) == SUCCESS && type == 2;
+}
+
+static int answer(void *to, const void *from, size_t bytes, int kind) {
+	enum { TO_HOST = 2, BY_ADDRESS = 4 };
+	if (answers.values == NULL || bytes == 0 || bytes > sizeof *answers.values)
 		return 0;
+	if (kind != TO_HOST && (kind != BY_ADDRESS || is_on_device(to) || !is_on_device(from)))
+		return 0;
+	if (answers.count == 0) {
+		answers.missed++;
+		return 0;
+	}
 	memcpy(to, answers.values++, bytes);
 	answers.count--;
 	return 1;
 }
 
 EXPORT int cudaMemcpyAsync(void *to, const void *from, size_t bytes, int kind, void *stream) {
-	IN_CONTEXT(answer(to, bytes, kind) ? SUCCESS : copy_async(to, from, bytes, stream));
+	IN_CONTEXT(answer(to, from, bytes, kind) ? SUCCESS : copy_async(to, from, bytes, stream));
 }
 
 /* All devices' memory is in one address space. */

@@ -92,7 +92,7 @@ def install(library: Any) -> None:
 class Answering:
     """While it is entered, reads on the host by this thread get these values."""
 
-    __slots__ = ("_before", "_kept", "_values")
+    __slots__ = ("_before", "_kept", "_values", "missed")
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
@@ -100,19 +100,21 @@ class Answering:
         self._values = values
         self._kept: Any = None
         self._before: list[Any] = []
+        self.missed: int = 0  # reads for which there was no value
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Answering:
         self._before = state.answers
         state.answers = list(self._values)
         whole = [int(one) for one in self._values if not isinstance(one, (float, complex))]
         self._kept = (ctypes.c_int64 * max(len(whole), 1))(*whole)
         _library.gpuconf_runtime_answer(self._kept, len(whole))
+        return self
 
     def __exit__(self, *_: object) -> None:
         if self._ending():
             return
         state.answers = self._before
-        _library.gpuconf_runtime_answer(None, 0)
+        self.missed = _library.gpuconf_runtime_answer(None, 0)
 
 
 def without_errors(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,6 +21,7 @@ from . import (
     kernels,
     memory,
     moves,
+    nested,
     notice,
     numbers,
     queues,
@@ -97,6 +98,8 @@ _PLAIN = {
     "aten::_use_cudnn_ctc_loss",
     "aten::_use_cudnn_ctc_loss.Tensor",
 }
+# They make a quantized tensor on a GPU, for which there is only what has kernels of its own.
+_QUANTIZED = ("aten::_empty_affine_quantized", "aten::_empty_per_channel_affine_quantized", "aten::empty_quantized")
 # Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key that comes
 # before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
@@ -132,7 +135,11 @@ def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
         for key in ("SparseCUDA", "SparseCsrCUDA"):
             for name in sparse.names(key):
                 _put(name, _at_first_call(functools.partial(_sparse, name)), key)
+        _put("aten::to_padded_tensor", nested.padded, "NestedTensorCUDA")
         if _HAS_GET_KERNEL:  # else the operators of all devices would pass through Python
+            for name in _QUANTIZED:
+                original = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "QuantizedCUDA").call_boxed
+                _put(name, kernels.refusing(_overload(name), original, "Quantize tensors on the CPU"), "QuantizedCUDA")
             for name in cleared.NAMES:
                 _put(name, cleared.clearing(_original(name)), "CUDA")
     import_hook.when_imported("torchvision", lambda: _register_all(("torchvision",)))

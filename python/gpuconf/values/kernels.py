@@ -283,11 +283,13 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
     values = alike(computed, cpu_args)
     if values is None:
         return _NO_RESULT
+    answering = answers.Answering(values)
     try:
-        with answers.Answering(values):
+        with answering:
             results = operator.original(keys, *args, **named)
     except (RuntimeError, IndexError, errors.ReadInsideError) as error:
-        if isinstance(error, torch.OutOfMemoryError) or waits.is_noticed(error):
+        # After a read without an answer, a size is what some memory held.
+        if (isinstance(error, torch.OutOfMemoryError) and not answering.missed) or waits.is_noticed(error):
             raise
         return _NO_RESULT
     if not answers.same_shapes(results, computed):

@@ -42,6 +42,9 @@ def fill(result: Any, value: Any) -> None:
     if value is None:
         return
     if isinstance(result, torch.Tensor):
+        if result.is_nested:
+            fill(result.unbind(), value.unbind())
+            return
         if result.numel() == 0 or (isinstance(value, torch.Tensor) and value.numel() == 0):
             return  # what only one of the devices keeps for the backward pass
         if result.layout is torch.sparse_coo:

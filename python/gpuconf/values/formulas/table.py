@@ -124,6 +124,18 @@ REFUSED = {
         ),
         (("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack"), "Compute with weights in bfloat16"),
         (("_triton_scaled_dot_attention", "_triton_multi_head_attention"), _SDPA),
+        (
+            (
+                "quantize_per_channel",
+                "quantize_per_tensor",
+                "quantize_per_tensor.tensor_qparams",
+                "quantize_per_tensor_dynamic",
+                "_make_per_channel_quantized_tensor",
+                "_make_per_tensor_quantized_tensor",
+            ),
+            "Quantize tensors on the CPU",
+        ),
+        (("_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned"), "Call torch.nested.nested_tensor"),
         # A few calls of it with a kernel in Python end PyTorch's process: its outputs lose their Python objects.
         (("cudnn_batch_norm.out",), "Call torch.nn.functional.batch_norm"),
     )
