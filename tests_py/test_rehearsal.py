@@ -149,7 +149,6 @@ def running_in(folder: Path) -> set[int]:
         (["--gpu", "A11", "--", "x.py"], 'unknown GPU model "A11"'),
         (["--gpu", "A10,A10", "--", "x.py"], "named twice"),
         (["--gpu", "A10", "--limit", "1GiB", "--", "x.py"], "--limit cannot be used with a program"),
-        (["--gpu", "A10", "--", "python", "-S", "x.py"], "does not work with -S"),
         (["--steps", "3", "trace.csv"], "--steps needs a program"),
         (["--compile", "trace.csv"], "--compile needs a program"),
         (["--gpu", "A10", "--compile", "--values", "cpu", "--", "x.py"], "--compile cannot be used with --values cpu"),
