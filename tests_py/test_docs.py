@@ -175,3 +175,11 @@ def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     assert len(messages) > 10
     assert [message for message in messages if message not in text] == []
+
+
+def test_the_page_on_rehearsals_has_each_known_difference() -> None:
+    table = subprocess.run(
+        [sys.executable, str(ROOT / "tests_py/cover/known.py")], capture_output=True, text=True, check=True
+    ).stdout
+    assert table.count("\n") > 4
+    assert table in (ROOT / "docs/plan.md").read_text()

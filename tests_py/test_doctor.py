@@ -6,8 +6,10 @@ import json
 import os
 import re
 import runpy
+import shutil
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from typing import Any
 import gpuconf
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.cli import diagnosis, go_runtimes, libraries
+from gpuconf.cli import cover, diagnosis, go_runtimes, libraries
+from gpuconf.rehearsal.cover import LAUNCHER
 from holder import holder
 from script import environment
 
@@ -427,3 +430,94 @@ def test_queries_of_a_mig_card_that_a_container_may_not_make(library: Path, tmp_
     told = about(found, "GPU 0")
     assert not any(text.startswith("problem") for text in told)
     assert any("the card's memory and what other programs use of it are unknown here" in text for text in told)
+
+
+# The cover of rehearsals
+
+WITHOUT_USER_NAMESPACES = [
+    *("unshare", "--user", "--map-root-user", "sh", "-c"),
+    'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"',
+    "sh",
+]
+
+
+def needs(*command: str) -> None:
+    """Skip the test where a command fails."""
+    if shutil.which(command[0]) is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(f"{' '.join(command)} fails here")
+
+
+def launcher(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_which_cover_a_rehearsal_has(simulated: dict[str, str], tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    _, found = findings({**simulated, "TMPDIR": str(temporary)})
+    (told,) = [one for one in found if one["subject"] == "rehearsals"]
+    overlays = re.fullmatch(
+        r"gpuconf plan -- PROGRAM has a cover: overlays in a (user and )?mount namespace; no network", told["text"]
+    )
+    assert told["level"] == ("ok" if overlays else "note")
+    assert overlays or told["fix"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_machine_that_allows_only_the_mirror(simulated: dict[str, str]) -> None:
+    needs(*WITHOUT_USER_NAMESPACES)
+    words = [*WITHOUT_USER_NAMESPACES, COMMAND, "doctor", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment(simulated))
+    (told,) = [one for one in json.loads(done.stdout)["findings"] if one["subject"] == "rehearsals"]
+    if told["text"].startswith("none is possible"):
+        pytest.skip("this kernel has no Landlock")
+    assert told["level"] == "note"
+    assert "a copy of the working folder; Landlock refuses all other writes; the network is on" in told["text"]
+    assert told["text"].count("No space left on device") == 1, "each reason once"
+    assert "sysctl user.max_user_namespaces=15000" in told["fix"]
+
+
+def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    needs(*WITHOUT_USER_NAMESPACES)
+    refusing = f"exec {' '.join(WITHOUT_USER_NAMESPACES[:-2])} '{WITHOUT_USER_NAMESPACES[-2]}' sh {LAUNCHER} --only user \"$@\""
+    monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
+    told = cover.of_machine(os.environ)
+    assert told.level == "note"
+    assert told.text.startswith(
+        "none is possible, because this machine has no cover for the program's writes (user: start a namespace"
+    )
+    assert told.fix
+
+
+@pytest.mark.parametrize(("script", "said"), [("", "No such file"), ("sleep 30", "timed out"), ("exit 1", "the launcher ended")])
+def test_doctor_does_not_need_a_cover(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, said: str) -> None:
+    path = launcher(tmp_path / "launcher", script) if script else str(tmp_path / "none")
+    monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", path)
+    began = time.monotonic()
+    told = cover.of_machine(os.environ)
+    assert time.monotonic() - began < 5
+    assert told.level == "note"
+    assert said in told.text
+
+
+def test_what_to_set_for_a_cover(tmp_path: Path) -> None:
+    def advice(*, container: bool = False, **settings: str) -> str:
+        for folder in ("kernel", "user"):
+            shutil.rmtree(tmp_path / folder, ignore_errors=True)
+            (tmp_path / folder).mkdir()
+        for name, value in settings.items():
+            folder = "user" if name.startswith("max") else "kernel"
+            (tmp_path / folder / name).write_text(f"{value}\n")
+        return cover.advice("/opt/gpuconf-cover", str(tmp_path), container=container)
+
+    of_ubuntu = advice(apparmor_restrict_unprivileged_userns="1", max_user_namespaces="63000", unprivileged_userns_clone="1")
+    assert "a profile of AppArmor for /opt/gpuconf-cover" in of_ubuntu
+    assert "sysctl kernel.apparmor_restrict_unprivileged_userns=0" in of_ubuntu
+    assert "max_user_namespaces" not in of_ubuntu
+    assert "userns_clone=1" not in of_ubuntu
+    assert advice(unprivileged_userns_clone="0") == "sysctl kernel.unprivileged_userns_clone=1"
+    assert advice(max_user_namespaces="0") == "sysctl user.max_user_namespaces=15000"
+    assert "--security-opt seccomp=unconfined --security-opt apparmor=unconfined" in advice(container=True)
+    assert "Linux 5.12" in advice()

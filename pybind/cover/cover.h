@@ -4,7 +4,7 @@
  *
  * The parent talks with it over a socket of packets (--control): the launcher names the covers that this machine refused, then
  * "ready" with two descriptors, the folder of the report and the folder with what the program writes; the parent answers "go".
- * At the end comes "status". Whoever closes the socket ends the program with all that it has started.
+ * At the end comes "status". Closing the socket ends the program with all that it has started.
  *
  * 1. Nothing that the program writes reaches a file of the machine: each writable folder is an overlay in memory, or read-only.
  * 2. No process of it outlives the launcher or the parent: they are in a namespace whose first process ends with both, or have a

@@ -109,8 +109,8 @@ static bool is_helper(pid_t process)
 }
 
 /*
- * End every process that the program has left. A process whose parent has ended becomes this one's child, and a child that nobody has
- * waited for keeps its number, so that no signal reaches a stranger. Returns how many there were, without helpers.
+ * End every process that the program has left. A process whose parent has ended becomes this one's child, and a child that has not
+ * been waited for keeps its number, so that no signal reaches a stranger. Returns how many there were, without helpers.
  */
 static int end_all(void)
 {
@@ -328,7 +328,7 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 		snprintf(text, sizeof text, "refused %s\n%s", kind_names[kind], *what != 0 ? what : "it ended");
 		tell(request->control, text, NULL, 0);
 	}
-	/* The first process of a namespace is told what this one is, and it ends the others. */
+	/* The first process of a namespace gets the signals of this one, and it ends the others. */
 	for (int number = SIGCHLD; child > 0 && waitpid(child, &status, WNOHANG) == 0; sigwait(&waited_for, &number))
 		if (number != SIGCHLD)
 			kill(child, SIGTERM);

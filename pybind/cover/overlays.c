@@ -145,7 +145,7 @@ static void join(char *to, const char *tree, const char *path)
 	snprintf(to, PATH_MAX, "%s%.*s", tree, PATH_MOST, strcmp(path, "/") == 0 ? "" : path);
 }
 
-/* Mount what is at a path of the machine in the new tree, where nobody can write to it. */
+/* Mount what is at a path of the machine in the new tree, where it cannot be written to. */
 static bool bind_read_only(const char *from, const char *to)
 {
 	struct attributes attributes = {.set = MOUNT_ATTR_RDONLY};
@@ -223,7 +223,7 @@ static bool overlay(const char *from, const char *to)
 	return done || failed(made, "overlay", from + strlen(OLD));
 }
 
-/* Whether a folder of the machine belongs to somebody who does not exist in this namespace, and the program may write to it. */
+/* Whether a folder of the machine belongs to a user who does not exist in this namespace, and the program may write to it. */
 static bool is_foreign(const char *from, bool *shared)
 {
 	struct stat facts;

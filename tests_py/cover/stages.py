@@ -90,7 +90,7 @@ class Ground:
     def picture(self) -> compare.Picture:
         found = compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
         if self.situation.mode not in {"root", "user"}:
-            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent tells of it.
+            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent shows it.
             del found[self.own]["written"], found[self.own]["changed"]
         return found
 

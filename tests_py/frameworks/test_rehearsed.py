@@ -481,10 +481,12 @@ def test_the_answer_on_readme(tmp_path: Path) -> None:
     done = gpuconf(tmp_path, program, "--gpu", "T4,L4,A100-40GB", arguments=("python", "train.py", "--batch", "40"))
     assert done.returncode == 0, done.stderr  # it fits on one of the cards
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    shown = readme.partition("## Will it fit?")[2].partition("The program runs as it is")[0]
+    shown = readme.partition("## Will it fit?")[2].partition("The unchanged program runs")[0]
     rows = [
         line.strip() for line in shown.splitlines() if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
     ]
     assert len(rows) == 6
+    assert "\n    cover: overlays in a" in shown
+    assert done.stdout.startswith("cover: ")
     assert [row for row in rows if row not in done.stdout] == []
     assert not (tmp_path / "best.pt").exists()

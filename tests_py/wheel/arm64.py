@@ -45,8 +45,8 @@ RUN = """
         test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py
         test_simulate.py test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
         test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
-        test_strategies.py test_subinterpreters.py test_tables.py test_tensorflow_files.py test_tensorflow_logger.py
-        test_event_files.py test_stored_switches.py test_tensorflow_root.py
+        test_strategies.py test_subinterpreters.py test_tables.py test_tensor_equality.py test_tensorflow_files.py
+        test_tensorflow_logger.py test_event_files.py test_stored_switches.py test_tensorflow_root.py
         test_threads.py test_top.py test_trace_files.py test_tried_workspaces.py test_unified_memory.py
         test_xla_tuning.py test_startup_ranks.py test_usage.py
         test_verify.py """
@@ -125,6 +125,9 @@ DESELECTED = {
     "start programs of this machine with LD_PRELOAD, an arm64 library": """
         test_doctor.py::test_a_program_is_looked_into_and_not_run test_doctor.py::test_go_runtimes
         test_doctor.py::test_programs_that_cannot_be_looked_into
+    """,
+    "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": """
+        test_doctor.py::test_a_machine_that_allows_no_cover test_doctor.py::test_a_machine_that_allows_only_the_mirror
     """,
     "a wait ended too late under qemu": """
         test_command.py::test_pictures test_dask_cluster.py::test_a_program_with_an_asynchronous_client

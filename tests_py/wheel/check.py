@@ -25,6 +25,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 LIBRARIES = [
     "gpuconf/_core/_gpuconf.abi3.so",
     "gpuconf/_always/libgpuconf-always.so",
+    "gpuconf/_cover/libgpuconf-mapped.so",
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
@@ -77,6 +78,9 @@ def check_tag(wheel: Path) -> None:
     libraries = [name for name in names if name.endswith((".so", ".so.1"))]
     if sorted(libraries) != sorted(LIBRARIES) or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
+    launcher = next((one for one in zipfile.ZipFile(wheel).infolist() if one.filename == "gpuconf/_cover/gpuconf-cover"), None)
+    if launcher is None or not launcher.external_attr >> 16 & 0o111:
+        raise SystemExit(f"{wheel.name} has no launcher of covers that can be run")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
 
 

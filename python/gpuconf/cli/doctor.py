@@ -9,7 +9,7 @@ import shutil
 import textwrap
 
 from .._typing import Any
-from . import diagnosis, probe
+from . import cover, diagnosis, probe
 from .diagnosis import PROBLEM, Finding
 from .exits import CONDITION, OK
 from .output import add_json, colors, example, print_json
@@ -30,8 +30,9 @@ def add_to(commands: Any) -> None:
         usage="gpuconf doctor [-h] [--json] [[--] COMMAND ...]",
         help="diagnose problems with GPUs, limits and libraries",
         description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and who enforces "
-        "them, the environment and the ledger. Findings are numbered, and each problem comes with a fix. With a command, check the "
-        "Python environment that it would run in; the command itself is not run. The exit code is 3 if there is a problem.",
+        "them, the environment, the ledger, and what keeps a rehearsal from changing files. Findings are numbered, and each "
+        "problem comes with a fix. With a command, check the Python environment that it would run in; the command itself is not "
+        "run. The exit code is 3 if there is a problem.",
         **example(_EXAMPLE),
     )
     add_json(parser)
@@ -41,7 +42,7 @@ def add_to(commands: Any) -> None:
 
 def _doctor(options: argparse.Namespace) -> int:
     words = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
-    findings = [*diagnosis.of_machine(os.environ), *probe.of_environment(words)]
+    findings = [*diagnosis.of_machine(os.environ), cover.of_machine(os.environ), *probe.of_environment(words)]
     if options.json:
         numbered = [{"number": i, **finding.to_dict()} for i, finding in enumerate(findings, 1)]
         print_json({"problems": _problems(findings), "findings": numbered})

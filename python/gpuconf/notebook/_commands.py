@@ -52,7 +52,7 @@ class Commands:
             ``%gpu simulate off`` ends that.
         ``%gpu fits L4,A10``
             Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one without a
-            limit, on which large tensors have no values; write it before the first ``import torch``.
+            limit, on which large tensors have no values; write it before the first ``import torch``. What it writes is real.
         ``%gpu limit 6GiB``
             Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
             as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.

@@ -77,7 +77,7 @@ def rehearse(gpu: str) -> RehearsedBlock:
     ``gpu`` is a card, or a list such as ``"L4,A10"`` of cards that PyTorch treats alike. Call this before the first
     ``import torch``: PyTorch then sees the simulated GPU until the process ends, and computes small tensors only, as
     ``gpuconf.simulate(..., values="none")``. A later block may follow. After the block, ``result`` is a Rehearsal, as of
-    ``gpuconf.plan(command=...)``. In contrast to that, files are written where the block writes them.
+    ``gpuconf.plan(command=...)``. In contrast to that, what the block writes and sends is real: it runs in this process.
 
     Raises ValueError for an invalid card or cards that differ, and RuntimeError if PyTorch was imported before, or has started on
     other GPUs.

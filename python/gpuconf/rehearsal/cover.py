@@ -5,7 +5,7 @@ The launcher in ``pybind/cover`` tries what the kernel allows:
 
 - ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in memory.
 - ``mirror``: a copy of the working folder, and Landlock refuses all other writes. For containers that forbid mounts.
-- ``unprotected``: none of it, if it is asked for by name.
+- ``unprotected``: none of it, if it is requested by name.
 
 The folder of the report is in memory, too, so that nothing is left behind, whatever ends this process.
 """
@@ -35,7 +35,7 @@ _SAID = {
     "root": "overlays in a mount namespace",
     "user": "overlays in a user and mount namespace",
     "mirror": "a copy of the working folder; Landlock refuses all other writes",
-    UNPROTECTED: "none, as asked for by --unprotected; what the program wrote is real",
+    UNPROTECTED: "none, as requested by --unprotected; what the program wrote is real",
 }
 
 
@@ -84,13 +84,26 @@ class Cover:
         self.refused: list[str] = []
         self.writes = min(options.writes, _free_memory() // 2)
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str], *, stdout: int, stderr: int | None) -> None:
-        """Make the cover. Raises UnavailableError if this machine allows none, and OSError if there is no launcher."""
+    def start(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        stdout: int,
+        stderr: int | None,
+        folder: str | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        """Make the cover, with a working folder for the program if it is not this process's.
+
+        Raises UnavailableError if this machine allows none, and OSError if there is no launcher, or after these seconds.
+        """
         try:
-            os.getcwd()
+            folder = folder or os.getcwd()
         except FileNotFoundError:
             raise errors.UnavailableError("the program was not run: the working folder has been removed") from None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(seconds)
         self._control = ours
         options = ["--network"] if self._options.network else []
         options += ["--only", self._options.only] if self._options.only else []
@@ -104,11 +117,16 @@ class Cover:
                 stdout=stdout,
                 stderr=stderr,
                 env=dict(environment),
+                cwd=folder,
                 start_new_session=True,
                 pass_fds=(theirs.fileno(),),
             )
         while not self.kind:
-            data, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 2)
+            try:
+                data, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, 2)
+            except TimeoutError:
+                self._launcher.kill()
+                raise
             kind, _, text = data.decode(errors="surrogateescape").partition(" ")
             if kind == "ready":
                 self.kind, self.inside, self.working_folder, self.notes = text.split("\n", 3)

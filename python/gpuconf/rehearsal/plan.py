@@ -81,9 +81,10 @@ def plan(  # noqa: F811
     GPUs, as ``gpuconf plan --gpu L4,A10 -- python train.py`` does, and the result is a Rehearsal. ``gpu`` is then a list of models.
     The program ends when its steps repeat, after ``steps`` steps of its optimizer, or after ``seconds`` (120); ``cpu_values``
     draws random numbers for large CPU tensors, too, and ``compile`` lets ``torch.compile`` compile instead of running eagerly.
+    What the program writes is forgotten at its end, it has no network, and it changes no file.
 
-    Raises ValueError for an invalid trace, limit, GPU, policy or command, and OSError as ``open`` does, or if the command is not
-    found.
+    Raises ValueError for an invalid trace, limit, GPU, policy or command, OSError as ``open`` does, or if the command is not found,
+    and UnavailableError if nothing on this machine would keep the program from changing files.
 
     >>> with gpuconf.memory.record() as recording:
     ...     allocate(3_000_000, "GPU:0").free()
