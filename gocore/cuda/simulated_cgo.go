@@ -264,7 +264,8 @@ func isCovered() bool {
 }
 
 // writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's
-// own. In a rehearsal root may be unmapped; the process that has started it has loaded the same library before.
+// own. In a rehearsal's cover (pybind/cover) root may be unmapped. The process that made the cover has loaded the same
+// library before, and no one but root can make the cover's folder.
 func writers(owner, group, mode uint32) string {
 	rehearsed := owner == unmapped && isCovered()
 	switch {

@@ -66,7 +66,7 @@ def _guarded(library: str, behind: str) -> str:
 
 def _trusted(library: str) -> str:
     """Return the path of a library that only this user and root can have written, as the core asks of its driver (gocore/cuda)."""
-    owners = {0, os.geteuid()} | ({_UNMAPPED} if os.environ.get("GPUCONF_REHEARSAL") else set())
+    owners = {0, os.geteuid()} | ({_UNMAPPED} if os.path.isdir("/run/gpuconf") else set())
     for part in (library, os.path.dirname(library)):
         facts = os.stat(part)
         why = ""
