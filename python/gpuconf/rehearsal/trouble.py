@@ -70,11 +70,16 @@ def _failure(run: start.Program | start.Outcome) -> str:
     failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
     if failed is not None and failed["error"] == "EOFError":
         return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
+    place = f" ({_short(failed['place'])})" if failed is not None and failed["place"] else ""
+    if failed is not None and failed["absent"] is not None and not run.has_network():
+        what, command = failed["absent"]
+        if command:
+            return f"{what} is not on this machine, and a rehearsal has no network: `{command}` gets it{place}"
+        return f"the program requests {what}, and a rehearsal has no network: --network runs it with the network{place}"
     if failed is not None:
         text = " ".join(failed["text"].split())
         if len(text) > _LONGEST:
             text = (text[: _LONGEST + 1].rpartition(" ")[0] or text[:_LONGEST]) + " ..."
-        place = f" ({_short(failed['place'])})" if failed["place"] else ""
         return f"the program failed: {failed['error']}: {text}{place}"
     if run.status < 0:
         return f"the program was killed by {signal.Signals(-run.status).name}"
