@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from .._core import stacks
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
@@ -37,6 +38,12 @@ def never_stepped(report: Mapping[str, Any]) -> bool:
     """Whether a process made an optimizer, so that what it came for was not seen."""
     counts = report["counts"]
     return bool(counts.get("optimizers")) and not counts.get("optimizer")
+
+
+def unreached(reports: Sequence[dict[str, Any]]) -> str:
+    """Return why there can be no verdict if the part of the program that the answer is for did not begin."""
+    waits = next((report["waits_for"] for report in reports if report["waits_for"]), "")
+    return f"{waits}, which the answer is for, was not reached" if waits else ""
 
 
 def line(run: start.Program | start.Outcome) -> str:
@@ -88,7 +95,7 @@ def _failure(run: start.Program | start.Outcome) -> str:
 
 def _short(place: str) -> str:
     file, _, number = place.rpartition(":")
-    return f"{os.path.basename(file)}:{number}"
+    return stacks.place(os.path.basename(file), number)
 
 
 def notes(
