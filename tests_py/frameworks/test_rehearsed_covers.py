@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorc
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 MIB = 1 << 20
 
-# `gpuconf plan` uses the first cover that the machine allows, so a test asks for each by the request that the command makes.
+# `gpuconf plan` uses the first cover that the machine allows, so a test names each in the request that the command makes.
 REHEARSE = """
 import json, sys
 from gpuconf.errors import UnavailableError

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of a notebook as a program: a rehearsal runs them in a new process, as ``%gpu fits --fresh`` asks for."""
+"""Cells of a notebook as a program: a rehearsal runs them in a new process, as ``%gpu fits --fresh`` requests."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _OF_HUB = (
 
 
 def environment(folder: str, own: Mapping[str, str], *, network: bool) -> dict[str, str]:
-    """Return the variables that keep trackers from sending anything, and hubs from waiting for a network that is not there.
+    """Return the variables that keep trackers from sending anything, and hubs from waiting for a network where there is none.
 
     What the user has set stays, but for what would be sent. ``folder`` is one that is forgotten.
     """
