@@ -10,6 +10,7 @@ from kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 MIB = 1 << 20
 
@@ -400,6 +401,59 @@ def test_a_fork_in_a_cell(kernel: Kernel) -> None:
     )
     assert cell.shown[0]["text/plain"] == "7"
     assert "left 1.00GiB" in cell.text
+
+
+FIRST = """# A comment.
+from __future__ import annotations
+base: there_is_no_such_type = 3
+%env GPUCONF_TEST_FRESH=1
+if base:
+    !true
+print(display, get_ipython)"""
+
+
+@pytest.fixture
+def own_kernel(tmp_path: Path) -> Iterator[Kernel]:
+    """A kernel in which nothing has run but the magic that loads the extension."""
+    with Kernel(tmp_path) as kernel:
+        assert kernel.run("%load_ext gpuconf").status == "ok"
+        yield kernel
+
+
+def test_a_fresh_process_runs_the_cells_that_succeeded(own_kernel: Kernel, tmp_path: Path) -> None:
+    """Lines that need a notebook are left out and named, and the cell itself does not run in the kernel."""
+    written = tmp_path / "written"
+    assert own_kernel.run(FIRST).status == "ok"
+    own_kernel.run("base = 4\nraise KeyError(base)")
+    assert own_kernel.run("%%time\n\ndouble = base * 2").status == "ok"
+    assert own_kernel.run("import asyncio\n%time triple = base * 3\nslept = await asyncio.sleep(0, triple)").status == "ok"
+    body = f"open({str(written)!r}, 'w').close()\nimport inspect\ndef own(): pass\nkept_here = 1\n"
+    fails = "raise ValueError(f'{base} {double} {triple} {kept_here} {__name__} {inspect.getsource(own)}')"
+    cell = own_kernel.run(f"%gpu fits --fresh T4\n{body}{fails}", timeout=100)
+    assert (cell.status, cell.stderr) == ("ok", "")
+    said = "no verdict: the program failed: ValueError: 3 6 9 1 __main__ def own(): pass"
+    assert " ".join(cell.text.split()).endswith(f"{said} (In[6], line 6)")
+    assert "left out, as they failed: In[3]\n" in cell.stdout
+    left_out = [line.partition("can run it: ")[2] for line in cell.stdout.splitlines() if "can run it" in line]
+    assert left_out == ["In[2], line 4: %env GPUCONF_TEST_FRESH=1", "In[2], line 6: !true"]
+    assert not written.exists()
+    assert own_kernel.run("kept_here").error == "NameError"
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("%gpu fits --fresh\n1", "fits --fresh needs cards, such as T4,L4"),
+        ("%gpu fits --fresh T5", "T5"),
+        ("1\n%gpu fits --fresh T4", "fits --fresh goes into the first line of a cell"),
+        ("%%gpu map\n1", "takes fits --fresh and cards, but got 'map'"),
+        ("%gpu fits --fresh T4\nif:", "invalid syntax"),
+    ],
+)
+def test_a_bad_request_for_a_fresh_process(kernel: Kernel, code: str, says: str) -> None:
+    cell = kernel.run(code, timeout=100)
+    assert (cell.status, cell.error, cell.shown) == ("error", "UsageError", [])
+    assert says in cell.stderr
 
 
 def test_restart(kernel: Kernel) -> None:

@@ -50,6 +50,128 @@ def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
 
 
+# Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the real ones.
+STAND_INS = {
+    "huggingface_hub/__init__.py": """
+class OfflineModeIsEnabled(ConnectionError): pass
+class LocalEntryNotFoundError(FileNotFoundError): pass
+def hf_hub_download(repo_id, filename, *, repo_type=None, revision=None, cache_dir=None):
+    try:
+        raise OfflineModeIsEnabled("offline mode is enabled")
+    except OfflineModeIsEnabled as error:
+        raise LocalEntryNotFoundError("cannot find the requested files in the disk cache") from error
+""",
+    "transformers.py": """
+import huggingface_hub
+class AutoModel:
+    def from_pretrained(pretrained_model_name_or_path, **named):
+        try:
+            return huggingface_hub.hf_hub_download(pretrained_model_name_or_path, "config.json")
+        except huggingface_hub.LocalEntryNotFoundError as error:
+            raise OSError("We couldn't connect to 'https://huggingface.co'. Check your internet connection.") from error
+class AutoImageProcessor:
+    def from_pretrained(pretrained_model_name_or_path):
+        raise OSError(f"Can't load image processor for {pretrained_model_name_or_path!r}.")
+""",
+    "datasets.py": """
+import huggingface_hub
+_PACKAGED_DATASETS_MODULES = {"csv"}
+def load_dataset(path, name=None, data_files=None):
+    if path == "csv":
+        raise FileNotFoundError(f"Unable to find {data_files!r}")
+    try:
+        huggingface_hub.hf_hub_download(path, "README.md", repo_type="dataset")
+    except huggingface_hub.LocalEntryNotFoundError as error:
+        raise ConnectionError(f"Couldn't reach {path!r} on the Hub") from error
+""",
+}
+
+
+@pytest.fixture
+def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the stand-ins for programs."""
+    for name, text in STAND_INS.items():
+        file = tmp_path / "site-packages" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site-packages"))
+
+
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("import transformers as t; t.AutoModel.from_pretrained('openai/tiny')", "the model openai/tiny|hf download openai/tiny"),
+        ("import transformers as t; t.AutoImageProcessor.from_pretrained('a/vit')", "the model a/vit|hf download a/vit"),
+        (
+            "import huggingface_hub as h; h.hf_hub_download('me/it', 'x', revision='v 1', cache_dir='here')",
+            "the model me/it|hf download me/it --revision 'v 1' --cache-dir here",
+        ),
+        (
+            "import huggingface_hub as h; h.hf_hub_download('me/rows', 'x', repo_type='dataset')",
+            "the data set me/rows|hf download --repo-type dataset me/rows",
+        ),
+        (
+            "import datasets; datasets.load_dataset('wiki', 'raw')",
+            "the data set wiki|python -c \"import datasets; datasets.load_dataset('wiki', 'raw')\"",
+        ),
+    ],
+    ids=["model", "in words only", "revision", "data set of the hub", "data set"],
+)
+def test_what_is_not_downloaded_is_named_with_the_command_that_does_it(tmp_path: Path, program: str, line: str) -> None:
+    what, command = line.split("|")
+    said = f"{what} is not on this machine, and a rehearsal has no network: `{command}` gets it (program.py:1)"
+    assert plan(tmp_path, program).stderr.splitlines()[-1] == f"gpuconf plan: {said}"
+    with_network = plan(tmp_path, program, "--network").stderr.splitlines()[-1]
+    assert with_network.startswith("gpuconf plan: the program failed: ")
+
+
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import urllib.request; urllib.request.urlopen('http://example.invalid/weights.pth')",
+        "import urllib.request; urllib.request.urlretrieve('http://example.invalid/weights.pth', 'weights.pth')",
+        "import datasets; datasets.load_dataset('csv', data_files='http://example.invalid/weights.pth')",
+        "raise RuntimeError('Tried http://example.invalid/weights.pth, got:\\n<urlopen error [Errno -3] no name>')",
+    ],
+    ids=["opened", "retrieved", "file of a data set", "in words only"],
+)
+def test_an_address_that_a_program_requests_is_named(tmp_path: Path, program: str) -> None:
+    said = "the program requests http://example.invalid/weights.pth, and a rehearsal has no network"
+    done = plan(tmp_path, program)
+    assert done.stderr.splitlines()[-1] == f"gpuconf plan: {said}: --network runs it with the network (program.py:1)"
+
+
+@pytest.mark.usefixtures("stand_ins")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "open('there/is/none')",
+        "import transformers as t; t.AutoModel.from_pretrained('./out/checkpoint')",
+        "import transformers as t; t.AutoImageProcessor.from_pretrained('program.py')",
+        "import socket; socket.create_connection(('127.0.0.1', 9))",
+    ],
+    ids=["file", "folder", "existing file", "refused"],
+)
+def test_other_failures_are_not_said_to_be_of_the_network(tmp_path: Path, program: str) -> None:
+    assert plan(tmp_path, program).stderr.splitlines()[-1].startswith("gpuconf plan: the program failed: ")
+
+
+@pytest.mark.parametrize("own", [{}, {"HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "no"}], ids=["none", "the user's"])
+def test_hubs_are_offline_unless_the_user_says_otherwise(
+    tmp_path: Path, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    program = "import os; print('has', *(os.environ.get(f'HF_{name}_OFFLINE') for name in ('HUB', 'DATASETS')))"
+    said = "has " + " ".join(own.values() if own else ("1", "1"))
+    assert said in plan(tmp_path, program).stderr.splitlines()
+    assert ("has None None" if not own else said) in plan(tmp_path, program, "--network").stderr.splitlines()
+
+
 def test_a_program_that_runs_forever_ends_with_all_that_it_started(tmp_path: Path) -> None:
     program = """
     import os, subprocess, sys, time

@@ -97,11 +97,48 @@ layer = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")
 def test_whether_a_cell_fits() -> None:
     cells = (CELL.format(card="T4", more=""), CELL.format(card="T4", more="raise KeyError(7)"), CELL.format(card="H100", more=""))
     fits, fails, other, none = in_a_kernel(*cells, "%gpu fits")
+    assert fits.startswith("cover: none is possible in this process; what the block wrote is real\n")
     assert "peak: 1.00GiB allocated" in fits
     assert "fits on T4" in fits
     assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
     assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
     assert "fits needs cards, such as L4 or A10" in none
+
+
+def test_whether_a_notebook_fits_in_a_fresh_process() -> None:
+    """Steps of a former cell do not end the rehearsal, PyTorch of the kernel is not asked, and lines have the names of cells."""
+    train = """import torch
+def train(width, steps):
+    layer = torch.nn.Linear(width, width, device=where)
+    optimizer = torch.optim.SGD(layer.parameters())
+    for step in range(steps):
+        optimizer.zero_grad()
+        layer(torch.zeros(1, width, device=where)).sum().backward()
+        optimizer.step()
+"""
+    _, _, fits, kernel, short = in_a_kernel(
+        "where = 'cpu'",
+        f"{train}\ntrain(64, 30)\nwhere = 'cuda'",
+        "%gpu fits --fresh T4,H100\n\ntrain(1 << 14, 1000)",
+        "print(where, torch.cuda.is_available())",
+        "%gpu fits --fresh T4\nkept = torch.empty(17 << 30, dtype=torch.uint8, device=where)",
+    )
+    assert fits.startswith("cover: ")
+    assert "34 steps, batches of 1;" in fits
+    assert "ended because the steps repeat" in " ".join(fits.split())
+    assert re.search(r"peak: 2\.0\dGiB allocated", fits)
+    assert " at In[3], line 3 (train)\n" in fits
+    assert "fits on T4, H100-80GB" in fits
+    assert kernel.split() == ["cuda", "False"]
+    assert short.rstrip().endswith("does not fit on T4")
+
+
+def test_a_cell_that_is_not_reached_has_no_verdict() -> None:
+    _, none = in_a_kernel(
+        "import sys, torch\nif torch.cuda.is_available(): torch.zeros(1000, device='cuda'), sys.exit()",
+        "%gpu fits --fresh T4\ntorch.zeros(1 << 20, device='cuda')",
+    )
+    assert "no verdict: In[3], which the answer is for, was not reached" in " ".join(none.split())
 
 
 def test_pytorch_after_a_cell_that_simulates() -> None:

@@ -305,6 +305,27 @@ def test_checkpoints_and_recordings(tmp_path: Path) -> None:
     assert again["usages"][0]["peak_bytes_in_use"] == 16 * MIB + 256  # and a 1
 
 
+def test_orbax_saves_and_restores(tmp_path: Path) -> None:
+    program = """
+    import os
+    import jax, jax.numpy as jnp
+    import orbax.checkpoint as orbax
+    step = jax.jit(lambda layers: [layer + layer @ layer for layer in layers])
+    layers = [jnp.ones((1024, 1024)) for _ in range(2)]
+    manager = orbax.CheckpointManager(os.path.abspath("kept"), options=orbax.CheckpointManagerOptions(max_to_keep=2))
+    for number in range(3):
+        layers = step(layers)
+        manager.save(number, args=orbax.args.StandardSave(layers))
+    manager.wait_until_finished()
+    again = manager.restore(manager.latest_step(), args=orbax.args.StandardRestore(layers))
+    print("steps", manager.all_steps(), [one.shape for one in again])
+    """
+    done = gpuconf(tmp_path, program, "--gpu", "A10")
+    assert done.returncode == 0, done.stderr
+    assert "steps [1, 2] [(1024, 1024), (1024, 1024)]" in done.stderr
+    assert not (tmp_path / "kept").exists()
+
+
 def helps(found: dict[str, Any]) -> dict[str, int]:
     return {one["setting"]: one["saves"] for one in found["helps"] if one["how"] == "tried by a run"}
 

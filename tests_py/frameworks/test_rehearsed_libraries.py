@@ -201,3 +201,41 @@ def test_a_network_of_convolutions(tmp_path: Path) -> None:
     assert 1.8 < more["activations"] / parts["activations"] < 2.1  # the peak may be at another moment
     (workspaces,) = (one for one in first["beside"] if one["what"] == "workspaces of cuDNN")
     assert workspaces["low"] == 0 < workspaces["high"]
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "what", "gets_it"),
+    [
+        ("transformers", "transformers.AutoModel.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
+        ("transformers", "transformers.AutoTokenizer.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
+        (
+            "huggingface_hub",
+            "huggingface_hub.snapshot_download('me/rows', repo_type='dataset')",
+            "the data set me/rows",
+            "hf download --repo-type dataset me/rows",
+        ),
+        (
+            "datasets",
+            "datasets.load_dataset('me/rows')",
+            "the data set me/rows",
+            "python -c \"import datasets; datasets.load_dataset('me/rows')\"",
+        ),
+        ("timm", "timm.create_model('resnet18', pretrained=True)", "the model timm/resnet18.a1_in1k", "hf download timm/"),
+        ("diffusers", "diffusers.UNet2DModel.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
+        ("torchvision", "torchvision.models.resnet18(weights='DEFAULT')", "requests https://download.pytorch.org/", "--network"),
+        ("torchvision", "torchvision.datasets.MNIST('.', download=True)", "/mnist/", "--network"),
+        ("torch", "torch.hub.load('pytorch/vision', 'resnet18')", "requests https://github.com/pytorch/vision", "--network"),
+    ],
+)
+def test_what_is_not_on_this_machine(tmp_path: Path, package: str, program: str, what: str, gets_it: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"not installed: {package}")
+    (tmp_path / "load.py").write_text(f"import {package}\n{program}\n")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
+    kept |= {"HF_HOME": str(tmp_path / "none"), "TORCH_HOME": str(tmp_path / "none")}
+    command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", "--gpu", "A10", "--", "load.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=kept)
+    last = done.stderr.splitlines()[-1]
+    assert what in last, done.stderr
+    assert gets_it in last
+    assert last.endswith("(load.py:2)")

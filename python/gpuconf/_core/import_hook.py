@@ -89,10 +89,13 @@ def right_after_import(name: str, do: Callable[[], None]) -> None:
         _right_after[name] = do
 
 
-def before_import(name: str, do: Callable[[], None]) -> None:
-    """Call ``do`` once, before module ``name`` is first imported. If ``do`` raises, the import fails."""
+def before_import(name: str, do: Callable[[], None], *, keep: bool = False) -> None:
+    """Call ``do`` once, before module ``name`` is first imported, instead of an earlier callback, unless ``keep`` lets that stay.
+
+    If ``do`` raises, the import fails.
+    """
     with _lock:
-        _before[name] = do
+        _before[name] = _before.get(name, do) if keep else do
         if _finder not in sys.meta_path:
             sys.meta_path.insert(0, _finder)
 

@@ -21,7 +21,7 @@ _SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
 def watch() -> None:
     """Log the line of each library when it is first imported, if GPUs are simulated then."""
     for name in _INSTEAD:
-        import_hook.before_import(name, partial(_tell, name))
+        import_hook.before_import(name, partial(_tell, name), keep=True)  # a rehearsal has one for JAX
     import_hook.before_import("vllm", _before_vllm)
 
 

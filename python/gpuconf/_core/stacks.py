@@ -85,9 +85,14 @@ _INSTALLED = (
 )
 
 
+def place(file: str, line: int | str) -> str:
+    """Return a line of a file as text, or of a notebook's cell, as IPython names it."""
+    return f"{file}, line {line}" if file.startswith("In[") else f"{file}:{line}"
+
+
 def shown(frame: Frame) -> str:
     """Return a call as text: ``train.py:12 (step)``, or ``MmBackward0 (backward pass)``."""
     file, line, function = frame
     if file:
-        return f"{file}:{line} ({function})"
+        return f"{place(file, line)} ({function})"
     return f"{function} (backward pass)" if "::" not in function and "(" not in function else function

@@ -20,15 +20,17 @@ from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
 from ._devices import Devices, ready
 from ._fitting import Fitting
+from ._fresh import FreshFitting
 from ._simulation import SharedSimulation
 
 
 class Commands:
     """``%gpu`` and its commands in one shell."""
 
-    def __init__(self, cells: Cells, fitting: Fitting, simulation: SharedSimulation) -> None:
+    def __init__(self, cells: Cells, fitting: Fitting, fresh: FreshFitting, simulation: SharedSimulation) -> None:
         self._cells = cells
         self._fitting = fitting
+        self._fresh = fresh
         self._simulation = simulation
         self._commands: dict[str, Callable[[str], None]] = {
             "": self._devices,
@@ -53,6 +55,9 @@ class Commands:
         ``%gpu fits L4,A10``
             Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one without a
             limit, on which large tensors have no values; write it before the first ``import torch``. What it writes is real.
+        ``%gpu fits --fresh T4,L4``
+            In the first line of a cell: whether the notebook fits on these cards. The cells that have run, and this one, run in a
+            new process, which changes nothing of the machine; the cell does not run in this one.
         ``%gpu limit 6GiB``
             Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
             as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.
@@ -82,6 +87,19 @@ class Commands:
         except errors.GpuconfError as error:
             _refuse(str(error))
 
+    def gpu_cell(self, line: str, cell: str) -> None:
+        """Rehearse the notebook and this cell in a new process: ``%%gpu fits --fresh T4,L4``; see ``%gpu?``."""
+        name, option, *cards = [*line.split(), "", ""]
+        if (name, option) != ("fits", "--fresh"):
+            _refuse(f"%%gpu in the first line of a cell takes fits --fresh and cards, but got {line.strip()!r}")
+        gpu = " ".join(filter(None, cards))
+        if not gpu:
+            _refuse("fits --fresh needs cards, such as T4,L4")
+        try:
+            self._fresh.show(gpu, cell)
+        except (errors.GpuconfError, SyntaxError) as error:
+            _refuse(str(error))
+
     def completions(self, line: str) -> list[str]:
         """Return the words that may come next on a line, for the Tab key."""
         words = line.split(" ")[1:]
@@ -92,6 +110,8 @@ class Commands:
             return ["--growth", "--no-growth"]
         if command == "simulate":
             return ["off"]
+        if command == "fits":
+            return ["--fresh"]
         if command == "watch":
             return ["on", "off"]
         if command in ("map", "release") and runtime.initialized():
@@ -110,6 +130,8 @@ class Commands:
     def _fits(self, rest: str) -> None:
         if not rest:
             _refuse("fits needs cards, such as L4 or A10, before the code in the same cell")
+        if rest.split()[0] == "--fresh":
+            _refuse("fits --fresh goes into the first line of a cell, which then runs in a new process only")
         try:
             self._fitting.begin(rest)
         except errors.MissingPackageError as error:

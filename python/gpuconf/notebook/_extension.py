@@ -12,6 +12,7 @@ from .._typing import Any
 from ._cells import Cells, without_first_line
 from ._commands import Commands
 from ._fitting import Fitting
+from ._fresh import FreshFitting, whole_cell
 from ._lists import ListFormatter
 from ._simulation import SharedSimulation
 
@@ -25,15 +26,20 @@ class Extension:
         fitting = Fitting()
         simulation = SharedSimulation()
         self._undo.append(simulation.end)
-        commands = Commands(cells, fitting, simulation)
+        fresh = FreshFitting(shell)
+        commands = Commands(cells, fitting, fresh, simulation)
         self._add_magic(shell, "line", "gpu", commands.gpu)
         self._add_magic(shell, "line", "gpumem", cells.gpumem)
+        self._add_magic(shell, "cell", "gpu", commands.gpu_cell)
         self._add_magic(shell, "cell", "gpumem", cells.gpumem_cell)
-        shell.input_transformers_cleanup.append(without_first_line)
-        self._undo.append(partial(_remove, shell.input_transformers_cleanup, without_first_line))
-        for event, function in (("pre_run_cell", cells.before), ("post_run_cell", cells.after), ("post_run_cell", fitting.after)):
-            shell.events.register(event, function)
-            self._undo.append(partial(shell.events.unregister, event, function))
+        for transform in (without_first_line, whole_cell):
+            shell.input_transformers_cleanup.append(transform)
+            self._undo.append(partial(_remove, shell.input_transformers_cleanup, transform))
+        shell.events.register("pre_run_cell", cells.before)
+        self._undo.append(partial(shell.events.unregister, "pre_run_cell", cells.before))
+        for function in (cells.after, fitting.after, fresh.after):
+            shell.events.register("post_run_cell", function)
+            self._undo.append(partial(shell.events.unregister, "post_run_cell", function))
         self._add_formatter(shell)
         self._add_completer(shell, commands.completions)
 

@@ -11,6 +11,7 @@ from types import TracebackType
 from .._core import import_hook, simulated_torch, stacks
 from .._typing import Any
 from . import trackers
+from .absent import absent
 from .line import line, settings
 
 
@@ -81,7 +82,7 @@ def _tell_failures() -> None:
             last = last.tb_next
         site = stacks.call_site(tuple(call for call in reversed(calls) if not call[0].startswith(stacks.OWN)))
         place = "" if site is None else f"{site[0]}:{site[1]}"
-        line.tell("failed", error=kind.__name__, text=str(error)[:2000], place=place)
+        line.tell("failed", error=kind.__name__, text=str(error)[:2000], place=place, absent=absent(error))
         before(kind, error, trace)
 
     sys.excepthook = failed

@@ -75,6 +75,8 @@ class Recording:
     def _boundary(self, kind: str) -> None:
         if not torch.cuda.is_initialized() or self._ready or threading.current_thread() is not threading.main_thread():
             return
+        if line.waits_for:
+            return
         signature = self._signature(kind)
         steps = self._signatures[kind]
         steps.append(signature)
@@ -155,6 +157,7 @@ class Recording:
             "paths": dict(seen.paths),
             "sized_by_values": dict(seen.sized_by_values),
             "tried": tried,
+            "waits_for": line.waits_for,
         }
         with open(f"{name}.{TORCH_REPORT}", "w", encoding="utf-8") as file:
             json.dump(report, file)

@@ -173,7 +173,7 @@ def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cov
     first = runs[0]
     ended, framework, processes = first.ended, first.framework, first.processes
     ran = _ran(ended, first.reports)
-    why_not = _OF_TWO if not first.alone else trouble.why_no_verdict(ended, ran, processes)
+    why_not = _OF_TWO if not first.alone else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
     verdicts = [one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {

@@ -81,6 +81,10 @@ class Outcome(_Outcome):
 
     __slots__ = ()
 
+    def has_network(self) -> bool:
+        """Whether it had the machine's network."""
+        return True
+
 
 class Program:
     """One run of a program, in a cover. Its processes report to ``folder``."""
@@ -103,6 +107,10 @@ class Program:
     def folder(self) -> str:
         """The folder of the reports, as this process sees it."""
         return self.cover.folder
+
+    def has_network(self) -> bool:
+        """Whether it has the machine's network."""
+        return self.cover.has_network()
 
     def prepare(self, *, silent: bool) -> None:
         """Make the cover; silent, without the program's output. Raises UnavailableError if this machine allows none."""

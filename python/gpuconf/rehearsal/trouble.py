@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 
+from .._core import stacks
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from . import start
@@ -37,6 +38,12 @@ def never_stepped(report: Mapping[str, Any]) -> bool:
     """Whether a process made an optimizer, so that what it came for was not seen."""
     counts = report["counts"]
     return bool(counts.get("optimizers")) and not counts.get("optimizer")
+
+
+def unreached(reports: Sequence[dict[str, Any]]) -> str:
+    """Return why there can be no verdict if the part of the program that the answer is for did not begin."""
+    waits = next((report["waits_for"] for report in reports if report["waits_for"]), "")
+    return f"{waits}, which the answer is for, was not reached" if waits else ""
 
 
 def line(run: start.Program | start.Outcome) -> str:
@@ -70,11 +77,16 @@ def _failure(run: start.Program | start.Outcome) -> str:
     failed = next((one.failed for one in run.processes.values() if one.failed is not None), None)
     if failed is not None and failed["error"] == "EOFError":
         return f"the program reads standard input, and a rehearsal has none ({_short(failed['place'])})"
+    place = f" ({_short(failed['place'])})" if failed is not None and failed["place"] else ""
+    if failed is not None and failed["absent"] is not None and not run.has_network():
+        what, command = failed["absent"]
+        if command:
+            return f"{what} is not on this machine, and a rehearsal has no network: `{command}` gets it{place}"
+        return f"the program requests {what}, and a rehearsal has no network: --network runs it with the network{place}"
     if failed is not None:
         text = " ".join(failed["text"].split())
         if len(text) > _LONGEST:
             text = (text[: _LONGEST + 1].rpartition(" ")[0] or text[:_LONGEST]) + " ..."
-        place = f" ({_short(failed['place'])})" if failed["place"] else ""
         return f"the program failed: {failed['error']}: {text}{place}"
     if run.status < 0:
         return f"the program was killed by {signal.Signals(-run.status).name}"
@@ -83,7 +95,7 @@ def _failure(run: start.Program | start.Outcome) -> str:
 
 def _short(place: str) -> str:
     file, _, number = place.rpartition(":")
-    return f"{os.path.basename(file)}:{number}"
+    return stacks.place(os.path.basename(file), number)
 
 
 def notes(

@@ -85,7 +85,7 @@ class Recording:
             line.report = self.report
             line.tell("cuda", rank=None, world=None)
             line.listen()
-        if not function.is_own or not function.is_compiled or self._ready:
+        if not function.is_own or not function.is_compiled or self._ready or line.waits_for:
             return
         if threading.current_thread() is not threading.main_thread():
             return
@@ -148,6 +148,7 @@ class Recording:
             ],
             "counts": dict(self.counts),
             "batch": None,
+            "waits_for": line.waits_for,
             "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
             "products": any(tuned.is_product for one in compiled for tuned in one.tuned),
             "sized_by_values": {},

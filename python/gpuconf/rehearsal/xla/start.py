@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 
 from ..._typing import Any
 
+_MOST = 1 << 30  # bytes of all arrays with which Orbax still writes
 _COUNT = re.compile(r"--xla_force_host_platform_device_count=\d+")
 
 
@@ -29,13 +31,18 @@ def after_import(settings: dict[str, Any], at_exit: Any) -> None:
 
 
 def leave_checkpoints() -> None:
-    """Let Orbax write nothing: arrays have no values, and reading them would take the memory that they do not have."""
-    import orbax.checkpoint
+    """Let Orbax write nothing while arrays are large: they have no values, and reading them takes memory of the host."""
+    import jax
 
-    def saved(_manager: Any, _where: Any, *_args: Any, **_named: Any) -> bool:
-        return True
+    orbax = sys.modules["orbax.checkpoint"]  # which is not yet an attribute of its package
+
+    def of(save: Any) -> Any:
+        def saved(*args: Any, **named: Any) -> Any:
+            return sum(one.nbytes for one in jax.live_arrays()) > _MOST or save(*args, **named)
+
+        return saved
 
     for name in ("Checkpointer", "AsyncCheckpointer", "PyTreeCheckpointer", "StandardCheckpointer", "CheckpointManager"):
-        kind = getattr(orbax.checkpoint, name, None)
-        if kind is not None:
-            kind.save = saved
+        kind: Any = getattr(orbax, name, None)
+        if kind is not None and "save" in vars(kind):
+            kind.save = of(kind.save)
