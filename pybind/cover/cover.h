@@ -67,6 +67,7 @@ bool copy_file(const char *from, const char *to);
 void remove_folder(const char *folder);
 
 /* mirror.c: a copy of the working folder, in a new folder that is all that the program may write to. */
+bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets); /* keep both inside, where no namespace does */
 const char *mirror_new_folder(void);
 bool mirror_make(const struct request *request, struct cover *cover);
 bool mirror_confine(const struct request *request, const struct cover *cover, int *listener);

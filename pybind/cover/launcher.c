@@ -54,16 +54,27 @@ static void tell(int control, const char *text, const int *descriptors, int coun
 		;
 }
 
-/* Root of a machine keeps no power over it, nor does root of a namespace over what covers the machine. */
+/*
+ * Root of a machine keeps no power over it, nor does root of a namespace over what covers the machine. This process loses them, too:
+ * a root that may trace processes would take them from it.
+ */
 static bool drop_powers(struct cover *cover)
 {
 	static const int POWERS[] = {CAP_SYS_ADMIN, CAP_MKNOD, CAP_SYS_BOOT, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_TIME, CAP_NET_ADMIN,
 		CAP_DAC_READ_SEARCH, CAP_SYS_PACCT, CAP_SYSLOG, CAP_MAC_ADMIN, CAP_MAC_OVERRIDE, CAP_AUDIT_CONTROL, CAP_WAKE_ALARM,
 		CAP_BLOCK_SUSPEND, CAP_LINUX_IMMUTABLE, 38 /* PERFMON */, 39 /* BPF */, 40 /* CHECKPOINT_RESTORE */};
-	for (size_t i = 0; i < sizeof POWERS / sizeof *POWERS; i++)
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct sets[2];
+	if (syscall(SYS_capget, &header, sets) != 0)
+		return failed(cover, "read", "capabilities");
+	for (size_t i = 0; i < sizeof POWERS / sizeof *POWERS; i++) {
+		uint32_t others = ~(1U << (POWERS[i] & 31));
+		struct __user_cap_data_struct *set = &sets[POWERS[i] >> 5];
+		set->effective &= others, set->permitted &= others, set->inheritable &= others;
 		if (prctl(PR_CAPBSET_READ, POWERS[i], 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, POWERS[i], 0, 0, 0) != 0)
 			return failed(cover, "drop", "a capability");
-	return true;
+	}
+	return syscall(SYS_capset, &header, sets) == 0 || failed(cover, "drop", "capabilities");
 }
 
 static bool start_loopback(struct cover *cover)
@@ -273,7 +284,8 @@ static void enter(const struct request *request, enum kind kind, bool first, int
 	if (!first && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		whole = failed(&cover, "become", "a subreaper");
 	if (kind == ROOT || kind == USER) {
-		whole = whole && (request->network || start_loopback(&cover)) && overlays_enter(request, &cover, kind) && drop_powers(&cover);
+		whole = whole && (request->network || start_loopback(&cover)) && overlays_enter(request, &cover, kind) &&
+		        landlock_scope(&cover, !first, request->network) && drop_powers(&cover);
 		syscall(SYS_keyctl, 1 /* KEYCTL_JOIN_SESSION_KEYRING */, NULL);
 	} else {
 		whole = whole && mirror_make(request, &cover);

@@ -36,7 +36,8 @@ enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, PATH_BENEATH =
 #define WRITE_FILE (1ULL << 1)
 #define TRUNCATE (1ULL << 14)
 #define ALL_WRITES 0x7ff2ULL /* WRITE_FILE, REMOVE_*, MAKE_*, REFER and TRUNCATE */
-#define BOTH_SCOPES 3ULL     /* abstract sockets, and signals */
+#define ABSTRACT_SOCKETS 1ULL
+#define SIGNALS 2ULL
 
 struct ruleset {
 	uint64_t files, network, scopes;
@@ -154,6 +155,22 @@ bool mirror_make(const struct request *request, struct cover *cover)
 	return done;
 }
 
+bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets)
+{
+	struct ruleset wanted = {0, 0, (signals ? SIGNALS : 0) | (abstract_sockets ? ABSTRACT_SOCKETS : 0)};
+	if (wanted.scopes == 0)
+		return true;
+	if (syscall(CREATE_RULESET, NULL, 0, 1) < ABI_WITH_SCOPES) {
+		snprintf(cover->what, sizeof cover->what, "%s reach other processes of the user", signals ? "signals" : "abstract sockets");
+		return true;
+	}
+	int ruleset = (int)syscall(CREATE_RULESET, &wanted, sizeof wanted, 0);
+	bool done = ruleset >= 0 && syscall(RESTRICT_SELF, ruleset, 0) == 0;
+	if (ruleset >= 0)
+		close(ruleset);
+	return done || failed(cover, "keep inside", "signals and abstract sockets");
+}
+
 static bool let_write(int ruleset, const char *path, uint64_t allowed)
 {
 	struct rule rule = {allowed, open(path, O_PATH | O_CLOEXEC)};
@@ -167,7 +184,7 @@ static bool confine_files(void)
 {
 	static const char *const DEVICES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx", NULL};
 	long abi = syscall(CREATE_RULESET, NULL, 0, 1);
-	struct ruleset wanted = {ALL_WRITES, 0, abi >= ABI_WITH_SCOPES ? BOTH_SCOPES : 0};
+	struct ruleset wanted = {ALL_WRITES, 0, abi >= ABI_WITH_SCOPES ? ABSTRACT_SOCKETS | SIGNALS : 0};
 	if (abi >= 0 && abi < OLDEST_ABI)
 		errno = ENOSYS; /* it lets files be truncated */
 	if (abi < OLDEST_ABI)
