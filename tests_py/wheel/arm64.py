@@ -41,7 +41,7 @@ RUN = """
         test_ledger_benchmark.py test_ledger_command.py test_local_devices.py test_metrics.py test_missing_names.py
         test_command_start.py test_core_messages.py test_notebook.py test_old_pickles.py
         test_out_of_memory.py test_output_streams.py test_placeholders.py test_plan.py test_process_limits.py
-        test_public_names.py test_python_options.py test_real_snapshots.py test_record.py test_rehearsal.py test_release.py
+        test_public_names.py test_python_options.py test_real_snapshots.py test_record.py test_release.py
         test_report.py test_run.py test_session_steps.py test_profiles.py test_sessions.py test_settings.py test_signals.py
         test_simulate.py test_sizes.py test_snapshot_out_of_memory.py test_snapshot_versions.py test_stacks.py test_startup.py
         test_clusters_of_tensorflow.py test_coordinators.py test_keras_optimizers.py
@@ -61,7 +61,7 @@ LEFT_OUT = {
         frameworks/test_holders.py frameworks/test_injection.py frameworks/test_jax.py frameworks/test_numba.py
         frameworks/test_numba_own.py frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py
         frameworks/test_readme.py frameworks/test_rehearsed.py
-        frameworks/test_rehearsed_jax.py
+        frameworks/test_rehearsed_covers.py frameworks/test_rehearsed_jax.py
         frameworks/test_rehearsed_libraries.py frameworks/test_run_with_libraries.py frameworks/test_segments.py
         frameworks/test_standins.py frameworks/test_tensorflow.py frameworks/test_torch.py
         frameworks/test_tensors_between_processes.py frameworks/test_torch_plugin.py frameworks/test_tutorial.py
@@ -83,7 +83,7 @@ LEFT_OUT = {
         test_license.py test_package.py test_readme_claims.py test_types.py test_variables.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
-    "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": "cover",
+    "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": "cover test_rehearsal.py",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
