@@ -236,10 +236,13 @@ def test_writes_are_limited(tmp_path: Path, kind: str) -> None:
 def test_what_a_program_wrote_is_named_and_can_be_kept(tmp_path: Path, kind: str) -> None:
     folder, kept = tmp_path / "work", tmp_path / "kept"
     folder.mkdir()
-    for name in ("old", "removed", "same"):
+    for name in ("old", "removed", "same", "mode", "name"):
         (folder / name).write_text("before")
     program = """
     import os
+    os.chmod("mode", 0o600)
+    os.chmod("name", 0o600)
+    os.rename("name", "renamed")
     open("old", "a").write(" and after")
     os.remove("removed")
     os.makedirs("deep/er")
@@ -251,16 +254,18 @@ def test_what_a_program_wrote_is_named_and_can_be_kept(tmp_path: Path, kind: str
     with covered(folder, program, Options(only=kind)) as (cover, _):
         found = {os.path.relpath(entry.path, folder): entry for entry, _ in cover.written()}
         assert {name: entry.existed for name, entry in found.items() if not entry.removed} == {
-            "old": True, "deep/er/new": False, "deep/er/link": False, "sparse": False,
+            "old": True, "deep/er/new": False, "deep/er/link": False, "sparse": False, "mode": True, "renamed": False,
         }  # fmt: skip
         assert kind == "mirror" or found["removed"].removed
         cover.keep(str(kept))
     copies = Path(f"{kept}{folder}")
     assert (copies / "old").read_text() == "before and after"
+    assert (copies / "mode").read_text() == (copies / "renamed").read_text() == "before"
+    assert (copies / "mode").stat().st_mode & 0o777 == 0o600
     assert (copies / "deep/er/link").read_text() == "new"
     assert (copies / "sparse").stat().st_size == 4 << 30
     assert (copies / "sparse").stat().st_blocks * 512 < 1 << 20
-    assert sorted(path.name for path in folder.iterdir()) == ["old", "removed", "same"]
+    assert sorted(path.name for path in folder.iterdir()) == ["mode", "name", "old", "removed", "same"]
     assert (folder / "old").read_text() == "before"
 
 
