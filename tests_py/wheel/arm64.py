@@ -83,7 +83,9 @@ LEFT_OUT = {
         test_license.py test_package.py test_readme_claims.py test_types.py test_variables.py test_words.py
     """,
     "needs programs that make test-integrations installs": "integrations",
-    "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": "cover test_rehearsal.py",
+    "qemu passes on no system calls that make namespaces and Landlock's rules for programs of this machine": """
+        cover test_rehearsal.py
+    """,
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
     "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
