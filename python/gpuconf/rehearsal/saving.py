@@ -51,6 +51,8 @@ def _save_sparse(save: Any, obj: Any, file: Any, *args: Any, **named: Any) -> No
         path = os.path.join(folder, "checkpoint")
         with serialization.skip_data():
             save(obj, path, *args, **named)
+        if type(file).__name__ == "NoCloseWriter":  # torch.distributed.checkpoint's, which hides that its file can seek
+            file = file.raw
         with open(path, "rb") as written:
             if not getattr(file, "seekable", bool)():
                 shutil.copyfileobj(written, file)
