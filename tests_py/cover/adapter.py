@@ -52,7 +52,11 @@ SITUATIONS = {
         Situation("supplementary group", "user", group=True),
         Situation("landlock", "mirror"),
         # As in a container: no namespace can be made.
-        Situation("inside bubblewrap", "", inside=("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--disable-userns")),
+        Situation(
+            "inside bubblewrap",
+            "",
+            inside=("bwrap", "--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--die-with-parent"),
+        ),
     )
 }
 

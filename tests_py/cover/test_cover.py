@@ -291,10 +291,15 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_too_large_for_a_mirror_is_not_copied(tmp_path: Path) -> None:
-    with (tmp_path / "large").open("wb") as file:
+    cover, large = Cover(Options(only="mirror")), tmp_path / "large"
+    with large.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, (2 << 30) + 1)
-    with pytest.raises(errors.UnavailableError, match=r"at most 50,000 files and 2 GiB.*--unprotected runs it"):
-        Cover(Options(only="mirror")).start(["/bin/true"], os.environ, stdout=1, stderr=2)
+    try:
+        with pytest.raises(errors.UnavailableError, match=r"at most 50,000 files and 2 GiB.*--unprotected runs it"):
+            cover.start(["/bin/true"], os.environ, stdout=1, stderr=2, folder=str(tmp_path))
+    finally:
+        cover.close()
+        large.unlink()
 
 
 def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ class Cover:
             file.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in variables.items()))
         with open(os.path.join(self.folder, "tried"), "wb"):
             pass
-        self._since = _next_tick()
+        self._since = _after_all_before()
         sent = b"".join(os.fsencode(text) + b"\0" for text in ("go", *(f"{name}={value}" for name, value in variables.items())))
         self._control.send(sent)
         self._control.settimeout(0)
@@ -231,7 +231,7 @@ class Cover:
                 for name in (*names, *(one for one in folders if os.path.islink(os.path.join(place, one)))):
                     path = os.path.join(place, name)
                     facts = os.lstat(path)
-                    if facts.st_ctime_ns < self._since:
+                    if facts.st_ctime_ns <= self._since:
                         continue  # a copy that the cover made
                     removed = stat.S_ISCHR(facts.st_mode) and facts.st_rdev == 0
                     real = os.path.join(at, name)
@@ -267,13 +267,11 @@ class Cover:
         return self._options.network or self.kind not in ("root", "user")
 
 
-def _next_tick() -> int:
-    """Wait until the clock of file systems has advanced, so that no copy of the cover's is as new as a write of the program's."""
-    coarse = 5  # CLOCK_REALTIME_COARSE
-    before = now = time.clock_gettime_ns(coarse)
-    while now == before:
+def _after_all_before() -> int:
+    """Return a time that no file of the cover's is newer than, and that each write after this is: file systems' clock lags."""
+    coarse, now = 5, time.time_ns()  # CLOCK_REALTIME_COARSE, which time has no name for
+    while time.clock_gettime_ns(coarse) <= now:
         time.sleep(0.0005)
-        now = time.clock_gettime_ns(coarse)
     return now
 
 
