@@ -36,26 +36,34 @@ bool copy_is_small(const char *folder)
 	return small;
 }
 
+static bool copy_part(int from, int to, off_t start, off_t end)
+{
+	while (start < end) {
+		ssize_t sent = sendfile(to, from, &start, (size_t)(end - start));
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent <= 0)
+			return sent == 0; /* it has become shorter */
+	}
+	return true;
+}
+
 static bool copy_data(int from, int to, const struct stat *facts)
 {
-	if (ioctl(to, FICLONE, from) == 0)
-		return true;
+	static bool no_clones;
+	if (!no_clones && facts->st_size > 0) {
+		if (ioctl(to, FICLONE, from) == 0)
+			return true;
+		no_clones = true;
+	}
+	if (facts->st_blocks * 512LL >= facts->st_size)
+		return copy_part(from, to, 0, facts->st_size);
 	if (ftruncate(to, facts->st_size) != 0)
 		return false;
-	for (off_t at = 0; (at = lseek(from, at, SEEK_DATA)) >= 0;) {
-		off_t end = lseek(from, at, SEEK_HOLE);
-		if (end < 0 || lseek(to, at, SEEK_SET) < 0)
+	for (off_t at = 0, end; (at = lseek(from, at, SEEK_DATA)) >= 0; at = end) {
+		end = lseek(from, at, SEEK_HOLE);
+		if (end < 0 || lseek(to, at, SEEK_SET) < 0 || !copy_part(from, to, at, end))
 			return false;
-		for (off_t next = at; next < end;) {
-			ssize_t sent = sendfile(to, from, &next, (size_t)(end - next));
-			if (sent < 0 && errno == EINTR)
-				continue;
-			if (sent < 0)
-				return false;
-			if (sent == 0)
-				return true; /* it has become shorter */
-		}
-		at = end;
 	}
 	return true;
 }
@@ -79,16 +87,21 @@ bool copy_file(const char *from, const char *to)
 	int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (lstat(from, &facts) != 0 || !S_ISREG(facts.st_mode))
 		return source >= 0 ? (close(source), true) : true; /* it has gone */
-	int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int target = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, facts.st_mode & 0777);
 	if (target < 0)
 		return source >= 0 ? (close(source), false) : false;
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
 	bool whole = source < 0 || copy_data(source, target, &facts);
 	if (source >= 0)
 		copy_attributes(source, target);
-	whole = whole && fchmod(target, facts.st_mode & 07777) == 0 && futimens(target, times) == 0;
-	if (geteuid() == 0 && fchown(target, facts.st_uid, facts.st_gid) == 0) /* in a user namespace it may be no one's */
-		whole = whole && fchmod(target, facts.st_mode & 07777) == 0;
+	struct stat made;
+	whole = whole && fstat(target, &made) == 0;
+	bool others = whole && (made.st_uid != facts.st_uid || made.st_gid != facts.st_gid);
+	if (others && geteuid() == 0 && fchown(target, facts.st_uid, facts.st_gid) != 0)
+		others = false; /* in a user namespace it may be no one's */
+	if (whole && (others || made.st_mode != facts.st_mode))
+		whole = fchmod(target, facts.st_mode & 07777) == 0;
+	whole = whole && futimens(target, times) == 0;
 	if (source >= 0)
 		close(source);
 	close(target);
