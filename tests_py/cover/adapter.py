@@ -10,6 +10,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import shutil
@@ -65,28 +66,39 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def works(function: str, *arguments: int, user: int = 0) -> bool:
-    """Whether a call of the C library works, tried as a user by a process of its own."""
-    child = os.fork()
-    if child == 0:
-        if user and os.geteuid() == 0:
-            os.setgroups([])
-            os.setgid(user)
-            os.setuid(user)
-        os._exit(int(getattr(libc(), function)(*arguments) < 0))
-    return os.waitpid(child, 0)[1] == 0
+TRIES = """
+import ctypes, os, sys
+user, function, *arguments = sys.argv[1:]
+if int(user) and os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(int(user))
+    os.setuid(int(user))
+libc = ctypes.CDLL(None, use_errno=True)
+if getattr(libc, function)(*map(int, arguments)) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+"""
 
 
+def why_not(function: str, *arguments: int, user: int = 0) -> str:
+    """Why a call of the C library fails, tried as a user by a process of its own; nothing if it works."""
+    words = [sys.executable, "-c", TRIES, str(user), function, *map(str, arguments)]
+    done = subprocess.run(words, check=False, text=True, capture_output=True, timeout=60)
+    return "" if done.returncode == 0 else done.stderr.strip()[-200:] or f"exit code {done.returncode}"
+
+
+@functools.cache  # one answer for all tests
 def refused(situation: Situation) -> str:
     """Why this machine does not allow a situation, or nothing."""
     if os.geteuid() != 0 and (situation.root or situation.mounts or situation.group):
         return "needs root"
-    if os.geteuid() == 0 and not works("unshare", NEW_MOUNTS):
-        return "root may not make a mount namespace"
-    if (situation.mode == "user" or situation.inside) and not works("unshare", NEW_USER | NEW_MOUNTS, user=situation.user):
-        return "a user may not make a user namespace"
-    if (situation.mode == "mirror" or situation.inside) and not works("syscall", 444, 0, 0, 1, user=situation.user):
-        return "the kernel has no Landlock"
+    if os.geteuid() == 0 and (why := why_not("unshare", NEW_MOUNTS)):
+        return f"root may not make a mount namespace: {why}"
+    if situation.mode == "user" or situation.inside:
+        why = why_not("unshare", NEW_USER | NEW_MOUNTS, user=situation.user)
+        if why:
+            return f"a user may not make a user namespace: {why}"
+    if (situation.mode == "mirror" or situation.inside) and (why := why_not("syscall", 444, 0, 0, 1, user=situation.user)):
+        return f"the kernel has no Landlock: {why}"
     if situation.inside and shutil.which(situation.inside[0]) is None:
         return f"{situation.inside[0]}: not installed"
     return ""
@@ -141,12 +153,12 @@ def as_user(situation: Situation) -> Iterator[None]:
 
 
 def run(
-    words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool, seconds: int = 300
+    words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool, seconds: int = 3000
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a cover, or as it is."""
     process = start(words, cwd, environment, situation, covered=covered)
     try:
-        output, errors = process.communicate(timeout=3000)
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
