@@ -317,7 +317,9 @@ static bool make_entry(const char *folder, const char *name)
 	if (S_ISLNK(facts.st_mode)) {
 		ssize_t length = readlink(from, link, sizeof link - 1);
 		link[length < 0 ? 0 : length] = 0;
-		return length < 0 || symlink(link, to) == 0 || failed(made, "link", path);
+		struct timespec times[2] = {facts.st_atim, facts.st_mtim};
+		return length < 0 || (symlink(link, to) == 0 && utimensat(AT_FDCWD, to, times, AT_SYMLINK_NOFOLLOW) == 0) ||
+		       failed(made, "link", path);
 	}
 	return !S_ISREG(facts.st_mode) || twin_of_file(from, to, &facts);
 }
