@@ -243,10 +243,10 @@ static pid_t start_program(const struct request *request, const struct cover *co
 /* Run the program in the cover that this process is in, to its end. Never returns. */
 static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready)
 {
-	char text[sizeof cover->what + 2 * PATH_MAX + 64];
+	char text[sizeof cover->what + PATH_MAX + 64];
 	int descriptors[2] = {cover->report, cover->layers}, listener = -1;
 	int signals = signalfd(-1, &waited_for, SFD_CLOEXEC);
-	snprintf(text, sizeof text, "ready %s\n%s\n%s\n%s", kind_names[kind], cover->inside, cover->folder, cover->what);
+	snprintf(text, sizeof text, "ready %s\n%s\n%s", kind_names[kind], cover->inside, cover->what);
 	tell(request->control, text, descriptors, cover->layers >= 0 ? 2 : 1);
 	if (kind <= USER) { /* in a namespace the program could look at this process's descriptors */
 		close(cover->report);

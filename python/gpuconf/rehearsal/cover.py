@@ -77,7 +77,6 @@ class Cover:
         self.kind = ""
         self.inside = ""  # the folder of the report, as the program sees it
         self.folder = ""  # the same, as this process does
-        self.working_folder = ""  # the program's
         self.notes = ""
         self.status: int | None = None  # as subprocess has it, once the program has ended
         self.outlived = 0  # processes that were there when it had ended
@@ -129,7 +128,7 @@ class Cover:
                 raise
             kind, _, text = data.decode(errors="surrogateescape").partition(" ")
             if kind == "ready":
-                self.kind, self.inside, self.working_folder, self.notes = text.split("\n", 3)
+                self.kind, self.inside, self.notes = text.split("\n", 2)
                 self._report, self._layers = (*descriptors, -1)[:2]
                 self.folder = f"/proc/self/fd/{self._report}"
             elif kind == "refused":
