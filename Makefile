@@ -153,6 +153,7 @@ mutants: $(VENV)/dev ## change PACKAGE (bfc) in 30 places, see whether its tests
 .PHONY: lint
 lint: $(VENV)/dev ## check formatting, style and types
 	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }
+	git ls-files '*.c' '*.h' '*.cc' '*.cpp' | xargs $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 	$(BIN)/mypy
@@ -160,6 +161,7 @@ lint: $(VENV)/dev ## check formatting, style and types
 .PHONY: fmt
 fmt: $(VENV)/dev ## format the sources
 	gofmt -w gocore pybind tests_go benchmarks
+	git ls-files '*.c' '*.h' '*.cc' '*.cpp' | xargs $(BIN)/clang-format -i
 	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
@@ -283,6 +285,10 @@ test-versions: $(VENV)/dev ## share a ledger with older versions of gpuconf, whi
 .PHONY: count-simulator
 count-simulator: ## count the lines of the simulator, and of its tables apart
 	@$(PYTHON) tests_py/simulator_sources.py
+
+.PHONY: count
+count: ## count the product's files and lines of code
+	@$(PYTHON) tests_py/count_lines.py
 
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md

@@ -1,4 +1,5 @@
-"""The cost of the allocator's core, compared with two baselines written for it: a best-fit tree like PyTorch's, and a plain list.
+"""The cost of the allocator's core, compared with two baselines written for it: a best-fit tree like PyTorch's, and a
+plain list.
 
 Other projects' allocators are in benchmarks/peers.
 """

@@ -7,15 +7,13 @@ typedef void *(*malloc_fn)(size_t, int, void *);
 typedef void (*free_fn)(void *, size_t, int, void *);
 typedef int (*empty_fn)(int);
 
-static double now_ns(void)
-{
+static double now_ns(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-double time_empty(empty_fn empty, int n)
-{
+double time_empty(empty_fn empty, int n) {
 	double begin = now_ns();
 	for (int i = 0; i < n; i++)
 		empty(i);
@@ -23,8 +21,7 @@ double time_empty(empty_fn empty, int n)
 }
 
 /* A hot pair: one block is repeatedly allocated and freed. */
-double time_pair(malloc_fn take, free_fn give, size_t size, int n)
-{
+double time_pair(malloc_fn take, free_fn give, size_t size, int n) {
 	double begin = now_ns();
 	for (int i = 0; i < n; i++)
 		give(take(size, 0, NULL), size, 0, NULL);
@@ -32,8 +29,7 @@ double time_pair(malloc_fn take, free_fn give, size_t size, int n)
 }
 
 /* Churn: random blocks of 512 B to 8 MiB are replaced. */
-double time_churn(malloc_fn take, free_fn give, int live, int n)
-{
+double time_churn(malloc_fn take, free_fn give, int live, int n) {
 	void **blocks = calloc(live, sizeof *blocks);
 	unsigned long long x = 88172645463325252ULL;
 	double begin = now_ns();

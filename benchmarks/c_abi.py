@@ -22,7 +22,12 @@ def measure() -> list[dict[str, str]]:
     ratios = {name: median[name] / median["empty"] for name in ("pair", "churn")}
     goal = "<= 2.2x the empty call"
     return [
-        {"what": "an empty call from C into Go and back", "time": f"{median['empty']:.0f} ns", "ratio": "1", "goal": ""},
+        {
+            "what": "an empty call from C into Go and back",
+            "time": f"{median['empty']:.0f} ns",
+            "ratio": "1",
+            "goal": "",
+        },
         *(
             {"what": what, "time": f"{median[name]:.0f} ns", "ratio": f"{ratios[name]:.2f}", "goal": goal}
             for name, what in (

@@ -28,7 +28,9 @@ class Loops(NamedTuple):
 
     def pair(self, number: int) -> float:
         """gpuconf_malloc and gpuconf_free of 4 KiB."""
-        return float(self.library.time_pair(self.core.gpuconf_malloc, self.core.gpuconf_free, ctypes.c_size_t(4096), number))
+        return float(
+            self.library.time_pair(self.core.gpuconf_malloc, self.core.gpuconf_free, ctypes.c_size_t(4096), number)
+        )
 
     def tagged_pair(self, number: int) -> float:
         """The same under a tag."""

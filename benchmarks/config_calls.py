@@ -37,4 +37,6 @@ def measure() -> list[dict[str, str]]:
         for _ in range(ROUNDS):
             for what, timer in timers.items():
                 times[what].append(timer.timeit(NUMBER) / NUMBER * 1e6)
-        return [{"what": what, "time": f"{statistics.median(times[what]):.2f} us", "goal": CALLS[what][1]} for what in CALLS]
+        return [
+            {"what": what, "time": f"{statistics.median(times[what]):.2f} us", "goal": CALLS[what][1]} for what in CALLS
+        ]

@@ -2,8 +2,8 @@
 
     make bench-fleet
 
-Packing: problems whose best number of cards is known (tests_py/fleet_problems.py), by first-fit decreasing alone and by the
-planner, with and without OR-tools. Units: what one replay,
+Packing: problems whose best number of cards is known (tests_py/fleet_problems.py), by first-fit decreasing alone and by
+the planner, with and without OR-tools. Units: what one replay,
 one task, one claim costs. Replays: the same traces by one process and by two of Dask's workers, in turns.
 """
 
@@ -38,7 +38,8 @@ from benchmarks.report import cpu, fill, table  # noqa: E402
 PAGE = ROOT / "docs" / "fleet.md"
 GIB = 1 << 30
 
-# At least 10,000 jobs each, or 1,000 cards, and sizes in MiB of a card with 80 GiB, except where a class has a capacity of its own.
+# At least 10,000 jobs each, or 1,000 cards, and sizes in MiB of a card with 80 GiB, except where a class has a capacity
+# of its own.
 CLASSES: dict[str, Callable[[random.Random], fleet_problems.Problem]] = {
     "ten jobs a card": lambda chance: fleet_problems.ten_each(chance, 1000),
     "uniform, capacity 150": lambda chance: fleet_problems.uniform(chance, 4000, 150),
@@ -114,20 +115,29 @@ def replays(traces: int, events: int, rounds: int) -> str:
             for way, argument in ways.items():
                 program = Path(name, "program.py")
                 program.write_text(
-                    f"import gpuconf\nif __name__ == '__main__':\n    gpuconf.plan_fleet({name!r}, '1000xH100-80GB'{argument})\n"
+                    f"import gpuconf\nif __name__ == '__main__':\n    gpuconf.plan_fleet({name!r}, "
+                    f"'1000xH100-80GB'{argument})\n"
                 )
                 began = time.monotonic()
                 subprocess.run([sys.executable, program], check=True)
                 seconds[way].append(time.monotonic() - began)
                 print(way, f"{seconds[way][-1]:.1f} s", flush=True)
     one, two = (statistics.median(seconds[way]) for way in ways)
-    row = {"traces": f"{traces:,}", "events each": f"{events:,}", "one process": f"{one:.0f} s", "2 workers": f"{two:.0f} s"}
+    row = {
+        "traces": f"{traces:,}",
+        "events each": f"{events:,}",
+        "one process": f"{one:.0f} s",
+        "2 workers": f"{two:.0f} s",
+    }
     return table([{**row, "ratio": f"{one / two:.2f}x"}])
 
 
 def units() -> str:
     """What one piece of the work costs, in processor time of one core; the least of several measurements."""
-    rows = [{"work": work, "cost": cost} for work, cost in (*_replay_cost(), *_packing_costs(), *_dask_costs(), *_ledger_costs())]
+    rows = [
+        {"work": work, "cost": cost}
+        for work, cost in (*_replay_cost(), *_packing_costs(), *_dask_costs(), *_ledger_costs())
+    ]
     for row in rows:
         print(*row.values(), sep=": ", flush=True)
     return table(rows)
@@ -165,7 +175,10 @@ def _dask_costs() -> Iterator[tuple[str, str]]:
     with distributed.LocalCluster(n_workers=1, **local) as cluster, distributed.Client(cluster) as client:
         seconds = _least(lambda: client.gather(client.map(int, range(1000), pure=False)), 3)
     yield "a task of Dask, client and scheduler", f"{seconds:.2f} ms"
-    with distributed.LocalCluster(n_workers=100, processes=False, **local) as cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(n_workers=100, processes=False, **local) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         seconds = _least(lambda: client.run(os.getpid))
         yield "one question to a worker (`client.run`), client, scheduler and worker", f"{10 * seconds:.2f} ms"
         seconds = _least(lambda: time.sleep(10), 1)

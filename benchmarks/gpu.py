@@ -1,7 +1,10 @@
-"""Measure gpuconf on this machine's GPU and write docs/gpu-results.md: ``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
+"""Measure gpuconf on this machine's GPU and write docs/gpu-results.md:
+``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
 
-Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are skipped, by name. A process keeps its
-allocator until it ends, so each contender runs in its own processes, alternating with the others; ratios are of medians in one run.
+Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are skipped, by name. A
+process keeps its allocator until it ends, so each contender runs in its own processes, alternating with the others;
+ratios are of medians
+in one run.
 """
 
 from __future__ import annotations
@@ -33,11 +36,14 @@ SIZES = (512, 64 << 10, 2 * MIB, 64 * MIB)
 TURNS = 3
 MISSING = 77
 
-# The tasks that run in a separate process. Each prepares one contender and returns a function that allocates and frees once.
+# The tasks that run in a separate process. Each prepares one contender and returns a function that allocates and frees
+# once.
 
 
 def torch_pair(mode: str, side: bool = False) -> Callable[[int], Callable[[], None]]:
-    """``torch.empty`` and ``del``, in PyTorch's own allocator or one of gpuconf's modes, on the default stream or one beside it."""
+    """``torch.empty`` and ``del``, in PyTorch's own allocator or one of gpuconf's modes, on the default stream or one
+    beside it.
+    """
     import torch
 
     if mode != "own":
@@ -71,7 +77,9 @@ def cupy_pair(kind: str) -> Callable[[int], Callable[[], None]]:
 
 
 def cupy_pool_pair() -> Callable[[int], Callable[[], None]]:
-    """An allocation from CuPy's pool and its free, without an array: over a driver of host memory CuPy has no arrays."""
+    """An allocation from CuPy's pool and its free, without an array: over a driver of host memory CuPy has no
+    arrays.
+    """
     import cupy
 
     pool = cupy.cuda.MemoryPool()
@@ -177,7 +185,9 @@ def _round(pair: Callable[[], None], count: int) -> float:
 
 
 def limit_seen_from_outside() -> dict[str, float]:
-    """The memory that the driver has allocated to this process at the limit, beyond that before the first allocation."""
+    """The memory that the driver has allocated to this process at the limit, beyond that before the first
+    allocation.
+    """
     import gpuconf
 
     gpuconf.configure(limit="1GiB", growth=True, libraries=[])
@@ -200,7 +210,9 @@ def limit_seen_from_outside() -> dict[str, float]:
 
 def child(task: str, env: dict[str, str]) -> Any:
     """Run one task in a process; None if its library is missing."""
-    done = subprocess.run([sys.executable, HERE, "--task", task], capture_output=True, text=True, check=False, env=env, timeout=900)
+    done = subprocess.run(
+        [sys.executable, HERE, "--task", task], capture_output=True, text=True, check=False, env=env, timeout=900
+    )
     if done.returncode == MISSING:
         return None
     if done.returncode:
@@ -233,12 +245,16 @@ print(json.dumps({
 
 def machine(env: dict[str, str]) -> str:
     """GPU, driver and versions. Without a GPU, or a package that can be imported, the program ends and says why."""
-    done = subprocess.run([sys.executable, "-c", FACTS], capture_output=True, text=True, check=False, env=env, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", FACTS], capture_output=True, text=True, check=False, env=env, timeout=120
+    )
     if done.returncode:
         raise SystemExit(f"gpuconf cannot be used from {sys.executable}; nothing was run:\n{done.stderr.strip()}")
     found = json.loads(done.stdout.strip().rpartition("\n")[2])
     if not found["cards"]:
-        doctor = subprocess.run([sys.executable, "-m", "gpuconf", "doctor"], capture_output=True, text=True, check=False, env=env)
+        doctor = subprocess.run(
+            [sys.executable, "-m", "gpuconf", "doctor"], capture_output=True, text=True, check=False, env=env
+        )
         told = (doctor.stdout + doctor.stderr).strip()
         raise SystemExit(f"this machine has no NVIDIA GPU that gpuconf can use; nothing was run:\n{told}")
     libraries = ", ".join(found["libraries"]) or "no library"
@@ -253,12 +269,23 @@ def today() -> str:
 
 def lines_of(found: dict[str, list[dict[str, float]]], limit: dict[str, float] | None) -> list[str]:
     """The page's sections on speed and on the limit, from the rounds of each contender."""
-    medians = {name: {size: statistics.median(one[size] for one in runs) for size in runs[0]} for name, runs in found.items()}
-    lines = ["## One allocation and one free", "", "ns of host time; the contenders take turns; medians of their best rounds.", ""]
+    medians = {
+        name: {size: statistics.median(one[size] for one in runs) for size in runs[0]} for name, runs in found.items()
+    }
+    lines = [
+        "## One allocation and one free",
+        "",
+        "ns of host time; the contenders take turns; medians of their best rounds.",
+        "",
+    ]
     lines += ["| | " + " | ".join(human(size) for size in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
     for name, by_size in medians.items():
         lines.append(f"| {name} | " + " | ".join(f"{by_size[str(size)]:.0f}" for size in SIZES) + " |")
-    lines += ["", "| ratio | " + " | ".join(human(size) for size in SIZES) + " | at most |", "|---" * (len(SIZES) + 2) + "|"]
+    lines += [
+        "",
+        "| ratio | " + " | ".join(human(size) for size in SIZES) + " | at most |",
+        "|---" * (len(SIZES) + 2) + "|",
+    ]
     for what, over, bar in BARS:
         if what in medians and over in medians:
             ratios = [medians[what][str(size)] / medians[over][str(size)] for size in SIZES]

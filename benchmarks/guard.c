@@ -1,6 +1,6 @@
 /*
- * Loops over the CUDA driver's functions, found by its usual name. Reads lines "LOOP STEPS" and answers each with the nanoseconds of
- * processor time of one step.
+ * Loops over the CUDA driver's functions, found by its usual name. Reads lines "LOOP STEPS" and answers each with the
+ * nanoseconds of processor time of one step.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,50 +18,44 @@ struct prop {
 	unsigned char flags[8];
 };
 
-static int (*cuInit)(unsigned), (*cuDevicePrimaryCtxRetain)(void **, int), (*cuCtxSetCurrent)(void *), (*cuMemAlloc)(uint64_t *, size_t),
-	(*cuMemFree)(uint64_t), (*cuMemCreate)(uint64_t *, size_t, const struct prop *, unsigned long long), (*cuMemRelease)(uint64_t),
-	(*cuMemAllocAsync)(uint64_t *, size_t, void *), (*cuMemFreeAsync)(uint64_t, void *), (*cuMemGetInfo)(size_t *, size_t *),
-	(*cuDeviceTotalMem)(size_t *, int), (*cuCtxGetDevice)(int *);
+static int (*cuInit)(unsigned), (*cuDevicePrimaryCtxRetain)(void **, int), (*cuCtxSetCurrent)(void *),
+    (*cuMemAlloc)(uint64_t *, size_t), (*cuMemFree)(uint64_t),
+    (*cuMemCreate)(uint64_t *, size_t, const struct prop *, unsigned long long), (*cuMemRelease)(uint64_t),
+    (*cuMemAllocAsync)(uint64_t *, size_t, void *), (*cuMemFreeAsync)(uint64_t, void *),
+    (*cuMemGetInfo)(size_t *, size_t *), (*cuDeviceTotalMem)(size_t *, int), (*cuCtxGetDevice)(int *);
 
-static int pair(void)
-{
+static int pair(void) {
 	uint64_t address;
 	return cuMemAlloc(&address, BLOCK) || cuMemFree(address);
 }
 
-static int small(void)
-{
+static int small(void) {
 	uint64_t address;
 	return cuMemAlloc(&address, 4096) || cuMemFree(address);
 }
 
-static int physical(void)
-{
+static int physical(void) {
 	const struct prop prop = {.type = 1, .location_type = 1};
 	uint64_t handle;
 	return cuMemCreate(&handle, BLOCK, &prop, 0) || cuMemRelease(handle);
 }
 
-static int ordered(void)
-{
+static int ordered(void) {
 	uint64_t address;
 	return cuMemAllocAsync(&address, BLOCK, NULL) || cuMemFreeAsync(address, NULL);
 }
 
-static int info(void)
-{
+static int info(void) {
 	size_t available, total;
 	return cuMemGetInfo(&available, &total);
 }
 
-static int total(void)
-{
+static int total(void) {
 	size_t bytes;
 	return cuDeviceTotalMem(&bytes, 0);
 }
 
-static int device(void)
-{
+static int device(void) {
 	int device;
 	return cuCtxGetDevice(&device);
 }
@@ -69,17 +63,16 @@ static int device(void)
 static const struct {
 	const char *name;
 	int (*step)(void);
-} loops[] = {{"pair", pair}, {"small", small}, {"physical", physical}, {"ordered", ordered}, {"info", info}, {"total", total}, {"device", device}};
+} loops[] = {{"pair", pair}, {"small", small}, {"physical", physical}, {"ordered", ordered}, {"info", info},
+    {"total", total}, {"device", device}};
 
-static double now_ns(void)
-{
+static double now_ns(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
-static double timed(int (*step)(void), int n)
-{
+static double timed(int (*step)(void), int n) {
 	double begin = now_ns();
 	for (int i = 0; i < n; i++)
 		if (step() != 0)
@@ -87,8 +80,7 @@ static double timed(int (*step)(void), int n)
 	return (now_ns() - begin) / n;
 }
 
-int main(void)
-{
+int main(void) {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW), *context;
 	char name[32];
 	int n;

@@ -1,6 +1,7 @@
 """What the guard adds to calls of the CUDA driver: the loops of guard.c with and without it, over the simulated driver.
 
-Its cards are those of a specification, as for users. Those of the tests never use an address twice, so each step would take longer.
+Its cards are those of a specification, as for users. Those of the tests never use an address twice, so each step would
+take longer.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ LOOPS = (
 
 
 def measure() -> list[dict[str, str]]:
-    """Time the loops in turns; the fastest step of each, and the median of each round's ratio to the one without the guard."""
+    """Time the loops in turns; the fastest step of each, and the median of each round's ratio to the one without the
+    guard.
+    """
     times: dict[tuple[str, str], list[float]] = {(loop, way): [] for loop, _, _ in LOOPS for way in WAYS}
     with _programs() as programs:
         for turn in range(ROUNDS + 1):
@@ -74,7 +77,11 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
         program = folder / "guard"
         source = Path(__file__).with_suffix(".c")
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-o", program, source, "-ldl", "-lpthread"], check=True)
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_"))}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_"))
+        }
         base = {**kept, "LD_LIBRARY_PATH": str(folder), "GPUCONF_SIMULATE": MACHINE}
         question = "import gpuconf; print(gpuconf.visible_devices()[0].uuid)"
         card = subprocess.check_output([sys.executable, "-c", question], env=base, text=True).strip()
@@ -89,7 +96,9 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
 
 @contextlib.contextmanager
 def _running(program: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen([program], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [program], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         yield process
 
 

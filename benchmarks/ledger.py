@@ -65,8 +65,9 @@ while True:
     ledger.claim([Card({CARD!r}, {40 * GIB}, {GIB})]).release()
 """
 
-# Processes that lease and release for a time at each line, and report the number of their grants and the longest of them. The
-# others do what a lock costs at least: they poll the same lock, with a back-off, and hold it as long as a grant does.
+# Processes that lease and release for a time at each line, and report the number of their grants and the longest of
+# them. The others do what a lock costs at least: they poll the same lock, with a back-off, and hold it as long as a
+# grant does.
 CONTENDER = f"""
 import sys, time
 from gpuconf.sharing._ledger import open_ledger
@@ -113,13 +114,20 @@ def measure() -> list[dict[str, str]]:
     """Return the costs of calls, and the delays of the first of many waiting processes."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = open_ledger(folder + "/ledger")
-        rows = [_row("a grant, alone", *_grants(ledger), "<= 100 µs"), _row("a release, alone", *_releases(ledger), "<= 100 µs")]
+        rows = [
+            _row("a grant, alone", *_grants(ledger), "<= 100 µs"),
+            _row("a release, alone", *_releases(ledger), "<= 100 µs"),
+        ]
         with _crowd(ledger, 20, HOLDER):
             rows += [_row("a grant, beside 20 leases of other processes", *_grants(ledger), "<= 100 µs")]
             rows += [_row("its release", *_releases(ledger), "<= 100 µs")]
         with _crowd(ledger, 20, BUSY):
             rows += [
-                _row("processor time of a grant, while 20 processes lease and release all the time", *_grants(ledger, cpu), "")
+                _row(
+                    "processor time of a grant, while 20 processes lease and release all the time",
+                    *_grants(ledger, cpu),
+                    "",
+                )
             ]
             rows += [_row("of its release", *_releases(ledger, cpu), "")]
         for count in CROWDS:
@@ -127,12 +135,16 @@ def measure() -> list[dict[str, str]]:
         clean, killed = _delays(ledger)
         many = f"the first of {WAITERS} waiting processes has the memory, after "
         rows.append(_row(many + "a release", statistics.median(clean), max(clean), "<= 50 ms", 1e6, "ms"))
-        rows.append(_row(many + "SIGKILL of the holder", statistics.median(killed), max(killed), "<= 300 ms", 1e6, "ms"))
+        rows.append(
+            _row(many + "SIGKILL of the holder", statistics.median(killed), max(killed), "<= 300 ms", 1e6, "ms")
+        )
     return rows
 
 
 def _contended(ledger: Ledger, count: int) -> dict[str, str]:
-    """Return how many grants a second all processes get together beside the polled lock, in turn, and the longest wait."""
+    """Return how many grants a second all processes get together beside the polled lock, in turn, and the longest
+    wait.
+    """
     crowds = [[_start(code, ledger.folder) for _ in range(count)] for code in (CONTENDER, POLLER)]
     rounds = [[_together(crowd) for crowd in crowds] for _ in range(ROUNDS_OF_CROWDS)]
     for crowd in crowds:
@@ -140,7 +152,8 @@ def _contended(ledger: Ledger, count: int) -> dict[str, str]:
     ratio = statistics.median(own / polled for (own, _), (polled, _) in rounds)
     rate, polled_rate = (statistics.median(turn[number][0] for turn in rounds) / CONTENDED_S for number in range(2))
     return {
-        "what": f"{count} processes that lease and release all the time: grants a second ({polled_rate:.0f} with a polled lock)",
+        "what": f"{count} processes that lease and release all the time: grants a second ({polled_rate:.0f} with a "
+        "polled lock)",
         "median": f"{rate:.0f}, {ratio:.2f} times",
         "p99 or most": f"a wait of {1e3 * max(own for (_, own), _ in rounds):.0f} ms",
         "goal": ">= 0.3 times",
@@ -155,7 +168,12 @@ def _together(crowd: list[subprocess.Popen[str]]) -> tuple[int, float]:
 
 
 def _row(what: str, median: float, most: float, goal: str, unit: float = 1e3, name: str = "µs") -> dict[str, str]:
-    return {"what": what, "median": f"{median / unit:.0f} {name}", "p99 or most": f"{most / unit:.0f} {name}", "goal": goal}
+    return {
+        "what": what,
+        "median": f"{median / unit:.0f} {name}",
+        "p99 or most": f"{most / unit:.0f} {name}",
+        "goal": goal,
+    }
 
 
 def _grants(ledger: Ledger, clock: Callable[[], int] = time.perf_counter_ns) -> tuple[float, float]:
@@ -193,7 +211,9 @@ def _crowd(ledger: Ledger, count: int, code: str) -> Iterator[None]:
 
 
 def _start(code: str, folder: str) -> subprocess.Popen[str]:
-    process = subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     process.stdout.readline()
     return process

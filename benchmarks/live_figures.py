@@ -1,4 +1,5 @@
-"""What the live figures of the ledger cost an allocation: three processes that take turns, one of them without the code.
+"""What the live figures of the ledger cost an allocation: three processes that take turns, one of them without the
+code.
 
 The third one runs a core that is built without the lines which write the figures.
 """
@@ -49,7 +50,10 @@ def measure() -> list[dict[str, str]]:
             "built without figures": _start(f"{without}{os.pathsep}{ROOT}", f"{folder}/none"),
         }
         _check(ledger, workers)
-        rows = [_row(what, loop, workers) for loop, what in (("pair", "hot pair of 4 KiB"), ("churn", "churn of 1000 blocks"))]
+        rows = [
+            _row(what, loop, workers)
+            for loop, what in (("pair", "hot pair of 4 KiB"), ("churn", "churn of 1000 blocks"))
+        ]
         for worker in workers.values():
             worker.communicate()
     return rows
@@ -82,7 +86,9 @@ def build_without(folder: Path) -> Path:
 
 def _start(path: str, ledger: str) -> subprocess.Popen[str]:
     env = {**os.environ, "PYTHONPATH": path, "GPUCONF_LEDGER": ledger}
-    return subprocess.Popen([sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
+    )
 
 
 def _row(what: str, loop: str, workers: dict[str, subprocess.Popen[str]]) -> dict[str, str]:
@@ -93,7 +99,9 @@ def _row(what: str, loop: str, workers: dict[str, subprocess.Popen[str]]) -> dic
             times[name].append(_ask(workers[name], loop))
     least = {name: min(found) for name, found in times.items()}
     base = times["built without figures"]
-    ratio = statistics.median(with_figures / without for with_figures, without in zip(times["in a ledger"], base, strict=True))
+    ratio = statistics.median(
+        with_figures / without for with_figures, without in zip(times["in a ledger"], base, strict=True)
+    )
     return {
         "what": f"`gpuconf_malloc` and `gpuconf_free`, {what}",
         **{name: f"{least[name]:.1f} ns" for name in workers},

@@ -1,4 +1,6 @@
-"""The cost of operations: eager ones, sessions, the placement of graphs; and the arithmetic compared with NumPy's and gonum's."""
+"""The cost of operations: eager ones, sessions, the placement of graphs; and the arithmetic compared with NumPy's and
+gonum's.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def calls() -> list[dict[str, str]]:
         times = _times(array)
     goals = {"`matmul`, eager, on the CPU": "<= 10 us"}
     return [
-        {"2x2, float32": what, "time": f"{statistics.median(t):.2f} us", "goal": goals.get(what, "")} for what, t in times.items()
+        {"2x2, float32": what, "time": f"{statistics.median(t):.2f} us", "goal": goals.get(what, "")}
+        for what, t in times.items()
     ]
 
 
@@ -87,7 +90,9 @@ def _in_turns(one: Callable[[], object], other: Callable[[], object]) -> tuple[l
     return times
 
 
-def _beside(what: str, shape: tuple[int, ...], dtype: type, device: str, mine: list[float], peer: list[float]) -> dict[str, str]:
+def _beside(
+    what: str, shape: tuple[int, ...], dtype: type, device: str, mine: list[float], peer: list[float]
+) -> dict[str, str]:
     ratio = statistics.median(a / b for a, b in zip(mine, peer, strict=True))
     more = statistics.median(a - b for a, b in zip(mine, peer, strict=True)) * 1e6
     goal = ""
@@ -109,7 +114,14 @@ def _readable(seconds: float) -> str:
 
 def products() -> list[dict[str, str]]:
     """A product without a BLAS, as a multiple of gonum's time: alternately in Go."""
-    command = ["go", "test", "-run=^$", f"-bench=Product/(gonum|CPU:0)/{PRODUCT}$", "-benchtime=20x", "./tests_go/placement"]
+    command = [
+        "go",
+        "test",
+        "-run=^$",
+        f"-bench=Product/(gonum|CPU:0)/{PRODUCT}$",
+        "-benchtime=20x",
+        "./tests_go/placement",
+    ]
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -33,11 +33,16 @@ def install(folder: Path, package: str) -> None:
 
 
 def run(suite: Path, installed: Path, *options: str) -> float:
-    """Run a suite with only these packages. Return its processor time in milliseconds, which other programs disturb less."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # users have the files compiled
+    """Run a suite with only these packages.
+
+    Return its processor time in milliseconds, which other programs disturb less.
+    """
+    # Users have the files compiled.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-S", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],  # -S: without this environment
+        # -S: without this environment.
+        [sys.executable, "-S", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
         cwd=suite,
         check=True,
         stdout=subprocess.DEVNULL,
@@ -48,7 +53,9 @@ def run(suite: Path, installed: Path, *options: str) -> float:
 
 
 def measure(rounds: int = ROUNDS) -> list[dict[str, str]]:
-    """Return the least of all rounds for a suite of one test and of 1,000: other programs only ever add to processor time."""
+    """Return the least of all rounds for a suite of one test and of 1,000: other programs only ever add to processor
+    time.
+    """
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         bare, whole = Path(folder, "bare"), Path(folder, "whole")

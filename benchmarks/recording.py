@@ -115,7 +115,8 @@ def plans() -> list[dict[str, str]]:
                         "the plan, least limit included": f"{time.perf_counter() - begin:.1f} s",
                         "processor time": f"{time.process_time() - cpu:.1f} s",
                         "goal": "<= 3 s",
-                        "least limit": f"{found.results[0].least_limit / found.usages[0].peak_bytes_in_use:.3f}x the live peak",
+                        "least limit": f"{found.results[0].least_limit / found.usages[0].peak_bytes_in_use:.3f}x the "
+                        "live peak",
                     }
                 )
     return rows
@@ -136,7 +137,9 @@ def _churn() -> list[str]:
 
 
 def _random() -> list[str]:
-    """Sizes up to 64 MiB, 73 % allocations while at most 16 GB are live, random victims: after RMM's random benchmark."""
+    """Sizes up to 64 MiB, 73 % allocations while at most 16 GB are live, random victims: after RMM's random
+    benchmark.
+    """
     draw = random.Random(1)
     live: list[tuple[int, int]] = []
 
@@ -158,7 +161,9 @@ def _drawn(draw: random.Random, live: list[tuple[int, int]]) -> tuple[int, int]:
 
 
 def _lines(live: list[tuple[int, int]], steps: Iterator[tuple[int, int]]) -> list[str]:
-    """RMM's log of steps: the address and size of a block to free, or 0 and the size of one to allocate, which becomes live."""
+    """RMM's log of steps: the address and size of a block to free, or 0 and the size of one to allocate, which becomes
+    live.
+    """
     lines = ["Thread,Time,Action,Pointer,Size,Stream"]
     for i, (address, size) in enumerate(itertools.islice(steps, EVENTS)):
         if not address:

@@ -2,8 +2,10 @@
 
     SIMULATED_TORCH=PYTHON python benchmarks/rehearsals.py
 
-PYTHON has gpuconf and a PyTorch that is built for CUDA; `make test-frameworks` makes one. The programs train Transformers with
-bfloat16 autocast, clip_grad_norm_ and AdamW. Each is run with its model built on the GPU, and on the CPU and then moved.
+PYTHON has gpuconf and a PyTorch that is built for CUDA; `make test-frameworks` makes one. The programs train
+Transformers with bfloat16 autocast, clip_grad_norm_ and AdamW. Each is run with its model built on the GPU, and on the
+CPU and then
+moved.
 """
 
 from __future__ import annotations
@@ -101,7 +103,20 @@ def measure() -> list[dict[str, str]]:
     rows = []
     for name, (width, layers, inner, seconds, memory) in MODELS.items():
         for where, says in (("cuda", "on the GPU"), ("cpu", "on the CPU, then moved")):
-            words = [PYTHON, "-m", "gpuconf", "plan", "--gpu", "H100-80GB", "--", "train.py", width, layers, inner, where]
+            words = [
+                PYTHON,
+                "-m",
+                "gpuconf",
+                "plan",
+                "--gpu",
+                "H100-80GB",
+                "--",
+                "train.py",
+                width,
+                layers,
+                inner,
+                where,
+            ]
             took, processor, most = answered(words)
             rows.append(
                 {

@@ -3,8 +3,8 @@
     make test-integrations        # installs the browser's driver, once
     .venv-integrations/bin/python benchmarks/report_page.py [EVENTS]
 
-Prints a line for each figure. "Open" is from the start of the navigation until all figures are drawn, as the page measures it
-itself: the least, the median and the greatest of seven.
+Prints a line for each figure. "Open" is from the start of the navigation until all figures are drawn, as the page
+measures it itself: the least, the median and the greatest of seven.
 """
 
 from __future__ import annotations

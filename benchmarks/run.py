@@ -190,7 +190,11 @@ PROVEN = [
     ),
     ("the same with 1.25 times the live peak", "0", "`tests_go/bfc/stitch_test.go`"),
     ("driver calls of an iteration from its third time on", "0", "`tests_go/bfc/stitch_test.go`"),
-    ("driver calls for each GiB of a pool that grows in steps of 1 GiB or more", "<= 40", "`tests_go/bfc/stitch_test.go`"),
+    (
+        "driver calls for each GiB of a pool that grows in steps of 1 GiB or more",
+        "<= 40",
+        "`tests_go/bfc/stitch_test.go`",
+    ),
     ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/bfc/stitch_test.go`"),
     ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
     ("driver calls that a test makes fail", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),
@@ -234,7 +238,9 @@ def main() -> None:
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
     page = ROOT / "docs" / "benchmarks.md"
-    page.write_text(PAGE.format(**facts, figure_rounds=FIGURE_ROUNDS, laws=table(laws), slope=table(slope), proven=proven()))
+    page.write_text(
+        PAGE.format(**facts, figure_rounds=FIGURE_ROUNDS, laws=table(laws), slope=table(slope), proven=proven())
+    )
     print(f"\n{page.read_text()}\nwrote {page.relative_to(ROOT)}")
 
 

@@ -2,9 +2,9 @@
 
     SIMULATED_TORCH=PYTHON python benchmarks/simulated_torch.py
 
-PYTHON has gpuconf and a PyTorch that is built for CUDA; `make test-frameworks` makes one. Each contender is a process that runs one
-step for each line of its input, so they take turns one at a time. Processor times are the least of the rounds, because other
-programs only add to them.
+PYTHON has gpuconf and a PyTorch that is built for CUDA; `make test-frameworks` makes one. Each contender is a process
+that runs one step for each line of its input, so they take turns one at a time. Processor times are the least of the
+rounds, because other programs only add to them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def serve(step, around=contextlib.nullcontext):
             print(time.process_time() - before, flush=True)
 """
 NONE = 'import gpuconf\ngpuconf.simulate("H100-80GB", values="none")\n'
-# Without the Python kernels, PyTorch's own run for every operation, and all that they launch, fill and copy does nothing.
+# Without the Python kernels, PyTorch's own run for every operation, and all that they launch, fill and copy does
+# nothing.
 NOTHING = (
     NONE
     + """
@@ -151,7 +152,9 @@ def least(programs: dict[str, str], nothing: str = "") -> dict[str, float]:
     running = {}
     for name, program in programs.items():
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        running[name] = subprocess.Popen([PYTHON, "-c", program], text=True, env=environment() | {"NOTHING": nothing}, **pipes)
+        running[name] = subprocess.Popen(
+            [PYTHON, "-c", program], text=True, env=environment() | {"NOTHING": nothing}, **pipes
+        )
         assert running[name].stdout.readline() == "ready\n", name
     times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(ROUNDS):
@@ -173,7 +176,9 @@ def printed(program: str) -> list[float]:
 def measure() -> list[dict[str, str]]:
     """Measure. Without a PyTorch one row says so."""
     if not Path(PYTHON).exists():
-        return [{"what": "not measured: there is no Python with PyTorch (`make test-frameworks`)", "found": "", "goal": ""}]
+        return [
+            {"what": "not measured: there is no Python with PyTorch (`make test-frameworks`)", "found": "", "goal": ""}
+        ]
     with tempfile.TemporaryDirectory() as folder:
         steps = least(STEPS, compiled(folder))
     computed = least(COMPUTED)

@@ -58,7 +58,10 @@ def measure() -> list[dict[str, str]]:
                     file = python if program == "python" else str(Path(python).with_name(program))
                     taken[column][what].append(seconds([file, *words], environment))
     bare = {column: statistics.median(times[BARE]) for column, times in taken.items()}
-    return [row(what, {column: statistics.median(times[what]) for column, times in taken.items()}, bare) for what in PROCESSES]
+    return [
+        row(what, {column: statistics.median(times[what]) for column, times in taken.items()}, bare)
+        for what in PROCESSES
+    ]
 
 
 def row(what: str, took: dict[str, float], bare: dict[str, float]) -> dict[str, str]:

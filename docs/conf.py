@@ -16,7 +16,8 @@ copyright = "the gpuconf authors, Apache-2.0"  # noqa: A001 - Sphinx's name
 version = release = gpuconf.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
-copybutton_prompt_text = r">>> |\.\.\. |\$ "  # the button copies what one types, without the prompt and what was printed
+# The button copies what one types, without the prompt and what was printed.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 exclude_patterns = ["*.txt"]
 myst_enable_extensions = ["colon_fence", "deflist"]
@@ -49,7 +50,9 @@ def without_constructor(
     if type(found).__name__ == "Made":
         return "", returned
     if what == "class" and "__init__" in vars(found) and any("__sphinx_mock__" in vars(base) for base in found.__mro__):
-        signature = inspect.stringify_signature(inspect.signature(found.__init__, bound_method=True), unqualified_typehints=True)
+        signature = inspect.stringify_signature(
+            inspect.signature(found.__init__, bound_method=True), unqualified_typehints=True
+        )
     return signature and signature.replace(", **unknown: object", ""), returned
 
 

@@ -1,7 +1,7 @@
 """A bag of jobs from two users on a cluster of simulated GPUs, each job within the memory that it declared.
 
-    python examples/cluster.py            # Dask: each user has a cluster of their own, and the clusters share the cards by leases
-    python examples/cluster.py --ray      # the same jobs on Ray's actors
+    python examples/cluster.py            # Dask: each user has a cluster of their own, and the clusters share the cards
+    by leases python examples/cluster.py --ray      # the same jobs on Ray's actors
 
 Two workers are killed on the way. Their jobs run again, and nothing is lost.
 """
@@ -31,7 +31,10 @@ def bag(user: str, jobs: int, budget: int) -> list[Job]:
 
 
 def work(job: Job) -> Result:
-    """Take memory step by step, up to almost what the job declared. Simulated memory costs nothing until it is written."""
+    """Take memory step by step, up to almost what the job declared.
+
+    Simulated memory costs nothing until it is written.
+    """
     begin, held = time.monotonic(), []
     with gpuconf.memory.tag(f"job {job.number}"):
         for _ in range(job.steps):
@@ -43,12 +46,16 @@ def work(job: Job) -> Result:
 
 
 def report(user: str, results: list[Result], seconds: float, budgets: int) -> None:
-    """Print throughput and waste: how much of their workers' memory the jobs declared over time, and how much of that they used."""
+    """Print throughput and waste: how much of their workers' memory the jobs declared over time, and how much of that
+    they used.
+    """
     declared = sum(r.needs * r.seconds for r in results)
     used = sum(r.peak * r.seconds for r in results)
     print(
-        f"{user}: {len({r.number for r in results})} jobs done in {seconds:.1f} s, {len(results) / seconds:.1f} a second; "
-        f"the jobs declared {declared / (budgets * seconds):.0%} of the workers' memory and used {used / declared:.0%} of that",
+        f"{user}: {len({r.number for r in results})} jobs done in {seconds:.1f} s, {len(results) / seconds:.1f} a "
+        "second; "
+        f"the jobs declared {declared / (budgets * seconds):.0%} of the workers' memory and used "
+        f"{used / declared:.0%} of that",
         flush=True,
     )
 
@@ -68,7 +75,9 @@ def with_dask(user: str, workers: int, jobs: int, machine: str, done: Barrier) -
     with cluster, distributed.Client(cluster) as client:
         begin = time.monotonic()
         todo = bag(user, jobs, 18 * GIB)
-        futures = [client.submit(work, job, resources=gpuconf.dask.needs(job.needs), pure=False, retries=2) for job in todo]
+        futures = [
+            client.submit(work, job, resources=gpuconf.dask.needs(job.needs), pure=False, retries=2) for job in todo
+        ]
         distributed.wait(futures[: jobs // 4])
         address, pid = next(iter(client.run(os.getpid).items()))
         os.kill(pid, signal.SIGKILL)
@@ -80,7 +89,10 @@ def with_dask(user: str, workers: int, jobs: int, machine: str, done: Barrier) -
         beyond = [row for row in memory if row.peak_bytes_in_use > row.bytes_limit]
         highest = max(row.peak_bytes_in_use for row in memory)
         assert not beyond, beyond
-        print(f"{user}: no worker went beyond its 18 GiB, the highest peak of a job was {highest / GIB:.1f} GiB", flush=True)
+        print(
+            f"{user}: no worker went beyond its 18 GiB, the highest peak of a job was {highest / GIB:.1f} GiB",
+            flush=True,
+        )
         done.wait(timeout=600)  # so that the leases of both users last until both are done
 
 
@@ -109,7 +121,8 @@ def with_ray(workers: int, jobs: int, machine: str) -> None:
     print(f"{workers} actors of 18 GiB on {len({uuid for _, uuid in about})} cards", flush=True)
     begin = time.monotonic()
     futures = {
-        user: [actors[i % workers].run.remote(job) for i, job in enumerate(bag(user, jobs, 18 * GIB))] for user in ("ann", "ben")
+        user: [actors[i % workers].run.remote(job) for i, job in enumerate(bag(user, jobs, 18 * GIB))]
+        for user in ("ann", "ben")
     }
     ray.wait(futures["ann"], num_returns=jobs // 4)
     for pid, _ in about[:2]:

@@ -12,7 +12,9 @@ from pathlib import Path
 import gpuconf as tf
 
 MIB = 1 << 20
-BOLD, DIM, OFF = ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "", "")
+BOLD, DIM, OFF = (
+    ("\033[1m", "\033[2m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "", "")
+)
 
 
 def title(text: str) -> None:
@@ -47,7 +49,11 @@ def list_devices() -> None:
     for device in tf.config.list_physical_devices():
         details = tf.config.experimental.get_device_details(device)
         capability = ".".join(map(str, details.get("compute_capability", ())))
-        print(f"  {device.name}", *([details["device_name"], f"compute capability {capability}"] if details else []), sep="   ")
+        print(
+            f"  {device.name}",
+            *([details["device_name"], f"compute capability {capability}"] if details else []),
+            sep="   ",
+        )
 
 
 def show_growth() -> None:
@@ -147,7 +153,10 @@ def move_together() -> None:
     said('print(tf.memory.memory_map("GPU:0"))')
     print(tf.memory.memory_map("GPU:0"))
     stats = tf.memory.stats("GPU:0")
-    print(f"  {stats.stitched_bytes // MIB} MiB were remapped; {stats.bytes_reserved // MIB} MiB of the GPU's memory are reserved")
+    print(
+        f"  {stats.stitched_bytes // MIB} MiB were remapped; {stats.bytes_reserved // MIB} MiB of the GPU's memory "
+        "are reserved"
+    )
     for buffer in buffers:
         buffer.free()
 

@@ -15,16 +15,14 @@
 
 static void *library;
 
-static void *function(const char *name)
-{
+static void *function(const char *name) {
 	void *found = dlsym(library, name);
 	if (found == NULL)
 		fprintf(stderr, "the driver lacks %s\n", name);
 	return found;
 }
 
-int main(void)
-{
+int main(void) {
 	const size_t chunk = (size_t)64 << 20;
 	size_t available = 0, total = 0;
 	unsigned long long address;

@@ -1,8 +1,8 @@
 """Record an inference server on a simulated GPU, then find the memory limit that it needs on a smaller one.
 
-The server is simulated: each request holds a key-value cache, sized by its length, until it is answered, and requests do not end in
-the order in which they arrive. You record a real program in the same way. If you pass a file name, the script also draws the plan
-into that file (needs gpuconf[plot]).
+The server is simulated: each request holds a key-value cache, sized by its length, until it is answered, and requests
+do not end in the order in which they arrive. You record a real program in the same way. If you pass a file name, the
+script also draws the plan into that file (needs gpuconf[plot]).
 """
 
 from __future__ import annotations

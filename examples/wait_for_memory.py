@@ -19,7 +19,9 @@ def job(number: int, done: list[int]) -> None:
 def main() -> None:
     with gpuconf.simulate("T4"):
         card = gpuconf.config.list_physical_devices("GPU")[0]
-        gpuconf.config.set_logical_device_configuration(card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=100)])
+        gpuconf.config.set_logical_device_configuration(
+            card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=100)]
+        )
         gpuconf.config.list_logical_devices()
         done: list[int] = []
         threads = [threading.Thread(target=job, args=(number, done)) for number in range(8)]

@@ -91,7 +91,9 @@ def canonical_recipe(text: str) -> str:
     adds: list[str] = []
     rest: list[str] = []
     for line in text.splitlines(keepends=True):
-        called = re.match(r"(?:mod\.add_function|add_checked_function|add_checked_string_function)\((?:mod, )?'(\w+)'", line)
+        called = re.match(
+            r"(?:mod\.add_function|add_checked_function|add_checked_string_function)\((?:mod, )?'(\w+)'", line
+        )
         if not called:
             rest.append(line)
         elif called[1].startswith("pybind_") or called[1] in KEPT:
@@ -125,13 +127,16 @@ def guarded_call(match: re.Match[str]) -> str:
 def canonical_c(text: str) -> str:
     """The C half: argument parsing and the module itself, within CPython's stable ABI.
 
-    pybind/cabi/module.h adds a check before each call into Go, and multi-phase initialization, which runs in each interpreter.
+    pybind/cabi/module.h adds a check before each call into Go, and multi-phase initialization, which runs in each
+    interpreter.
     """
     text = re.sub(r"(?m)[ \t]+$", "", text).replace("METH_KEYWORDS|METH_VARARGS", "METH_VARARGS|METH_KEYWORDS")
     text = text.replace("typedef PyAsyncMethods* cmpfunc;", "typedef void* cmpfunc;")
     text = replaced(text, '#include "_cgo_export.h"', '#include "_cgo_export.h"\n#include "../cabi/module.h"')
     text = replaced(text, "    -1,\n    _gpuconf_functions,\n", "    0,\n    _gpuconf_functions,\n    begin_slots,\n")
-    text = replaced(text, "    m = PyModule_Create(&_gpuconf_moduledef);", "    m = PyModuleDef_Init(&_gpuconf_moduledef);")
+    text = replaced(
+        text, "    m = PyModule_Create(&_gpuconf_moduledef);", "    m = PyModuleDef_Init(&_gpuconf_moduledef);"
+    )
     text, guarded = re.subn(CALL, guarded_call, text)
     if guarded != len(re.findall(r"(?m)^_wrap__gpuconf_", text)):
         raise SystemExit("pybindgen's output has changed its shape: a function without a call")
@@ -160,9 +165,14 @@ PYTHON_TYPES = {"int64_t": "int", "int": "int", "char*": "str", "bool": "bool", 
 
 def stub(recipe: str) -> str:
     """The types of the extension module, for type checkers: generated from the same recipe."""
-    lines = ['"""The compiled core, as pybind/generate.py binds it. Only _core/native.py imports it. DO NOT EDIT."""', ""]
+    lines = [
+        '"""The compiled core, as pybind/generate.py binds it. Only _core/native.py imports it. DO NOT EDIT."""',
+        "",
+    ]
     for name, result, arguments in sorted(re.findall(r"'(pybind_\w+)', retval\('([^']+)'\), \[(.*)\]\)", recipe)):
-        typed = ", ".join(f"{arg}: {PYTHON_TYPES[kind]}" for kind, arg in re.findall(r"param\('([^']+)', '(\w+)'\)", arguments))
+        typed = ", ".join(
+            f"{arg}: {PYTHON_TYPES[kind]}" for kind, arg in re.findall(r"param\('([^']+)', '(\w+)'\)", arguments)
+        )
         lines.append(f"def {name}({typed}) -> {PYTHON_TYPES[result]}: ...")
     return "\n".join([*lines, "def NumHandles() -> int: ...", *BY_HAND, ""])
 
@@ -172,7 +182,17 @@ def generate() -> dict[Path, str]:
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="generate-", dir=ROOT / "build") as folder:
         work = Path(folder)
-        go_tool("gopy", "gen", "-no-make", "-no-warn", f"-vm={sys.executable}", f"-output={work}", f"-name={NAME}", BOUND, cwd=ROOT)
+        go_tool(
+            "gopy",
+            "gen",
+            "-no-make",
+            "-no-warn",
+            f"-vm={sys.executable}",
+            f"-output={work}",
+            f"-name={NAME}",
+            BOUND,
+            cwd=ROOT,
+        )
         go_file, recipe = work / f"{NAME}.go", work / "build.py"
         go_file.write_text(canonical_go(go_file.read_text()))
         go_tool("goimports", "-w", str(go_file), cwd=ROOT)
@@ -191,7 +211,9 @@ def generate() -> dict[Path, str]:
 def main() -> int:
     """Write the files, or check them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the committed files are not current")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail where the committed files are not current"
+    )
     check = parser.parse_args().check
     stale = 0
     for path, text in generate().items():
@@ -202,7 +224,9 @@ def main() -> int:
         if check:
             stale += 1
             sys.stdout.writelines(
-                difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"{name} (committed)", f"{name} (now)")
+                difflib.unified_diff(
+                    old.splitlines(True), text.splitlines(True), f"{name} (committed)", f"{name} (now)"
+                )
             )
         else:
             path.parent.mkdir(exist_ok=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of budget files for Python, from the structs and constants of pybind/budget/budget.h.
 
-pybind/generate.py writes it. The guard and the simulator, in C, write these files; python/gpuconf/sharing/_budget_file.py creates
-and reads them.
+pybind/generate.py writes it. The guard and the simulator, in C, write these files;
+python/gpuconf/sharing/_budget_file.py creates and reads them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,16 @@ TARGET = HERE.parent / "python" / "gpuconf" / "sharing" / "_budget_layout.py"
 
 # The constants that Python needs, and the structs of the file, each with the array that Python reads apart from it.
 CONSTANTS = (
-    *("BUDGET_MAGIC", "BUDGET_VERSION", "BUDGET_INSTANCE", "HEADER_BYTES", "MAX_CARDS", "MAX_SLOTS", "MAX_NESTED", "SHARES"),
+    *(
+        "BUDGET_MAGIC",
+        "BUDGET_VERSION",
+        "BUDGET_INSTANCE",
+        "HEADER_BYTES",
+        "MAX_CARDS",
+        "MAX_SLOTS",
+        "MAX_NESTED",
+        "SHARES",
+    ),
     *("LOCKS", "LAUNCHER_LOCK", "BYTES_MASK"),
 )
 STRUCTS = {"budget_header": "card", "budget_card": "", "budget_slot": "", "budget_share": ""}
@@ -84,5 +93,9 @@ def generate() -> dict[Path, str]:
         title = "".join(part.title() for part in name.split("_"))
         lines += ["", "", f"class {title}(NamedTuple):", f'    """struct {name}."""', ""]
         lines += [f"    {field}: {'bytes' if letters.endswith('s') else 'int'}" for field, letters in members]
-        lines += ["", "", f'{name.removeprefix("budget_").upper()} = struct.Struct("<{"".join(c for _, c in members)}")']
+        lines += [
+            "",
+            "",
+            f'{name.removeprefix("budget_").upper()} = struct.Struct("<{"".join(c for _, c in members)}")',
+        ]
     return {TARGET: "\n".join([*lines, ""])}

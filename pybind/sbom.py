@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The software bill of materials of the wheel, in CycloneDX's JSON: what the binary was linked with, as Go recorded it there.
+"""The software bill of materials of the wheel, in CycloneDX's JSON: what the binary was linked with, as Go recorded it
+there.
 
-The build hook puts it into ``*.dist-info/sboms`` (PEP 770). It has no time and no random number, so that a build can be repeated.
+The build hook puts it into ``*.dist-info/sboms`` (PEP 770). It has no time and no random number, so that a build can be
+repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Any
 
 NAME = "gpuconf.cdx.json"
 
-# The license of each module that is linked in; a module that is missing here fails the build, so that its license is read first.
+# The license of each module that is linked in; a module that is missing here fails the build, so that its license is
+# read first.
 LICENSES = {
     "github.com/NVIDIA/go-nvml": "Apache-2.0",
     "github.com/go-python/gopy": "BSD-3-Clause",
@@ -31,7 +34,9 @@ def document(go: str, binary: Path, version: str) -> str:
     parts = [_component("stdlib", lines.partition("\n")[0].rpartition(": go")[2], "BSD-3-Clause", "")]
     for name, number, digest in re.findall(r"^\tdep\t(\S+)\t(\S+)\t?(\S*)$", lines, re.M):
         if name not in LICENSES:
-            raise SystemExit(f"gpuconf: {name} is linked in, and its license is not in pybind/sbom.py: read it and add it there.")
+            raise SystemExit(
+                f"gpuconf: {name} is linked in, and its license is not in pybind/sbom.py: read it and add it there."
+            )
         parts.append(_component(name, number, LICENSES[name], digest))
     root = f"pkg:pypi/gpuconf@{version}"
     bill = {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheels for every Linux with glibc 2.28 or newer, x86-64 and arm64, on one machine: ``python pybind/wheels.py dist``.
+"""Builds the wheels for every Linux with glibc 2.28 or newer, x86-64 and arm64, on one machine:
+``python pybind/wheels.py dist``.
 
-zig's C compiler knows the C libraries of both, so neither a container nor a cross compiler is needed. Each wheel serves every
-CPython from 3.10. auditwheel must confirm each tag. The environment of this Python has what the build needs, in the versions and
-with the hashes of pybind/requirements/release.txt (`make wheels`).
+zig's C compiler knows the C libraries of both, so neither a container nor a cross compiler is needed. Each wheel serves
+every CPython from 3.10. auditwheel must confirm each tag. The environment of this Python has what the build needs, in
+the versions and with the hashes of pybind/requirements/release.txt (`make wheels`).
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ GLIBC = (2, 28)
 
 @contextlib.contextmanager
 def python_headers() -> Iterator[str]:
-    """The compiler's option for Debian's Python, whose pyconfig.h includes the target's from a folder that zig does not search.
+    """The compiler's option for Debian's Python, whose pyconfig.h includes the target's from a folder that zig does not
+    search.
 
-    A folder with links to that one only: beside it lie the headers of this machine's C library. Its pyconfig.h serves each target,
-    as all of them have types of the same sizes.
+    A folder with links to that one only: beside it lie the headers of this machine's C library. Its pyconfig.h serves
+    each target, as all of them have types of the same sizes.
     """
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     real = Path(sysconfig.get_path("include")).parent / (sysconfig.get_config_var("MULTIARCH") or "none") / version
@@ -57,7 +59,9 @@ def build(machine: str, dist: Path, option: str) -> Path:
     }
     before = set(dist.glob("*.whl"))
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, ROOT], check=True, env=environment
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, ROOT],
+        check=True,
+        env=environment,
     )
     (wheel,) = set(dist.glob("*.whl")) - before
     return wheel
@@ -65,7 +69,9 @@ def build(machine: str, dist: Path, option: str) -> Path:
 
 def check(wheel: Path) -> str:
     """The oldest platform that auditwheel finds the wheel fit for; its tag must not promise more."""
-    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False
+    )
     told = " ".join(done.stdout.split())
     found = re.search(r'consistent with the following platform tag: "(manylinux_(\d+)_(\d+)_\w+)"', told)
     if done.returncode or not found or (int(found[2]), int(found[3])) > GLIBC:

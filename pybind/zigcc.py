@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C compiler of the wheels: ``python zigcc.py TARGET ARGUMENTS...`` runs zig's for that machine and that version of glibc.
+"""The C compiler of the wheels:
+``python zigcc.py TARGET ARGUMENTS...`` runs zig's for that machine and that version of glibc.
 
-zig's linker rejects some options of GNU's that the build passes. None of them changes the result: undefined symbols are allowed in
-a shared object anyway, and the others write a build id that nothing reads, or export symbols that the version script hides.
+zig's linker rejects some options of GNU's that the build passes. None of them changes the result: undefined symbols are
+allowed in a shared object anyway, and the others write a build id that nothing reads, or export symbols that the
+version script
+hides.
 """
 
 from __future__ import annotations

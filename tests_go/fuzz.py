@@ -1,12 +1,12 @@
 """Run every native fuzz target below this folder, one after another, each for some time: ``fuzz.py 30s [PATTERN]``.
 
-Prints a line with the result for each target. The first failure ends the run with the target's output, which says where Go has
-stored the failing input: commit that file with the fix, and the ordinary tests run it from then on. With a PATTERN, only the
-targets whose package and name contain it run, such as ``devname`` or ``FuzzTrace``.
+Prints a line with the result for each target. The first failure ends the run with the target's output, which says where
+Go has stored the failing input: commit that file with the fix, and the ordinary tests run it from then on. With a
+PATTERN, only the targets whose package and name contain it run, such as ``devname`` or ``FuzzTrace``.
 
-``time`` instead of ``ok`` means that Go reports the target as failed only because its time ended: if it is busy at that moment, as
-is frequent on a loaded machine, Go prints "context deadline exceeded". No defect was found. A target that tried no input by then is
-a failure.
+``time`` instead of ``ok`` means that Go reports the target as failed only because its time ended: if it is busy at that
+moment, as is frequent on a loaded machine, Go prints "context deadline exceeded". No defect was found. A target that
+tried no input by then is a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Go minimizes each interesting input, and may spend a minute on one: a target with inputs of some KiB would do nothing else.
+# Go minimizes each interesting input, and may spend a minute on one: a target with inputs of some KiB would do nothing
+# else.
 MINIMIZE = "-fuzzminimizetime=50x"
 TARGET = re.compile(r"^func (Fuzz\w*)\(", re.MULTILINE)
 
@@ -34,13 +35,27 @@ def targets(pattern: str) -> list[tuple[str, str]]:
 
 def fuzz(package: str, name: str, duration: str) -> tuple[int, str]:
     """Fuzz one target. Returns Go's exit status and output."""
-    command = ["go", "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={duration}", MINIMIZE, "-tags=invariants", package]
-    done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    command = [
+        "go",
+        "test",
+        "-run=^$",
+        f"-fuzz=^{name}$",
+        f"-fuzztime={duration}",
+        MINIMIZE,
+        "-tags=invariants",
+        package,
+    ]
+    done = subprocess.run(
+        command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     return done.returncode, done.stdout
 
 
 def verdict(name: str, status: int, output: str) -> str:
-    """``ok``, ``time`` or ``FAIL``. A finding may have any text, so the output must contain only the end of the time."""
+    """``ok``, ``time`` or ``FAIL``.
+
+    A finding may have any text, so the output must contain only the end of the time.
+    """
     if status == 0:
         return "ok"
     ended = re.search(rf"^--- FAIL: {name} \([\d.]+s\)\n +context deadline exceeded\nFAIL$", output, re.MULTILINE)

@@ -14,8 +14,7 @@ static void (*give)(void *, size_t, int, void *);
 static const char *(*why)(void);
 
 /* Binds the functions of the library that Python has loaded. Returns its ABI version, or -1. */
-int client_open(const char *path)
-{
+int client_open(const char *path) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	int (*version)(void);
 
@@ -35,9 +34,9 @@ struct job {
 	int failures;
 };
 
-/* Keeps some blocks, each filled with its own pattern, which no other thread may change. Simulated memory is host memory. */
-static void *hammer(void *argument)
-{
+/* Keeps some blocks, each filled with its own pattern, which no other thread may change. Simulated memory is host
+ * memory. */
+static void *hammer(void *argument) {
 	struct job *job = argument;
 	unsigned char *blocks[LIVE] = {NULL};
 	size_t sizes[LIVE] = {0};
@@ -71,8 +70,7 @@ static void *hammer(void *argument)
 }
 
 /* Runs this many threads with small stacks. Returns the number of failures. */
-int client_hammer(int threads, int rounds, int devices)
-{
+int client_hammer(int threads, int rounds, int devices) {
 	pthread_t *ids = calloc((size_t)threads, sizeof *ids);
 	struct job *jobs = calloc((size_t)threads, sizeof *jobs);
 	pthread_attr_t attributes;
@@ -98,8 +96,7 @@ int client_hammer(int threads, int rounds, int devices)
 static pthread_key_t at_end;
 static int ends;
 
-static void free_at_end(void *block)
-{
+static void free_at_end(void *block) {
 	give(block, 0, 0, NULL);
 	give(NULL, 0, 0, NULL);
 	ends += why()[0] == 0;
@@ -107,8 +104,7 @@ static void free_at_end(void *block)
 	ends += why()[0] != 0;
 }
 
-static void *leave_an_error(void *block)
-{
+static void *leave_an_error(void *block) {
 	if (block != NULL)
 		pthread_setspecific(at_end, block);
 	give((void *)0x1234, 0, 0, NULL);
@@ -116,11 +112,10 @@ static void *leave_an_error(void *block)
 }
 
 /*
- * Threads that end with an error's text; each frees a block in a destructor, which runs after gpuconf's. Returns the checks that
- * held.
+ * Threads that end with an error's text; each frees a block in a destructor, which runs after gpuconf's. Returns the
+ * checks that held.
  */
-int client_thread_ends(int threads)
-{
+int client_thread_ends(int threads) {
 	if (at_end == 0 && pthread_key_create(&at_end, free_at_end) != 0)
 		abort();
 	ends = 0;
@@ -135,8 +130,7 @@ int client_thread_ends(int threads)
 }
 
 /* How many bytes of host memory remain after this many threads have ended with an error's text. */
-long long client_text_leak(int threads)
-{
+long long client_text_leak(int threads) {
 	long long before = (long long)mallinfo2().uordblks;
 
 	for (int i = 0; i < threads; i++) {
@@ -152,15 +146,13 @@ long long client_text_leak(int threads)
 	return (long long)mallinfo2().uordblks - before;
 }
 
-static void *copy_error(void *text)
-{
+static void *copy_error(void *text) {
 	snprintf(text, 4096, "%s", why());
 	return NULL;
 }
 
 /* Another thread's last error. */
-void client_error_elsewhere(char *text)
-{
+void client_error_elsewhere(char *text) {
 	pthread_t id;
 
 	if (pthread_create(&id, NULL, copy_error, text) != 0)
@@ -168,15 +160,13 @@ void client_error_elsewhere(char *text)
 	pthread_join(id, NULL);
 }
 
-static void *free_block(void *block)
-{
+static void *free_block(void *block) {
 	give(block, 0, 0, NULL);
 	return NULL;
 }
 
 /* Frees a block in another thread. */
-void client_free_elsewhere(void *block)
-{
+void client_free_elsewhere(void *block) {
 	pthread_t id;
 
 	if (pthread_create(&id, NULL, free_block, block) != 0)

@@ -27,7 +27,9 @@ _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 
 
 def pytest_collection_finish() -> None:
-    """Leave all tests, which live to the end, out of each search for cycles of objects: fit_batch makes one for every try."""
+    """Leave all tests, which live to the end, out of each search for cycles of objects: fit_batch makes one for every
+    try.
+    """
     gc.collect()
     gc.freeze()
 
@@ -40,11 +42,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_simulate: Callable[[str | None], object]) -> None:
-    """Start without devices and without a simulation, on any machine. The plugin restores that, whatever the test simulates."""
+    """Start without devices and without a simulation, on any machine.
+
+    The plugin restores that, whatever the test simulates.
+    """
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("GPUCONF_LEDGER", f"/tmp/gpuconf-no-ledger-{os.getpid()}")  # not the user's; a test makes its own
+    # Not the user's; a test makes its own.
+    monkeypatch.setenv("GPUCONF_LEDGER", f"/tmp/gpuconf-no-ledger-{os.getpid()}")
     gpu_simulate(None)
 
 

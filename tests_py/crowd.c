@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes with several threads on one or two cards, which allocate, copy, free, fork and are killed at random, under `gpuconf run --simulate`.
+ * Processes with several threads on one or two cards, which allocate, copy, free, fork and are killed at random, under
+ * `gpuconf run --simulate`.
  *
  *     crowd SECONDS SEED PROCESSES THREADS BYTES     BYTES: what programs may have of each card
  *
- * What all of them hold at least, in a sum that they share, never exceeds BYTES. What one thread writes, no other one changes. While the threads of a
- * process rest, no less of the card is taken than they hold, and nothing of it is the process's after it has freed all. A child has no
- * driver. No process stands still. At the end, all of the cards is free. (`crowd last BYTES` asks that.)
+ * What all of them hold at least, in a sum that they share, never exceeds BYTES. What one thread writes, no other one
+ * changes. While the threads of a process rest, no less of the card is taken than they hold, and nothing of it is the
+ * process's after it has freed all. A child has no driver. No process stands still. At the end, all of the cards is
+ * free. (`crowd last BYTES` asks that.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -53,11 +55,14 @@ static int (*nvml_processes)(void *, unsigned *, void *);
 static void *nvml_card[CARDS];
 
 #define FUNCTIONS(X) \
-	X(cuInit) X(cuDeviceGetCount) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize) \
-	X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemAllocManaged) X(cuMemGetInfo_v2) X(cuMemcpyDtoH_v2) \
-	X(cuMemsetD32_v2) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) \
-	X(cuMemSetAccess) X(cuDeviceGetDefaultMemPool) X(cuMemPoolTrimTo) X(cuCtxSynchronize) X(cuMemExportToShareableHandle) \
-	X(cuMemImportFromShareableHandle) X(cuMemPoolCreate) X(cuMemPoolDestroy) X(cuMemAllocFromPoolAsync) X(cuArrayCreate_v2) X(cuArrayDestroy)
+	X(cuInit) \
+	X(cuDeviceGetCount) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuStreamCreate) X(cuStreamSynchronize) \
+	    X(cuMemAlloc_v2) X(cuMemFree_v2) X(cuMemAllocAsync) X(cuMemFreeAsync) X(cuMemAllocManaged) X(cuMemGetInfo_v2) \
+	        X(cuMemcpyDtoH_v2) X(cuMemsetD32_v2) X(cuMemCreate) X(cuMemRelease) X(cuMemAddressReserve) \
+	            X(cuMemAddressFree) X(cuMemMap) X(cuMemUnmap) X(cuMemSetAccess) X(cuDeviceGetDefaultMemPool) \
+	                X(cuMemPoolTrimTo) X(cuCtxSynchronize) X(cuMemExportToShareableHandle) \
+	                    X(cuMemImportFromShareableHandle) X(cuMemPoolCreate) X(cuMemPoolDestroy) \
+	                        X(cuMemAllocFromPoolAsync) X(cuArrayCreate_v2) X(cuArrayDestroy)
 #define DECLARE(name) static int (*name)();
 FUNCTIONS(DECLARE)
 
@@ -103,7 +108,8 @@ static void start(void) {
 	*(void **)&nvml_processes = dlsym(nvml, "nvmlDeviceGetComputeRunningProcesses_v3");
 	MUST(((int (*)(void))dlsym(nvml, "nvmlInit_v2"))());
 	for (int card = 0; card < cards; card++)
-		MUST(((int (*)(unsigned, void **))dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2"))((unsigned)card, &nvml_card[card]));
+		MUST(((int (*)(unsigned, void **))dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2"))(
+		    (unsigned)card, &nvml_card[card]));
 }
 
 /* What NVML says that this process uses of a card. */
@@ -247,7 +253,8 @@ static void take(struct thread *self, struct object *one, uint64_t *state) {
 	self->taken++;
 	__atomic_add_fetch(&self->holds[one->card], charge(one), __ATOMIC_SEQ_CST);
 	int64_t sum = __atomic_add_fetch(&shared->sum[one->card], charge(one), __ATOMIC_SEQ_CST);
-	CHECK(sum <= (int64_t)bytes_of_card, "%lld of %llu bytes are held", (long long)sum, (unsigned long long)bytes_of_card);
+	CHECK(sum <= (int64_t)bytes_of_card, "%lld of %llu bytes are held", (long long)sum,
+	    (unsigned long long)bytes_of_card);
 	if (one->kind == ARRAY)
 		return;
 	MUST(cuMemsetD32_v2(one->at, one->value, (size_t)1));
@@ -261,7 +268,8 @@ static void give(struct thread *self, struct object *one) {
 		MUST(cuMemcpyDtoH_v2(&ends[0], one->at, (size_t)4));
 		MUST(cuMemcpyDtoH_v2(&ends[1], one->at + one->bytes - 4, (size_t)4));
 	}
-	CHECK(ends[0] == one->value && ends[1] == one->value, "%x and %x, not %x, in kind %d", ends[0], ends[1], one->value, one->kind);
+	CHECK(ends[0] == one->value && ends[1] == one->value, "%x and %x, not %x, in kind %d", ends[0], ends[1], one->value,
+	    one->kind);
 	__atomic_add_fetch(&shared->sum[one->card], -charge(one), __ATOMIC_SEQ_CST);
 	__atomic_add_fetch(&self->holds[one->card], -charge(one), __ATOMIC_SEQ_CST);
 	release(one);
@@ -284,9 +292,11 @@ static void look(struct thread *self, int clear) {
 		MUST(cuCtxSetCurrent(contexts[card]));
 		MUST(cuMemGetInfo_v2(&available, &total));
 		int64_t all = mine[card] + shares[card];
-		CHECK(total == bytes_of_card && available + (uint64_t)all <= total, "%zu of %zu free, %lld held", available, total, (long long)all);
+		CHECK(total == bytes_of_card && available + (uint64_t)all <= total, "%zu of %zu free, %lld held", available,
+		    total, (long long)all);
 		uint64_t says = listed(card);
-		CHECK((int64_t)says >= mine[card], "NVML says %llu, %lld held", (unsigned long long)says, (long long)mine[card]);
+		CHECK(
+		    (int64_t)says >= mine[card], "NVML says %llu, %lld held", (unsigned long long)says, (long long)mine[card]);
 		if (clear) {
 			MUST(cuCtxSynchronize());
 			MUST(cuDeviceGetDefaultMemPool(&pool, card));
@@ -346,7 +356,8 @@ static void *work(void *argument) {
 static void bury(int process) {
 	for (int i = 0; i < threads; i++)
 		for (int card = 0; card < CARDS; card++)
-			__atomic_add_fetch(&shared->sum[card], -__atomic_exchange_n(&shared->thread[process][i].holds[card], 0, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
+			__atomic_add_fetch(&shared->sum[card],
+			    -__atomic_exchange_n(&shared->thread[process][i].holds[card], 0, __ATOMIC_SEQ_CST), __ATOMIC_SEQ_CST);
 }
 
 static void worker(void) {
@@ -380,7 +391,8 @@ static pid_t begin(int process) {
 	return pid;
 }
 
-/* Kills a process at whatever it does: first it is stopped, so that it holds its memory until its part of the sum is gone. */
+/* Kills a process at whatever it does: first it is stopped, so that it holds its memory until its part of the sum is
+ * gone. */
 static int stop(int process, pid_t pid, uint64_t *kills) {
 	int status;
 	CHECK(kill(pid, SIGSTOP) == 0 && waitpid(pid, &status, WUNTRACED) == pid, "%s", strerror(errno));
@@ -428,10 +440,12 @@ static int master(void) {
 	for (int i = 0; i < MOST; i++)
 		for (int j = 0; j < MOST; j++) {
 			const struct thread *one = &shared->thread[i][j];
-			all.steps += one->steps, all.taken += one->taken, all.refused += one->refused, all.forks += one->forks, all.rests += one->rests;
+			all.steps += one->steps, all.taken += one->taken, all.refused += one->refused, all.forks += one->forks,
+			    all.rests += one->rests;
 		}
-	printf("{\"steps\": %llu, \"taken\": %llu, \"refused\": %llu, \"forks\": %llu, \"rests\": %llu, \"kills\": %llu}\n", (unsigned long long)all.steps,
-	       (unsigned long long)all.taken, (unsigned long long)all.refused, (unsigned long long)all.forks, (unsigned long long)all.rests, (unsigned long long)kills);
+	printf("{\"steps\": %llu, \"taken\": %llu, \"refused\": %llu, \"forks\": %llu, \"rests\": %llu, \"kills\": %llu}\n",
+	    (unsigned long long)all.steps, (unsigned long long)all.taken, (unsigned long long)all.refused,
+	    (unsigned long long)all.forks, (unsigned long long)all.rests, (unsigned long long)kills);
 	return last;
 }
 
@@ -451,7 +465,8 @@ static int alone(int is_last) {
 		do {
 			MUST(cuMemGetInfo_v2(&available, &total));
 		} while (available != total && now() - begun < 1 && usleep(10000) == 0);
-		CHECK(available == total && total == bytes_of_card, "card %d has %zu of %zu free, and nobody holds any", card, available, total);
+		CHECK(available == total && total == bytes_of_card, "card %d has %zu of %zu free, and nobody holds any", card,
+		    available, total);
 	}
 	return 0;
 }

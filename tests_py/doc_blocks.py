@@ -12,7 +12,8 @@ _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 
 _NO_GPU = "tests_py/frameworks/test_readme.py"
 
-# Where a block of Python runs that test_docs.py does not run, by page and beginning; after a colon, why it cannot run anywhere.
+# Where a block of Python runs that test_docs.py does not run, by page and beginning; after a colon, why it cannot run
+# anywhere.
 ELSEWHERE = {
     ("README.md", "import gpuconf"): _NO_GPU,
     ("README.md", "import cupy"): _NO_GPU,
@@ -38,7 +39,12 @@ class Block(NamedTuple):
 
 def blocks(language: str) -> list[Block]:
     """Return all blocks of a language: ``python`` or ``console``."""
-    return [Block(page, code) for page in PAGES for kind, code in _BLOCK.findall((ROOT / page).read_text()) if kind == language]
+    return [
+        Block(page, code)
+        for page in PAGES
+        for kind, code in _BLOCK.findall((ROOT / page).read_text())
+        if kind == language
+    ]
 
 
 def block(page: str, beginning: str) -> str:

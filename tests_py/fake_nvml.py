@@ -20,7 +20,9 @@ card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=107374
 def fake_nvml(folder: Path, *defines: str) -> Path:
     """Build the library. Returns the folder for LD_LIBRARY_PATH; FAKE_NVML names the description of the machine."""
     library = folder / "libnvidia-ml.so.1"
-    compiled = simulator_sources.objects(SOURCES, ["-fPIC", "-fvisibility=hidden", "-O1", "-pthread"], dict.fromkeys(defines, "1"))
+    compiled = simulator_sources.objects(
+        SOURCES, ["-fPIC", "-fvisibility=hidden", "-O1", "-pthread"], dict.fromkeys(defines, "1")
+    )
     command = [
         *shlex.split(os.environ.get("CC", "cc")),
         "-shared",

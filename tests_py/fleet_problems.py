@@ -1,7 +1,7 @@
 """Packing problems whose best number of cards is known.
 
-The classes are those of the bin packing library BPPLIB, made anew: each card is cut into pieces, so that all cards together are the
-best packing. Nothing is left over, which makes these problems the hard ones.
+The classes are those of the bin packing library BPPLIB, made anew: each card is cut into pieces, so that all cards
+together are the best packing. Nothing is left over, which makes these problems the hard ones.
 """
 
 from __future__ import annotations

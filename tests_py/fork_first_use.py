@@ -2,9 +2,10 @@
 
     python tests_py/fork_first_use.py --forks 200          # `make soak`
 
-Python locks a module while a thread imports it, and does not replace that lock in a forked child: an import of the same module
-there never returns. So gpuconf refuses in a child before it imports anything. Each attempt is a new process in which nothing has
-been imported yet: it loads the core, a thread starts to use something, and the main thread forks a child that does the same.
+Python locks a module while a thread imports it, and does not replace that lock in a forked child: an import of the same
+module there never returns. So gpuconf refuses in a child before it imports anything. Each attempt is a new process in
+which nothing has been imported yet: it loads the core, a thread starts to use something, and the main thread forks a
+child that does the same.
 
 This file itself imports as little as possible. A new operation that imports is a line in ``FIRST_USES``.
 """
@@ -112,7 +113,10 @@ def main() -> int:
         hung += count
         wrong += len(texts) - count
         if texts:
-            print(f"{name}: of {asked.forks} children {count} hung and {len(texts) - count} went wrong, such as: {texts[0]}")
+            print(
+                f"{name}: of {asked.forks} children {count} hung and {len(texts) - count} went wrong, such as: "
+                f"{texts[0]}"
+            )
     seconds = f"{time.monotonic() - begin:.0f} s"
     print(f"{len(FIRST_USES)} first uses, {asked.forks} forks each: {hung} hung, {wrong} went wrong ({seconds})")
     return 1 if hung or wrong else 0

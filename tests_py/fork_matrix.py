@@ -3,16 +3,17 @@
     python tests_py/fork_matrix.py --forks 200          # `make soak`
     python tests_py/fork_matrix.py --forks 200 --only lend,graph
 
-A fork copies one thread. A lock that another thread holds at that moment stays locked in the child for good, and the child hangs
-when it takes it. So every lock of gpuconf is either replaced in the child or never taken there, and this program looks for one that
-is not: for each *background*, two threads repeat an operation while the main thread forks again and again, and each child does
-everything in ``IN_CHILD``, in random order. One fork tries one background with all child operations.
+A fork copies one thread. A lock that another thread holds at that moment stays locked in the child for good, and the
+child hangs when it takes it. So every lock of gpuconf is either replaced in the child or never taken there, and this
+program looks for one that is not: for each *background*, two threads repeat an operation while the main thread forks
+again and again, and each child does everything in ``IN_CHILD``, in random order. One fork tries one background with all
+child operations.
 
-Expected results: ``REFUSED`` operations raise ForkedProcessError, ``QUIET`` ones return. Nothing hangs: a child that doesn't
-end must print its Python stack, is then killed, and counts as a hang of the operation that it was in.
+Expected results: ``REFUSED`` operations raise ForkedProcessError, ``QUIET`` ones return. Nothing hangs: a child that
+doesn't end must print its Python stack, is then killed, and counts as a hang of the operation that it was in.
 
-A new operation is a line: in ``BACKGROUND`` if it takes a lock, in ``IN_CHILD`` if a child can call it. ``FIRST_USES`` is for
-operations that import a module when they are first used: the import's own lock is one that a child can hang on.
+A new operation is a line: in ``BACKGROUND`` if it takes a lock, in ``IN_CHILD`` if a child can call it. ``FIRST_USES``
+is for operations that import a module when they are first used: the import's own lock is one that a child can hang on.
 """
 
 from __future__ import annotations
@@ -410,7 +411,9 @@ IN_CHILD: dict[str, Operation] = {
     "set_visible_devices": Operation(lambda _: gpuconf.config.set_visible_devices([]), empty=True),
     "get_visible_devices": Operation(lambda _: gpuconf.config.get_visible_devices(), empty=True),
     "get_device_details": Operation(lambda _: gpuconf.config.experimental.get_device_details(_first_gpu()), empty=True),
-    "set_memory_growth": Operation(lambda _: gpuconf.config.experimental.set_memory_growth(_first_gpu(), True), empty=True),
+    "set_memory_growth": Operation(
+        lambda _: gpuconf.config.experimental.set_memory_growth(_first_gpu(), True), empty=True
+    ),
     "get_memory_growth": Operation(lambda _: gpuconf.config.experimental.get_memory_growth(_first_gpu()), empty=True),
     "set_logical": Operation(lambda _: gpuconf.config.set_logical_device_configuration(_first_gpu(), []), empty=True),
     "cuda_visible_devices": Operation(lambda _: gpuconf.cuda_visible_devices(), empty=True),
@@ -632,7 +635,9 @@ def main() -> int:
             print(f"{name}: {count} times in {result.forks} children {text}")
         if result.stack:
             print(result.stack)
-    print(f"{pairs} pairs, {asked.forks} forks each: {hangs} hung, {wrong} went wrong ({time.monotonic() - begin:.0f} s)")
+    print(
+        f"{pairs} pairs, {asked.forks} forks each: {hangs} hung, {wrong} went wrong ({time.monotonic() - begin:.0f} s)"
+    )
     return 1 if hangs or wrong else 0
 
 

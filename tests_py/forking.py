@@ -50,7 +50,10 @@ class Child(namedtuple("Child", ["hung_in", "wrong", "stack"])):
 
 
 def fork(act: Callable[[Notes], None], whole_exit: bool = False, deadline_s: float = DEADLINE_S) -> Child:
-    """Fork, run ``act`` in the child, and wait for its end. With ``whole_exit`` the child's interpreter shuts down normally."""
+    """Fork, run ``act`` in the child, and wait for its end.
+
+    With ``whole_exit`` the child's interpreter shuts down normally.
+    """
     sys.stdout.flush()
     read, write = os.pipe()
     stack = os.memfd_create("stack")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads damaged kernel images: image_fuzz SEED COUNT. Each image ends where readable memory ends, so that a read behind it is a fault; the
- * same bytes are then loaded from a file, whose copy in the heap is AddressSanitizer's to watch.
+ * Loads damaged kernel images: image_fuzz SEED COUNT. Each image ends where readable memory ends, so that a read behind
+ * it is a fault; the same bytes are then loaded from a file, whose copy in the heap is AddressSanitizer's to watch.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 int cuInit(unsigned), cuDevicePrimaryCtxRetain(void **, int), cuCtxSetCurrent(void *), cuModuleUnload(void *);
-int cuModuleLoadData(void **, const void *), cuModuleLoad(void **, const char *), cuModuleGetFunction(void **, void *, const char *);
+int cuModuleLoadData(void **, const void *), cuModuleLoad(void **, const char *),
+    cuModuleGetFunction(void **, void *, const char *);
 
 enum { ROOM = 1 << 14 };
 static uint64_t state;
@@ -27,16 +28,23 @@ static uint32_t draw(uint32_t below) {
 }
 
 static size_t make_ptx(unsigned char *at) {
-	static const char text[] = ".version 8.0\n.target sm_90\n.visible .entry kernel(.param .u64 p) { ret; }\n.entry\tother() { ret; }\n";
+	static const char text[] =
+	    ".version 8.0\n.target sm_90\n.visible .entry kernel(.param .u64 p) { ret; }\n.entry\tother() { ret; }\n";
 	memcpy(at, text, sizeof text);
 	return sizeof text;
 }
 
 static size_t make_elf(unsigned char *at) {
 	static const char names[] = "\0.shstrtab\0.text.kernel\0.text.other";
-	Elf64_Ehdr head = {.e_ident = ELFMAG "\2\1\1", .e_machine = 190, .e_shoff = sizeof head, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 1};
-	Elf64_Shdr parts[4] = {{0}, {.sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = sizeof head + sizeof parts, .sh_size = sizeof names},
-	                       {.sh_name = 11}, {.sh_name = 24}};
+	Elf64_Ehdr head = {.e_ident = ELFMAG "\2\1\1",
+	    .e_machine = 190,
+	    .e_shoff = sizeof head,
+	    .e_shentsize = sizeof(Elf64_Shdr),
+	    .e_shnum = 4,
+	    .e_shstrndx = 1};
+	Elf64_Shdr parts[4] = {{0},
+	    {.sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = sizeof head + sizeof parts, .sh_size = sizeof names},
+	    {.sh_name = 11}, {.sh_name = 24}};
 	memcpy(at, &head, sizeof head);
 	memcpy(at + sizeof head, parts, sizeof parts);
 	memcpy(at + sizeof head + sizeof parts, names, sizeof names);
@@ -62,10 +70,13 @@ static size_t make_fatbinary(unsigned char *at) {
 
 /* Cuts it, and writes numbers over it: any, small ones, and those at the limits of their types. */
 static size_t damage(unsigned char *image, size_t bytes) {
-	static const uint64_t limits[] = {0, 1, 0x7f, 0xff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_C(1) << 30, INT64_MAX, UINT64_MAX, UINT64_MAX - 63};
+	static const uint64_t limits[] = {
+	    0, 1, 0x7f, 0xff, 0xffff, 0x7fffffff, 0xffffffff, UINT64_C(1) << 30, INT64_MAX, UINT64_MAX, UINT64_MAX - 63};
 	for (uint32_t left = draw(4); left > 0; left--) {
 		size_t width = (size_t)1 << draw(4);
-		uint64_t value = draw(3) == 0 ? draw(1 << 16) : draw(2) == 0 ? draw(256) : limits[draw(sizeof limits / sizeof *limits)];
+		uint64_t value = draw(3) == 0   ? draw(1 << 16)
+		                 : draw(2) == 0 ? draw(256)
+		                                : limits[draw(sizeof limits / sizeof *limits)];
 		if (bytes > width)
 			memcpy(image + draw((uint32_t)(bytes - width)) / width * width, &value, width);
 	}
@@ -101,7 +112,8 @@ int main(int count, char **arguments) {
 	for (int i = 0; i < 3; i++) { /* whole ones have their functions, and no others */
 		size_t bytes = makers[i](image);
 		if (load(image, bytes) != 0 || cuModuleLoadData(&module, room + ROOM - bytes) != 0 ||
-		    cuModuleGetFunction(&function, module, "kernel") != 0 || cuModuleGetFunction(&function, module, "other") != 0 ||
+		    cuModuleGetFunction(&function, module, "kernel") != 0 ||
+		    cuModuleGetFunction(&function, module, "other") != 0 ||
 		    cuModuleGetFunction(&function, module, "none") != 500)
 			return 5;
 	}

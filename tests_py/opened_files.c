@@ -1,9 +1,11 @@
 /*
- * Runs a program, and writes the files that it and all that it starts open, one a line, with whichever function or system call:
+ * Runs a program, and writes the files that it and all that it starts open, one a line, with whichever function or
+ * system call:
  *
  *     opened_files LIST program argument...
  *
- * It needs no rights: a seccomp filter makes open, openat, openat2 and creat stop for the tracer. The exit status is the program's.
+ * It needs no rights: a seccomp filter makes open, openat, openat2 and creat stop for the tracer. The exit status is
+ * the program's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,19 +27,18 @@
 
 #define STOP_AT(number) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE)
 
-static void start(char **program)
-{
+static void start(char **program) {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		STOP_AT(__NR_openat),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    STOP_AT(__NR_openat),
 #ifdef __NR_openat2
-		STOP_AT(__NR_openat2),
+	    STOP_AT(__NR_openat2),
 #endif
 #ifdef __NR_open
-		STOP_AT(__NR_open),
-		STOP_AT(__NR_creat),
+	    STOP_AT(__NR_open),
+	    STOP_AT(__NR_creat),
 #endif
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog filter = {sizeof code / sizeof *code, code};
 
@@ -52,8 +53,7 @@ static void start(char **program)
 }
 
 /* The name that a stopped thread is about to open. */
-static void write_name(FILE *list, pid_t thread)
-{
+static void write_name(FILE *list, pid_t thread) {
 	struct __ptrace_syscall_info info;
 	char memory[64], name[4096] = "";
 
@@ -72,8 +72,7 @@ static void write_name(FILE *list, pid_t thread)
 	fprintf(list, "%s\n", name);
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
 	FILE *list = count > 2 ? fopen(words[1], "we") : NULL;
 	if (list == NULL)
 		return 125;
@@ -83,7 +82,8 @@ int main(int count, char **words)
 	int status, result = 125;
 	waitpid(first, &status, 0);
 	if (ptrace(PTRACE_SETOPTIONS, first, 0,
-	           PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL) != 0)
+	        PTRACE_O_TRACESECCOMP | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+	            PTRACE_O_EXITKILL) != 0)
 		return perror("opened_files"), 125;
 	ptrace(PTRACE_CONT, first, 0, 0);
 	for (pid_t thread; (thread = waitpid(-1, &status, __WALL)) > 0;) {

@@ -1,4 +1,6 @@
-"""A package for examples/github-actions.yml, as users have one: it has CUDA tests with PyTorch, and does not use gpuconf."""
+"""A package for examples/github-actions.yml, as users have one: it has CUDA tests with PyTorch, and does not use
+gpuconf.
+"""
 
 from __future__ import annotations
 

@@ -33,9 +33,12 @@ def modules() -> list[types.ModuleType]:
 
 
 def functions(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
-    """Public functions and classes of a module, with the methods and properties that the classes define or inherit from gpuconf."""
+    """Public functions and classes of a module, with the methods and properties that the classes define or inherit from
+    gpuconf.
+    """
     for name in module.__all__:
-        value = None if module.__name__ == "gpuconf.allocators" else getattr(module, name)  # its modules import their libraries
+        # Its modules import their libraries.
+        value = None if module.__name__ == "gpuconf.allocators" else getattr(module, name)
         if not callable(value):
             continue
         yield f"{module.__name__}.{name}", value
@@ -85,7 +88,9 @@ def unreadable(module: types.ModuleType) -> dict[str, str]:
 def extra(module: types.ModuleType) -> set[str]:
     """What ``dir`` lists beyond the public names, or omits."""
     missing = {
-        name for name in module.__all__ if module.__name__ == "gpuconf.allocators" and importlib.util.find_spec(name) is None
+        name
+        for name in module.__all__
+        if module.__name__ == "gpuconf.allocators" and importlib.util.find_spec(name) is None
     }
     return set(dir(module)) ^ {*module.__all__} - missing
 

@@ -1,4 +1,6 @@
-"""The beginning of the programs that tests run on a real Ray: two simulated GPUs, an actor and a task that share them."""
+"""The beginning of the programs that tests run on a real Ray: two simulated GPUs, an actor and a task that share
+them.
+"""
 
 BEGINNING = '''
 import json, os, time

@@ -15,7 +15,14 @@ def snapshot(path: pathlib.Path) -> dict[str, Any]:
     record = json.loads(gzip.decompress(path.read_bytes()))
     segments = [_segment(s) for s in record["segments_at_end"]]
     trace = [
-        {"action": action, "addr": addr, "size": size, "stream": stream, "time_us": 1_700_000_000_000_000 + micros, "frames": []}
+        {
+            "action": action,
+            "addr": addr,
+            "size": size,
+            "stream": stream,
+            "time_us": 1_700_000_000_000_000 + micros,
+            "frames": [],
+        }
         for action, addr, size, stream, micros in record["trace"]
     ]
     return {"segments": segments, "device_traces": [trace], "allocator_settings": record["settings"]}

@@ -1,4 +1,5 @@
-"""Run the programs of ``tests_py/programs``: each in a process of its own, forked from one that has imported what is slow.
+"""Run the programs of ``tests_py/programs``: each in a process of its own, forked from one that has imported what is
+slow.
 
     python tests_py/run_programs.py changed NAME...      with gpuconf in their import lines
     python tests_py/run_programs.py installed NAME...    as they are, as under gpuconf run --as-tensorflow
@@ -13,8 +14,8 @@ Comments in a program say how it is run and what it prints. Before the code:
     # Environment: LOCAL_RANK=1
     # TensorFlow: why TensorFlow's output is another one, or cannot be compared
 
-After it ``# Output:`` and the lines that it prints, each behind ``# ``. ``# Errors:`` and regular expressions, one for each line
-on standard error. ``# Exit: 1``.
+After it ``# Output:`` and the lines that it prints, each behind ``# ``. ``# Errors:`` and regular expressions, one for
+each line on standard error. ``# Exit: 1``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def changed(source: str) -> str:
     for line in source.splitlines(keepends=True):
         if re.match(r"\s*(import|from) tensorflow\b", line):
             line = re.sub(r"^(\s*import) tensorflow$", r"\1 gpuconf.compat.v2 as tensorflow", line)
-            line = line.replace("tensorflow.compat.v1", "gpuconf.compat.v1").replace("tensorflow.compat.v2", "gpuconf.compat.v2")
+            line = line.replace("tensorflow.compat.v1", "gpuconf.compat.v1").replace(
+                "tensorflow.compat.v2", "gpuconf.compat.v2"
+            )
             line = re.sub(r"^(\s*(import|from)) tensorflow\b", r"\1 gpuconf.compat.v2", line)
         lines.append(line)
     return "".join(lines)

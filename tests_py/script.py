@@ -36,7 +36,9 @@ def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def without_others(tables: str) -> str:
-    """What ``gpuconf ps`` says without the simulated cards of the machine's other programs, which are below the tables."""
+    """What ``gpuconf ps`` says without the simulated cards of the machine's other programs, which are below the
+    tables.
+    """
     return tables.partition("simulated cards, each shared by the processes of one job:\n")[0]
 
 
@@ -71,11 +73,15 @@ def run_well(code: str, **how: object) -> str:
     return done.stdout
 
 
-def run_with_children(words: Sequence[object], *, env: Mapping[str, str], cwd: Path | None = None, timeout: float) -> Done:
+def run_with_children(
+    words: Sequence[object], *, env: Mapping[str, str], cwd: Path | None = None, timeout: float
+) -> Done:
     """Run a program that starts others. If it hangs, they end with it: as orphans, workers would run on for ever."""
     begin = time.monotonic()
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(list(map(str, words)), text=True, env=env, cwd=cwd, start_new_session=True, **pipes) as program:
+    with subprocess.Popen(
+        list(map(str, words)), text=True, env=env, cwd=cwd, start_new_session=True, **pipes
+    ) as program:
         try:
             out, err = program.communicate(timeout=timeout)
         except BaseException:

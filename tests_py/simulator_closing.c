@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that ask about the process's machine while another thread opens machines, makes each the process's, and closes it, as a reset does
- * beside a program's monitor. Compiled with the driver's sources under ThreadSanitizer, which reports what is used after it is freed.
+ * Threads that ask about the process's machine while another thread opens machines, makes each the process's, and
+ * closes it, as a reset does beside a program's monitor. Compiled with the driver's sources under ThreadSanitizer,
+ * which reports what is used after it is freed.
  *
  *     simulator_closing SECONDS THREADS
  */

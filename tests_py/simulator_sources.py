@@ -1,14 +1,22 @@
-"""The files that the simulator's libraries are built from, for tests that build them themselves or break one of them."""
+"""The files that the simulator's libraries are built from, for tests that build them themselves or break one of
+them.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import runpy
 import shlex
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def table(path: str) -> str:
+    """Return the text of a table of macros, each row in one line."""
+    return re.sub(r" \\\n\t {4}", " ", (ROOT / path).read_text())
 
 
 def sources(library: str) -> list[Path]:
@@ -23,15 +31,26 @@ def objects(files: list[Path], flags: list[str], defines: dict[str, str]) -> lis
     return compiled
 
 
-def program(target: Path, main: Path, flags: list[str], broken: str = "", text: str = "", more: tuple[Path, ...] = ()) -> Path:
-    """Compile a program of the driver and more files, with another text in the place of the file that is named ``broken``."""
+def program(
+    target: Path, main: Path, flags: list[str], broken: str = "", text: str = "", more: tuple[Path, ...] = ()
+) -> Path:
+    """Compile a program of the driver and more files, with another text in the place of the file that is named
+    ``broken``.
+    """
     flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", *flags]
     parts = objects([main, *more, *(path for path in sources("cuda") if path.name != broken)], flags, {})
     if broken:
         file = target.with_name(broken)
         file.write_text(text)
         parts.append(file)
-    command = [*shlex.split(os.environ.get("CC", "cc")), *flags, f"-I{ROOT / 'pybind/simulator/cuda'}", "-o", target, *parts]
+    command = [
+        *shlex.split(os.environ.get("CC", "cc")),
+        *flags,
+        f"-I{ROOT / 'pybind/simulator/cuda'}",
+        "-o",
+        target,
+        *parts,
+    ]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return target
 
@@ -49,7 +68,9 @@ TABLES = ("functions.h", "models.h", "errors.h")
 
 
 def count(root: Path = ROOT) -> dict[str, tuple[int, int, int]]:
-    """Count the lines of each folder: written by hand, those of them that are neither empty nor a comment, and of tables."""
+    """Count the lines of each folder: written by hand, those of them that are neither empty nor a comment, and of
+    tables.
+    """
     found: dict[str, tuple[int, int, int]] = {}
     for name in SIMULATORS:
         for path in sorted((root / name).rglob("*")) or [root / name]:
@@ -61,7 +82,9 @@ def count(root: Path = ROOT) -> dict[str, tuple[int, int, int]]:
             if path.name in TABLES:
                 found[folder] = hand, code, table + len(lines)
             else:
-                plain = [line for line in map(str.strip, lines) if line and not line.startswith(("//", "/*", "*", "#:"))]
+                plain = [
+                    line for line in map(str.strip, lines) if line and not line.startswith(("//", "/*", "*", "#:"))
+                ]
                 found[folder] = hand + len(lines), code + len(plain), table
     return found
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that use the simulated driver at once, each at random: device, page-locked, managed, pool and virtual memory, copies, streams,
- * events, captures, contexts. Compiled with the driver's sources under ThreadSanitizer, which reports every data race. What a thread has
- * written to its own memory it must read again.
+ * Threads that use the simulated driver at once, each at random: device, page-locked, managed, pool and virtual memory,
+ * copies, streams, events, captures, contexts. Compiled with the driver's sources under ThreadSanitizer, which reports
+ * every data race. What a thread has written to its own memory it must read again.
  *
  *     simulator_stress SEED SECONDS THREADS
  */

@@ -1,10 +1,11 @@
 """Feed mutants of PyTorch's memory snapshots, and bombs, to ``load_trace``: ``snapshot_mutants.py 100000 [SEED]``.
 
-Each must be read, or rejected with ValueError, print nothing, and take little memory: the process's peak is checked at the end.
-Python's unpickler (snapshot_model.py) also reads one in ten, in a separate process with a limit, and must agree.
+Each must be read, or rejected with ValueError, print nothing, and take little memory: the process's peak is checked at
+the end. Python's unpickler (snapshot_model.py) also reads one in ten, in a separate process with a limit, and must
+agree.
 
-gpuconf once read snapshots with Python's unpickler. A file of 9 bytes made it take 16 GiB, and some mutants made it print
-"SystemError: deallocated bytearray object has exported buffers".
+gpuconf once read snapshots with Python's unpickler. A file of 9 bytes made it take 16 GiB, and some mutants made it
+print "SystemError: deallocated bytearray object has exported buffers".
 """
 
 from __future__ import annotations
@@ -164,7 +165,9 @@ def compare_all(count: int, seed: int) -> None:
         if found != expected:
             with tempfile.NamedTemporaryFile(suffix=".pickle", delete=False) as kept:
                 kept.write(data)
-            sys.exit(f"FAIL: not as Python reads it: {found or refusal} instead of {expected}; the mutant is in {kept.name}")
+            sys.exit(
+                f"FAIL: not as Python reads it: {found or refusal} instead of {expected}; the mutant is in {kept.name}"
+            )
     print(f"{count} mutants compared with Python's unpickler: {both} mean the same")
 
 

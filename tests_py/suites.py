@@ -54,7 +54,9 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callabl
             pytester.makeconftest(conftest)
         pytester.makeini("[pytest]\naddopts = --strict-markers --strict-config\n" + ini)
         report = pytester.path / "junit.xml"
-        done = pytester.runpytest_subprocess(*options, f"--junitxml={report}", "-o", "junit_family=xunit1", timeout=timeout)
+        done = pytester.runpytest_subprocess(
+            *options, f"--junitxml={report}", "-o", "junit_family=xunit1", timeout=timeout
+        )
         return Ran(int(done.ret), done.stdout.str(), done.stderr.str(), *_read(report))
 
     return run

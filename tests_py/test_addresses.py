@@ -1,7 +1,9 @@
 """Linear memory lies on a simulated card where it lay on an H200, relative to blocks of 32 MiB.
 
-The recording, benchmarks/accuracy/drawn/addresses.jsonl.gz, is of 2026-11-27: random sequences of cuMemAlloc and cuMemFree, one for
-each line, on an H200 with driver 580.159.04. PyTorch's allocator prefers low addresses, so what it reserves depends on them.
+The recording, benchmarks/accuracy/drawn/addresses.jsonl.gz, is of 2026-11-27: random sequences of cuMemAlloc and
+cuMemFree, one for each line, on an H200 with driver 580.159.04. PyTorch's allocator prefers low addresses, so what it
+reserves depends on
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ print(json.dumps(found))
 """
 
 
-# The first sequence is of 2 MiB alone, of which many fitted into the block of the context; in the fourth most are smaller.
+# The first sequence is of 2 MiB alone, of which many fitted into the block of the context; in the fourth most are
+# smaller.
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 6, 7])
 def test_allocations_lie_where_they_lay_on_a_card(number: int) -> None:
     calls = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()[number]

@@ -1,4 +1,7 @@
-"""The comparison of allocators: a broken contender cannot win, and the page agrees with its data. Speed is not tested."""
+"""The comparison of allocators: a broken contender cannot win, and the page agrees with its data.
+
+Speed is not tested.
+"""
 
 import json
 import os
@@ -101,7 +104,12 @@ def test_every_contender_has_the_same_live_peak_in_a_trace_and_needs_no_less(pro
     assert len(traces) == 4
     for trace in traces:
         found = {(league, name): (int(live), int(needed)) for league, name, of, live, needed in rows if of == trace}
-        assert {name for _, name in found} == {"gpuconf", "gpuconf, TensorFlow's split rule", "gpuconf, as it is", "bump"}
+        assert {name for _, name in found} == {
+            "gpuconf",
+            "gpuconf, TensorFlow's split rule",
+            "gpuconf, as it is",
+            "bump",
+        }
         assert len({live for live, _ in found.values()}) == 1
         assert all(live <= needed for live, needed in found.values())
         assert found["equal", "gpuconf"][1] < found["equal", "bump"][1]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever way a program of ``gpuconf run --simulate`` starts Python, that Python runs gpuconf's startup code.
 
-``torch`` is a module of one line here, which says whether it did. ``frameworks/test_always_simulated.py`` has PyTorch itself.
+``torch`` is a module of one line here, which says whether it did. ``frameworks/test_always_simulated.py`` has PyTorch
+itself.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class Program:
 
     def started(self, words: Sequence[object], **variables: str) -> subprocess.CompletedProcess[str]:
         command, env = list(map(str, words)), environment(variables)
-        return subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.folder, timeout=60, check=False)
+        return subprocess.run(
+            command, capture_output=True, text=True, env=env, cwd=self.folder, timeout=60, check=False
+        )
 
     def run(self, *words: object, **variables: str) -> tuple[int, str, str]:
         done = self.started([COMMAND, "run", "--simulate=T4", "--", *words], **variables)

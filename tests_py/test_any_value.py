@@ -1,4 +1,6 @@
-"""For any arguments, operations, graphs and sessions succeed or raise a documented error, and nothing is held afterwards."""
+"""For any arguments, operations, graphs and sessions succeed or raise a documented error, and nothing is held
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ SCALARS = st.one_of(
     st.complex_numbers(),
     st.text(max_size=5),
     st.binary(max_size=5),
-    st.sampled_from([object(), int, len, Exception(), 10**400, float("nan"), np.float16(1), np.datetime64(1, "s"), np.str_("x")]),
+    st.sampled_from(
+        [object(), int, len, Exception(), 10**400, float("nan"), np.float16(1), np.datetime64(1, "s"), np.str_("x")]
+    ),
 )
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
 ARRAYS = st.one_of(
@@ -122,7 +126,11 @@ def test_sessions(small_gpu: None, fetch: Any, device: Any, config: Any) -> None
 
 
 @relaxed
-@given(message=st.sampled_from([tf1.ConfigProto, tf1.GPUOptions, tf1.GPUOptions.Experimental]), value=VALUES, data=st.data())
+@given(
+    message=st.sampled_from([tf1.ConfigProto, tf1.GPUOptions, tf1.GPUOptions.Experimental]),
+    value=VALUES,
+    data=st.data(),
+)
 def test_messages(message: Any, value: Any, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(message.FIELDS)))
     made = message()

@@ -31,5 +31,7 @@ def test_the_identifiers_exist() -> None:
     for path in files():
         if path.suffix in {".go", ".py", ".c", ".h", ".pyi", ".toml"}:
             words.update(re.findall(r"\w+", (ROOT / path).read_text(encoding="utf-8", errors="replace")))
-    missing = {name for name in NAMES - PATHS - FOREIGN if not words.issuperset(part for part in name.split(".") if part)}
+    missing = {
+        name for name in NAMES - PATHS - FOREIGN if not words.issuperset(part for part in name.split(".") if part)
+    }
     assert missing == set()

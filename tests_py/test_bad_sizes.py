@@ -42,10 +42,22 @@ SIZES = {
     "2**63 - 1": ((1 << 63) - 1, ResourceExhaustedError, "8.00EiB (9223372036854775807 bytes)"),
     "2**63 - 256": ((1 << 63) - 256, ResourceExhaustedError, "(9223372036854775552 bytes)"),
     "a petabyte": (1 << 50, ResourceExhaustedError, "1.00PiB (1125899906842624 bytes)"),
-    "NaN": (float("nan"), InvalidTypeError, "nbytes must be a number of bytes or text such as '6GiB', but got float: nan"),
-    "infinity": (float("inf"), InvalidTypeError, "nbytes must be a number of bytes or text such as '6GiB', but got float: inf"),
+    "NaN": (
+        float("nan"),
+        InvalidTypeError,
+        "nbytes must be a number of bytes or text such as '6GiB', but got float: nan",
+    ),
+    "infinity": (
+        float("inf"),
+        InvalidTypeError,
+        "nbytes must be a number of bytes or text such as '6GiB', but got float: inf",
+    ),
     "fraction": (1.5, InvalidTypeError, "nbytes must be a number of bytes or text such as '6GiB', but got float: 1.5"),
-    "whole float": (1024.0, InvalidTypeError, "nbytes must be a number of bytes or text such as '6GiB', but got float: 1024.0"),
+    "whole float": (
+        1024.0,
+        InvalidTypeError,
+        "nbytes must be a number of bytes or text such as '6GiB', but got float: 1024.0",
+    ),
     "Decimal": (decimal.Decimal(5), InvalidTypeError, "but got Decimal"),
     "Fraction": (fractions.Fraction(5), InvalidTypeError, "but got Fraction"),
     "complex": (5j, InvalidTypeError, "but got complex: 5j"),
@@ -53,7 +65,11 @@ SIZES = {
     "negative text": ("-1GiB", InvalidArgumentError, "nbytes '-1GiB' is not a size"),
     "text of 2**63": ("8388608TiB", InvalidArgumentError, "nbytes '8388608TiB' is too large: at most 2**63 - 1 bytes"),
     "text of 2**63 - 1": ("9223372036854775807", ResourceExhaustedError, "(9223372036854775807 bytes)"),
-    "a percentage": ("50%", InvalidArgumentError, "nbytes '50%' is a percentage, which needs a GPU; use bytes or '6GiB'"),
+    "a percentage": (
+        "50%",
+        InvalidArgumentError,
+        "nbytes '50%' is a percentage, which needs a GPU; use bytes or '6GiB'",
+    ),
     "bytes": (b"1", InvalidTypeError, "but got bytes"),
     "None": (None, InvalidTypeError, "but got NoneType: None"),
     "list": ([1], InvalidTypeError, "but got list: [1]"),
@@ -78,7 +94,9 @@ def test_a_bad_size_is_refused_and_changes_nothing(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "nbytes"), [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)], ids=["True", "False", "300", "a true index"]
+    ("size", "nbytes"),
+    [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)],
+    ids=["True", "False", "300", "a true index"],
 )
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.filterwarnings("ignore:__index__ returned non-int:DeprecationWarning")
@@ -150,8 +168,16 @@ DEVICES = {
     "a number": (0, InvalidTypeError, "device must be a string, but got int: 0"),
     "bytes": (b"GPU:0", InvalidTypeError, "device must be a string, but got bytes"),
     "a list": (["GPU:0"], InvalidTypeError, "device must be a string, but got list"),
-    "a physical CPU": (gpuconf.config.PhysicalDevice("/physical_device:CPU:0", "CPU"), InvalidArgumentError, "PhysicalDevice"),
-    "a GPU of no machine": (gpuconf.config.PhysicalDevice("/physical_device:GPU:7", "GPU"), InvalidArgumentError, "GPU:7"),
+    "a physical CPU": (
+        gpuconf.config.PhysicalDevice("/physical_device:CPU:0", "CPU"),
+        InvalidArgumentError,
+        "PhysicalDevice",
+    ),
+    "a GPU of no machine": (
+        gpuconf.config.PhysicalDevice("/physical_device:GPU:7", "GPU"),
+        InvalidArgumentError,
+        "GPU:7",
+    ),
     "a device made up": (gpuconf.config.LogicalDevice("/device:GPU:7", "GPU"), InvalidArgumentError, "'/device:GPU:7'"),
     "a device without a name": (gpuconf.config.LogicalDevice(None, "GPU"), InvalidTypeError, "NoneType"),
     "a device with NUL": (gpuconf.config.LogicalDevice("GPU:0\0", "GPU"), InvalidArgumentError, "NUL"),
@@ -194,14 +220,18 @@ def test_without_a_gpu_the_error_says_how_to_simulate_one(call: Any, monkeypatch
 REASONS = {
     "an index too high": (
         {"CUDA_VISIBLE_DEVICES": "7"},
-        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 1 GPU; it is ignored, so no ',
+        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 1 GPU; it is '
+        "ignored, so no ",
     ),
     "all hidden": ({"CUDA_VISIBLE_DEVICES": ""}, 'no logical GPU: CUDA_VISIBLE_DEVICES="" shows none'),
     "too weak": (
         {"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"},
         "no logical GPU: 1 GPU on this machine, but none meets the minimum requirements",
     ),
-    "of another type": ({"TF_ENABLED_DEVICE_TYPES": "CPU"}, 'no logical GPU: TF_ENABLED_DEVICE_TYPES="CPU" excludes GPUs'),
+    "of another type": (
+        {"TF_ENABLED_DEVICE_TYPES": "CPU"},
+        'no logical GPU: TF_ENABLED_DEVICE_TYPES="CPU" excludes GPUs',
+    ),
 }
 
 
@@ -219,14 +249,18 @@ def test_without_a_gpu_the_error_says_why(reason: str, monkeypatch: pytest.Monke
         with pytest.raises(ValueError, match="GPU:0") as caught:
             call()
         assert text in str(caught.value)
-        remedy = "Unset CUDA_VISIBLE_DEVICES" if "CUDA_VISIBLE_DEVICES" in variables else 'gpuconf.simulate("H100-80GB")'
+        remedy = (
+            "Unset CUDA_VISIBLE_DEVICES" if "CUDA_VISIBLE_DEVICES" in variables else 'gpuconf.simulate("H100-80GB")'
+        )
         assert remedy in str(caught.value)
 
 
 @pytest.mark.usefixtures("one_gpu")
 def test_without_a_visible_gpu_the_error_says_why() -> None:
     gpuconf.config.set_visible_devices([], "GPU")
-    with pytest.raises(ValueError, match=r"1 GPU in the physical device list, but none is visible \(set_visible_devices\)\. Call"):
+    with pytest.raises(
+        ValueError, match=r"1 GPU in the physical device list, but none is visible \(set_visible_devices\)\. Call"
+    ):
         gpuconf.memory.allocate(1000)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from script import run, run_well
 
-# Random products of both types, with and without transpositions, vectors and empty matrices; compared with NumPy in float64.
+# Random products of both types, with and without transpositions, vectors and empty matrices; compared with NumPy in
+# float64.
 PRODUCTS = """
 import sys
 import gpuconf
@@ -46,7 +47,12 @@ def folders() -> list[Path]:
 
 def libraries() -> list[str]:
     """The libraries that are here: NumPy's, those of wheels, and those that GPUCONF_TEST_BLAS lists."""
-    patterns = ("numpy.libs/*openblas*.so", "scipy_openblas64/lib/*.so", "scipy_openblas32/lib/*.so", "../../libmkl_rt.so.?")
+    patterns = (
+        "numpy.libs/*openblas*.so",
+        "scipy_openblas64/lib/*.so",
+        "scipy_openblas32/lib/*.so",
+        "../../libmkl_rt.so.?",
+    )
     found = [path for pattern in patterns for folder in folders() for path in sorted(glob.glob(str(folder / pattern)))]
     return ["gonum", *found, *filter(None, os.environ.get("GPUCONF_TEST_BLAS", "").split(":"))]
 

@@ -134,7 +134,9 @@ def test_takes_devices_by_object_and_by_scope() -> None:
 @pytest.mark.usefixtures("one_gpu")
 def test_a_dropped_buffer_warns_and_gives_its_memory_back() -> None:
     held = [memory.allocate(1000)]
-    with pytest.warns(ResourceWarning, match=r"^<gpuconf.Buffer of 1000 bytes on /device:GPU:0, at 0x[0-9a-f]+> was dropped"):
+    with pytest.warns(
+        ResourceWarning, match=r"^<gpuconf.Buffer of 1000 bytes on /device:GPU:0, at 0x[0-9a-f]+> was dropped"
+    ):
         held.clear()
     assert memory.stats().live_blocks == 0
 
@@ -227,7 +229,9 @@ WAYS_TO_COPY = {
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("way", WAYS_TO_COPY)
 def test_a_buffer_can_not_be_copied(way: str) -> None:
-    """A second object of the same memory would free it when it is dropped, and leave the first with another buffer's memory."""
+    """A second object of the same memory would free it when it is dropped, and leave the first with another buffer's
+    memory.
+    """
     with memory.allocate(1000) as buffer:
         buffer.copy_from_host(b"mine")
         with pytest.raises(TypeError, match="owns device memory") as caught:
@@ -429,7 +433,12 @@ class Odd:
 
 
 BAD_COPIES = {
-    "one byte too many": (b"12345678901", 0, InvalidArgumentError, "11 bytes at offset 0 do not fit in a buffer of 10 bytes"),
+    "one byte too many": (
+        b"12345678901",
+        0,
+        InvalidArgumentError,
+        "11 bytes at offset 0 do not fit in a buffer of 10 bytes",
+    ),
     "one byte too far": (b"x", 10, InvalidArgumentError, "1 bytes at offset 10 do not fit in a buffer of 10 bytes"),
     "nothing, too far": (b"", 11, InvalidArgumentError, "0 bytes at offset 11 do not fit"),
     "negative offset": (b"x", -1, InvalidArgumentError, "1 bytes at offset -1 do not fit"),
@@ -546,7 +555,10 @@ def test_a_view_keeps_the_devices_until_it_is_gone() -> None:
     view = buffer.view()[2:5]
     buffer.free()
     assert len(view.tobytes()) == 3  # stale, but harmless
-    refusal = r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  1 view of device memory$"
+    refusal = (
+        r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  1 view of "
+        r"device memory$"
+    )
     for call in (gpuconf.reset, lambda: gpuconf.simulate("T4"), lambda: gpuconf.simulate(None)):
         with pytest.raises(RuntimeError, match=refusal):
             call()
@@ -614,7 +626,9 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
 
 
 @pytest.mark.usefixtures("two_gpus")
-@pytest.mark.parametrize("call", [memory.stats, memory.memory_map, memory.usage, memory.measure], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "call", [memory.stats, memory.memory_map, memory.usage, memory.measure], ids=lambda f: f.__name__
+)
 @pytest.mark.parametrize(
     ("device", "kind"),
     [

@@ -26,7 +26,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     assert CC, "a C compiler is part of what gpuconf needs to be built"
     built = tmp_path_factory.mktemp("client") / "client.so"
     subprocess.run(
-        [CC, "-std=gnu11", *STRICT[:3], *STRICT[4:], "-shared", "-fPIC", "-pthread", CLIENT, "-o", built, "-ldl"], check=True
+        [CC, "-std=gnu11", *STRICT[:3], *STRICT[4:], "-shared", "-fPIC", "-pthread", CLIENT, "-o", built, "-ldl"],
+        check=True,
     )
     library = ctypes.CDLL(str(built))
     library.client_text_leak.restype = ctypes.c_longlong
@@ -86,7 +87,9 @@ def live() -> list[int]:
 def test_the_header_is_strict_c(tmp_path: Path, standard: str) -> None:
     assert CC
     source = tmp_path / "use.c"
-    source.write_text("#include <gpuconf.h>\n#include <gpuconf.h>\nint main(void) { return GPUCONF_ABI_VERSION - 1; }\n")
+    source.write_text(
+        "#include <gpuconf.h>\n#include <gpuconf.h>\nint main(void) { return GPUCONF_ABI_VERSION - 1; }\n"
+    )
     subprocess.run([CC, f"-std={standard}", *STRICT, "-c", source, "-o", tmp_path / "use.o"], check=True)
 
 
@@ -233,7 +236,11 @@ def test_a_stream_that_is_none_changes_nothing(abi: Any) -> None:
     block = abi.malloc(1000)
     assert block
     before = memory.stats()
-    for call, args in ((abi.malloc, (1000, 0, 0x1234)), (abi.free, (block, 0, 0, 0x1234)), (abi.record_stream, (block, 0x1234))):
+    for call, args in (
+        (abi.malloc, (1000, 0, 0x1234)),
+        (abi.free, (block, 0, 0, 0x1234)),
+        (abi.record_stream, (block, 0x1234)),
+    ):
         assert not call(*args)
         assert "0x1234 is not a stream of CUDA device 0: it was destroyed, or belongs to another device" in abi.error()
         assert memory.stats() == before

@@ -12,7 +12,9 @@ import pytest
 from gpuconf._core.stacks import call_site, shown
 
 # gocore/trace has the same rule: tests_go/trace reads this table, too.
-ROWS = json.loads((pathlib.Path(__file__).parent.parent / "tests_go" / "trace" / "testdata" / "call_sites.json").read_text())
+ROWS = json.loads(
+    (pathlib.Path(__file__).parent.parent / "tests_go" / "trace" / "testdata" / "call_sites.json").read_text()
+)
 GIB = 1 << 30
 
 
@@ -36,8 +38,17 @@ def test_a_snapshot_of_the_default_stacks_names_the_programs_line(tmp_path: path
     ]
     address = 0x7F0000000000
     block = {"address": address, "size": GIB, "requested_size": GIB, "state": "active_allocated", "frames": frames}
-    segment = {"device": 0, "address": address, "total_size": GIB, "stream": 0, "segment_type": "large", "blocks": [block]}
-    events = [{"action": a, "addr": address, "size": GIB, "stream": 0, "frames": frames} for a in ("segment_alloc", "alloc")]
+    segment = {
+        "device": 0,
+        "address": address,
+        "total_size": GIB,
+        "stream": 0,
+        "segment_type": "large",
+        "blocks": [block],
+    }
+    events = [
+        {"action": a, "addr": address, "size": GIB, "stream": 0, "frames": frames} for a in ("segment_alloc", "alloc")
+    ]
     path = tmp_path / "sites.pickle"
     path.write_bytes(pickle.dumps({"segments": [segment], "device_traces": [events]}, 4))
     plan = gpuconf.plan(path, policy="pytorch")

@@ -45,13 +45,21 @@ def test_a_card_and_its_processes(library: Path, tmp_path: Path) -> None:
     (card,) = found["cards"]
     assert card["memory"] == {"kind": "dedicated", "total": 80 * GIB, "used": GIB, "free": 79 * GIB, "source": "NVML"}
     assert card["processes"] == [{"pid": 4711, "bytes": 1024, "instance": None}]
-    assert (card["index"], card["pci_bus_id"], card["compute_capability"], card["errors"]) == (0, "0000:17:00.0", [9, 0], [])
+    assert (card["index"], card["pci_bus_id"], card["compute_capability"], card["errors"]) == (
+        0,
+        "0000:17:00.0",
+        [9, 0],
+        [],
+    )
 
 
 @pytest.mark.parametrize("wrong", ["", "fail nvmlDeviceGetMemoryInfo 3\n"], ids=["wrong numbers", "no numbers"])
 def test_unified_memory_is_the_hosts(library: Path, tmp_path: Path, wrong: str) -> None:
     # GB10's driver does not support the query of memory; other drivers of such GPUs answer with a small number.
-    gb10 = "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1048576 used=0 NVIDIA GB10\n"
+    gb10 = (
+        "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1048576 used=0 "
+        "NVIDIA GB10\n"
+    )
     total, available = host()
     (card,) = surveyed(library, tmp_path, gb10 + wrong + "process 7 bytes=4096 list=compute gi=-1 ci=-1\n")["cards"]
     memory = card["memory"]
@@ -71,7 +79,9 @@ def test_coherent_memory_is_the_cards(library: Path, tmp_path: Path) -> None:
 
 def test_a_card_that_cannot_be_read_hides_no_other(library: Path, tmp_path: Path) -> None:
     machine = ONE_H100 + "card GPU-2 domain=0 bus=24 device=0 cc=9.0 mig=off total=1024 used=0 NVIDIA T1\n"
-    found = surveyed(library, tmp_path, machine + "fail nvmlDeviceGetMemoryInfo 15 GPU-2\nfail nvmlDeviceGetName 999 GPU-2\n")
+    found = surveyed(
+        library, tmp_path, machine + "fail nvmlDeviceGetMemoryInfo 15 GPU-2\nfail nvmlDeviceGetName 999 GPU-2\n"
+    )
     first, second = found["cards"]
     assert first["errors"] == []
     assert second["name"] == ""
@@ -115,7 +125,9 @@ def test_devices_name_the_kind_of_memory() -> None:
     assert "96.00GiB coherent" in out
     assert "16.00GiB unified" not in out
     found = json.loads(
-        subprocess.run([COMMAND, "devices", "--json"], capture_output=True, text=True, check=True, env=env, timeout=60).stdout
+        subprocess.run(
+            [COMMAND, "devices", "--json"], capture_output=True, text=True, check=True, env=env, timeout=60
+        ).stdout
     )
     assert [(d["memory_kind"], d["memory_source"]) for d in found["devices"]] == [  # the fastest first
         ("coherent", "simulation"),

@@ -17,7 +17,9 @@ COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str, str]:
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env)
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -92,7 +94,12 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
         env["PYTHONPATH"] = str(tmp_path)
     with holder(env, 10 << 30, 8 << 30, 3 << 30):
         for command in (["ps"], ["stats"], ["lease", "--list"]):
-            shown = on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").replace("\r", "")
+            shown = (
+                on_terminal(*command, columns=80, env=env)
+                .replace("\033[1m", "")
+                .replace("\033[0m", "")
+                .replace("\r", "")
+            )
             lines = without_others(shown).splitlines()
             (line,) = (line for line in lines if "GiB" in line and not line.startswith("GPU "))
             assert len(line.rstrip()) <= 80
@@ -100,7 +107,8 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
             assert "…" not in run(*command, env=env)[1], "in a pipe no text is cut"
         assert "training: python" in run("ps", env=env)[1], "the program without its folder"
         program = Path(sys.executable).name
-        for words in (["lease", "--list"], ["ledger", "list"]):  # which used to show the folder, and on a terminal nothing else
+        # Which used to show the folder, and on a terminal nothing else.
+        for words in (["lease", "--list"], ["ledger", "list"]):
             assert f"  {program} -c" in run(*words, env=env)[1]
 
 
@@ -110,7 +118,13 @@ def test_a_long_name_is_cut_on_a_terminal(tmp_path: Path, words: list[str]) -> N
     env = {"GPUCONF_SIMULATE": "H100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "NO_COLOR": "1"}
     name = "nightly training of the large model, second shard of eight"
     inside = ("lease", "--memory=2GiB", f"--name={name}", "--", COMMAND, *words)
-    narrow = on_terminal(*inside, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").replace("\r", "").splitlines()
+    narrow = (
+        on_terminal(*inside, columns=80, env=env)
+        .replace("\033[1m", "")
+        .replace("\033[0m", "")
+        .replace("\r", "")
+        .splitlines()
+    )
     (line,) = (line for line in narrow if f" {name[:15]}" in line)
     assert "…" in line
     assert max(map(len, narrow[-2:])) <= 80

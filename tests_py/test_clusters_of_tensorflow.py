@@ -1,4 +1,6 @@
-"""Clusters as programs describe them: what TensorFlow 2.21 does on a machine with GPUs, up to connecting to other machines."""
+"""Clusters as programs describe them: what TensorFlow 2.21 does on a machine with GPUs, up to connecting to other
+machines.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +76,17 @@ def test_a_cluster_of_this_process_is_connected(monkeypatch: pytest.MonkeyPatch)
 def test_resolvers(monkeypatch: pytest.MonkeyPatch, two_gpus: None) -> None:
     monkeypatch.delenv("TF_CONFIG", raising=False)
     empty = resolver.TFConfigClusterResolver()
-    assert (empty.cluster_spec(), empty.master(), empty.task_type, empty.task_id, empty.rpc_layer) == ({}, "", None, None, None)
+    assert (empty.cluster_spec(), empty.master(), empty.task_type, empty.task_id, empty.rpc_layer) == (
+        {},
+        "",
+        None,
+        None,
+        None,
+    )
     assert empty.num_accelerators() == {"GPU": 2}
     monkeypatch.setenv(
-        "TF_CONFIG", '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}, "rpc_layer": "grpc"}'
+        "TF_CONFIG",
+        '{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 1}, "rpc_layer": "grpc"}',
     )
     found = resolver.TFConfigClusterResolver()
     assert (found.master(), found.task_type, found.task_id) == ("grpc://b:2", "worker", 1)

@@ -60,7 +60,9 @@ def test_tables_share_their_columns(env: dict[str, str]) -> None:
             (["ledger", "list"], "PID"),
         ):
             headers = [
-                line for line in gpuconf_says(env, *command).splitlines() if line.split()[:1] == [first] and "command" in line
+                line
+                for line in gpuconf_says(env, *command).splitlines()
+                if line.split()[:1] == [first] and "command" in line
             ]
             assert headers, command
             for header in headers:
@@ -73,7 +75,10 @@ def test_tables_share_their_columns(env: dict[str, str]) -> None:
 
 def test_json_has_the_same_fields_for_pools(env: dict[str, str]) -> None:
     with holder(env, 5 * GIB, 4 * GIB, GIB):
-        listed = {command: json.loads(gpuconf_says(env, *command.split(), "--json")) for command in ("ps", "stats", "ledger list")}
+        listed = {
+            command: json.loads(gpuconf_says(env, *command.split(), "--json"))
+            for command in ("ps", "stats", "ledger list")
+        }
         (card,) = listed["ps"]["gpus"]
         pools = [
             *listed["stats"]["pools"],
@@ -95,7 +100,9 @@ def test_metrics_and_python_have_the_same_words() -> None:
     with gpuconf.memory.allocate(GIB):
         lines = prometheus.generate_latest(registry).decode().splitlines()
         pool = gpuconf.memory.stats()
-    found = {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("gpuconf_memory_")}
+    found = {
+        line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("gpuconf_memory_")
+    }
     assert {name: found[f"gpuconf_memory_{name}_bytes"] for name in POOL} == POOL
     assert (pool.bytes_limit, pool.bytes_reserved, pool.bytes_in_use, pool.peak_bytes_in_use) == tuple(POOL.values())
 

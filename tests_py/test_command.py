@@ -92,7 +92,13 @@ def test_json(here: Path) -> None:
     )
     told = json.loads(out)
     assert (code, err) == (0, "")
-    assert (told["schema"], told["fits"], told["fitting"], told["limit"], told["gpu"]) == (1, True, ["virtual"], 7 * MIB, None)
+    assert (told["schema"], told["fits"], told["fitting"], told["limit"], told["gpu"]) == (
+        1,
+        True,
+        ["virtual"],
+        7 * MIB,
+        None,
+    )
     assert [(r["policy"], r["fits"], r["least_limit"]) for r in told["results"]] == [
         ("regions", False, 8 * MIB),
         ("virtual", True, 6 * MIB),
@@ -206,7 +212,10 @@ def test_progress_of_a_long_trace(here: Path) -> None:
         (["fly"], "there is no command 'fly'. The commands are devices, "),
         (["plan"], "TRACE is missing: an RMM log"),
         (["plan", "holes.csv", "--limit", "much"], "limit 'much' is not a size: write bytes, '500MB', '6GiB'"),
-        (["plan", "holes.csv", "--limit", "50%"], "limit '50%' is a percentage, which needs a GPU; use bytes or '6GiB'"),
+        (
+            ["plan", "holes.csv", "--limit", "50%"],
+            "limit '50%' is a percentage, which needs a GPU; use bytes or '6GiB'",
+        ),
         (["plan", "holes.csv", "--limit", "7"], "limit must be at least 1 MiB"),
         (["plan", "holes.csv", "--policy", "fast"], "invalid choice: 'fast'"),
         (["plan", "holes.csv", "--gpu", "Z80"], "unknown GPU model"),

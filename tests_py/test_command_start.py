@@ -21,7 +21,12 @@ def imported(tmp_path: Path, *words: str) -> set[str]:
     """The modules that a command imports, from its own first one on: an installer's script may import re before."""
     env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", COMMAND, *words], capture_output=True, text=True, check=True, timeout=60, env=env
+        [sys.executable, "-X", "importtime", COMMAND, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=env,
     )
     names = [line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")]
     return set(names[names.index("gpuconf._core") :])
@@ -71,7 +76,15 @@ def test_the_list_of_processes(tmp_path: Path) -> None:
 
 def test_a_program_with_a_lease(tmp_path: Path) -> None:
     names = imported(tmp_path, "run", "--memory", "1GiB", "true")
-    left_out = {"config", "memory", "planning", "rehearsal", "tensors", "sharing._simulated_cards", "_core.simulated_torch"}
+    left_out = {
+        "config",
+        "memory",
+        "planning",
+        "rehearsal",
+        "tensors",
+        "sharing._simulated_cards",
+        "_core.simulated_torch",
+    }
     assert {name for name in own(names) if name.startswith(tuple(left_out))} == set()
     assert names & {*HEAVY, "math", "weakref"} == set()
 

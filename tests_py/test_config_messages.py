@@ -128,7 +128,9 @@ def test_values_that_a_field_cant_have(name: str, value: Any, kind: type[Excepti
 @pytest.mark.parametrize("name", ["gpu_options", "device_count", "device_filters"])
 def test_what_is_filled_and_not_assigned(name: str) -> None:
     kind = "message" if name == "gpu_options" else "map, or repeated"
-    with pytest.raises(AttributeError, match=f'^Assignment not allowed to {kind} field "{name}" in protocol message object'):
+    with pytest.raises(
+        AttributeError, match=f'^Assignment not allowed to {kind} field "{name}" in protocol message object'
+    ):
         setattr(ConfigProto(), name, GPUOptions())
     with pytest.raises(AttributeError):
         delattr(ConfigProto(), name)
@@ -192,7 +194,9 @@ def test_copies_and_merges() -> None:
     assert other == config
     other.CopyFrom(other)
     assert other == config
-    other.MergeFrom(ConfigProto(gpu_options=GPUOptions(visible_device_list="1"), device_count={"CPU": 2}, device_filters=["b"]))
+    other.MergeFrom(
+        ConfigProto(gpu_options=GPUOptions(visible_device_list="1"), device_count={"CPU": 2}, device_filters=["b"])
+    )
     assert other.gpu_options == GPUOptions(allow_growth=True, visible_device_list="1")
     assert other.device_count == {"GPU": 1, "CPU": 2}
     assert other.device_filters == ["a", "b"]
@@ -234,18 +238,22 @@ def test_print() -> None:
 
 # TensorFlow's fields; a program may set any of them.
 FIELDS = {
-    GPUOptions: "per_process_gpu_memory_fraction allow_growth allocator_type deferred_deletion_bytes visible_device_list "
+    GPUOptions: "per_process_gpu_memory_fraction allow_growth allocator_type deferred_deletion_bytes "
+    "visible_device_list "
     "polling_active_delay_usecs polling_inactive_delay_msecs force_gpu_compatible experimental",
     GPUOptions.Experimental: "virtual_devices use_unified_memory num_dev_to_dev_copy_streams collective_ring_order "
     "timestamped_allocator kernel_tracker_max_interval kernel_tracker_max_bytes kernel_tracker_max_pending "
-    "internal_fragmentation_fraction use_cuda_malloc_async disallow_retry_on_allocation_failure gpu_host_mem_limit_in_mb "
+    "internal_fragmentation_fraction use_cuda_malloc_async disallow_retry_on_allocation_failure "
+    "gpu_host_mem_limit_in_mb "
     "gpu_host_mem_disallow_growth num_virtual_devices_per_gpu gpu_system_memory_size_in_mb "
     "populate_pjrt_gpu_client_creation_info node_id stream_merge_options",
     RewriterConfig: "layout_optimizer constant_folding memory_optimization meta_optimizer_iterations custom_optimizers",
-    ConfigProto.Experimental: "collective_group_leader executor_type session_metadata coordination_config mlir_bridge_rollout",
+    ConfigProto.Experimental: "collective_group_leader executor_type session_metadata coordination_config "
+    "mlir_bridge_rollout",
     ConfigProto: "cluster_def rpc_options session_inter_op_thread_pool experimental "
     "device_count intra_op_parallelism_threads placement_period device_filters inter_op_parallelism_threads "
-    "gpu_options allow_soft_placement log_device_placement graph_options operation_timeout_in_ms pluggable_device_options",
+    "gpu_options allow_soft_placement log_device_placement graph_options operation_timeout_in_ms "
+    "pluggable_device_options",
 }
 
 
@@ -284,7 +292,9 @@ def test_every_message_can_be_filled_copied_pickled_and_printed() -> None:
                 elif depth:
                     getattr(made, field.name).CopyFrom(filled(field.message, depth - 1))
             else:
-                value = {"string": "text", "bytes": b"\xff", "bool": True, "double": 0.1, "float": 0.5}.get(field.scalar.kind, 1)
+                value = {"string": "text", "bytes": b"\xff", "bool": True, "double": 0.1, "float": 0.5}.get(
+                    field.scalar.kind, 1
+                )
                 if field.is_repeated:
                     getattr(made, field.name).append(value)
                 else:

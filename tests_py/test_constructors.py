@@ -1,7 +1,7 @@
 """Classes whose objects only functions create: calling the class raises an error that names the functions.
 
-``memory.Trace(5)`` and ``Plan(x, y)`` accepted anything, and failed later in a method; ``v1.Tensor()`` was a tensor of no graph,
-and ``Simulation("H100", "")`` in a ``with`` statement simulated nothing.
+``memory.Trace(5)`` and ``Plan(x, y)`` accepted anything, and failed later in a method; ``v1.Tensor()`` was a tensor of
+no graph, and ``Simulation("H100", "")`` in a ``with`` statement simulated nothing.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def test_copies_of_values_are_still_made() -> None:
     with memory.record() as recording:
         memory.allocate(1000).free()
     plan = gpuconf.plan(recording)
-    for copied in (copy.copy(recording.trace), copy.deepcopy(recording.trace), pickle.loads(pickle.dumps(recording.trace))):
+    for copied in (
+        copy.copy(recording.trace),
+        copy.deepcopy(recording.trace),
+        pickle.loads(pickle.dumps(recording.trace)),
+    ):
         assert copied.events == recording.events
     for copied in (copy.copy(plan), copy.deepcopy(plan), pickle.loads(pickle.dumps(plan))):
         assert copied.to_dict() == plan.to_dict()

@@ -34,7 +34,9 @@ def container(words: list[str]) -> list[str]:
 
 
 def shown(env: dict[str, str], inside: list[str]) -> list[dict[str, Any]]:
-    done = subprocess.run([*inside, COMMAND, "ps", "--json"], capture_output=True, text=True, check=True, env=environment(env))
+    done = subprocess.run(
+        [*inside, COMMAND, "ps", "--json"], capture_output=True, text=True, check=True, env=environment(env)
+    )
     found: list[dict[str, Any]] = json.loads(done.stdout)["processes"]
     return found
 
@@ -57,7 +59,9 @@ def test_containers_see_each_others_figures(env: dict[str, str], ledger: Ledger)
         assert (row["name"], row["libraries"]) == ("training", {"gpuconf": 3 * GIB})
         (claim,) = ledger.claims()
         assert (claim.local, claim.gone) == (False, False)
-        with pytest.raises(errors.DeadlineExceededError, match=f"process {claim.pid} in another container training, user"):
+        with pytest.raises(
+            errors.DeadlineExceededError, match=f"process {claim.pid} in another container training, user"
+        ):
             ledger.claim([Card(claim.cards[0].uuid, 80 * GIB, 75 * GIB)], timeout=0)
         assert "(container)" in subprocess.check_output([COMMAND, "ledger", "list"], text=True, env=environment(env))
     with holder(env, 10 * GIB, 8 * GIB, 3 * GIB) as program:
@@ -74,7 +78,12 @@ def test_the_drivers_process_in_a_container_has_its_lease(env: dict[str, str], t
         (pid,) = map(int, Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text().split())
         listed = f"process {pid} bytes={5 * MIB} list=compute gi=-1 ci=-1\n"
         (tmp_path / "machine").write_text(ONE_H100.replace("GPU-1", uuid) + listed)
-        real = {**env, "GPUCONF_SIMULATE": "", "LD_LIBRARY_PATH": str(fake_nvml(tmp_path)), "FAKE_NVML": str(tmp_path / "machine")}
+        real = {
+            **env,
+            "GPUCONF_SIMULATE": "",
+            "LD_LIBRARY_PATH": str(fake_nvml(tmp_path)),
+            "FAKE_NVML": str(tmp_path / "machine"),
+        }
         (row,) = shown(real, [])
     assert (row["pid"], row["bytes"], row["notes"]) == (pid, 5 * MIB, ["other container"])
     assert (row["lease"], row["in_use"], row["name"]) == (10 * GIB, 3 * GIB, "training")
@@ -89,7 +98,9 @@ def test_a_drivers_pid_means_nothing_in_a_container(tmp_path: Path) -> None:
 
 
 def test_a_program_that_executes_another_one(ledger: Ledger) -> None:
-    """The claim and the figures of a program end when it replaces itself; what it passes on stays, for the same process."""
+    """The claim and the figures of a program end when it replaces itself; what it passes on stays, for the same
+    process.
+    """
     code = f"""
 import os, sys, gpuconf
 from gpuconf.sharing._ledger import open_ledger
@@ -116,7 +127,9 @@ os.execv("/bin/sh", ["sh", "-c", "echo ready; read line"])
 
 
 def test_a_pid_that_is_used_again(ledger: Ledger) -> None:
-    """A child keeps the lease of a process that has ended, and another process gets its PID: the lease is not that one's."""
+    """A child keeps the lease of a process that has ended, and another process gets its PID: the lease is not that
+    one's.
+    """
     leave = (
         "import subprocess; from gpuconf.sharing._ledger import open_ledger; from gpuconf.sharing._rows import Card; "
         f"claim = open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {GIB})]); "
@@ -135,13 +148,18 @@ assert again.pid == first.pid, (again.pid, first.pid)
 print(row.pid == again.pid, row.local, row.gone)
 """
     inside = container([*PIDS, "--", "sh", "-c", 'test -w /proc/sys/kernel/ns_last_pid && exec "$@"', "-"])
-    done = subprocess.run([*inside, sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [*inside, sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.stdout, done.stderr) == ("True True True\n", "")
 
 
 @pytest.mark.parametrize("offset", [AHEAD, BEHIND], ids=["ahead", "behind"])
 def test_other_clocks(env: dict[str, str], ledger: Ledger, offset: list[str]) -> None:
-    """Processes of a time namespace have another time since boot, and other start times. Order and figures are as ever."""
+    """Processes of a time namespace have another time since boot, and other start times.
+
+    Order and figures are as ever.
+    """
     with holder(env, 10 * GIB, 8 * GIB, 3 * GIB, container(offset)) as program:
         (row,) = ledger.claims()
         assert (row.pid, row.gone, row.local) == (program.pid, False, True)

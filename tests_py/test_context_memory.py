@@ -29,7 +29,9 @@ def claim(memory: int | None, contexts: int = 1) -> Claim:
 
 
 def test_leases_of_2_gib_leave_room_for_their_contexts() -> None:
-    """19 leases of 2 GiB were granted on 40 GiB, and 19 contexts of 300 to 500 MiB did not fit into the 1.5 GiB that were left."""
+    """19 leases of 2 GiB were granted on 40 GiB, and 19 contexts of 300 to 500 MiB did not fit into the 1.5 GiB that
+    were left.
+    """
     gpuconf.simulate("A100-40GB")
     held = [claim(2 * GIB) for _ in range(16)]
     with pytest.raises(errors.DeadlineExceededError, match=r"448\.00MiB for CUDA contexts"):
@@ -100,7 +102,9 @@ def test_several_contexts() -> None:
         assert [(card.bytes, card.charge) for card in held.cards] == [(2 * GIB, 2 * GIB + 3 * 448 * MIB)]
 
 
-@pytest.mark.parametrize(("given", "bytes_each"), [("", 448 * MIB), ("0", 0), ("100MiB", 100 * MIB), ("1048577", 1048577)])
+@pytest.mark.parametrize(
+    ("given", "bytes_each"), [("", 448 * MIB), ("0", 0), ("100MiB", 100 * MIB), ("1048577", 1048577)]
+)
 def test_the_setting(monkeypatch: pytest.MonkeyPatch, given: str, bytes_each: int) -> None:
     gpuconf.simulate("A100-40GB")
     monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", given)
@@ -118,7 +122,9 @@ def test_without_an_allowance_the_reserve_is_left(monkeypatch: pytest.MonkeyPatc
         pass
 
 
-@pytest.mark.parametrize("given", ["-1", "x", "1e3", "40GiB", "99999999999999999999999", "50%", "\uff11", "nan", "1\x7f"])
+@pytest.mark.parametrize(
+    "given", ["-1", "x", "1e3", "40GiB", "99999999999999999999999", "50%", "\uff11", "nan", "1\x7f"]
+)
 def test_garbage_in_the_setting(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
     gpuconf.simulate("A100-40GB")
     monkeypatch.setenv("GPUCONF_CONTEXT_MEMORY", given)
@@ -192,10 +198,16 @@ def report_of(tmp_path: Path, *arguments: str) -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize(("options", "contexts"), [((), 1), (("--contexts", "3"), 3), (("--contexts", "5", "--gpus", "1"), 5)])
+@pytest.mark.parametrize(
+    ("options", "contexts"), [((), 1), (("--contexts", "3"), 3), (("--contexts", "5", "--gpus", "1"), 5)]
+)
 def test_run(tmp_path: Path, options: Sequence[str], contexts: int) -> None:
     found = report_of(tmp_path, "--memory", "2GiB", *options, "true")
-    assert (found["memory_limit"], found["contexts"], found["context_bytes"]) == (2 * GIB, contexts, contexts * 448 * MIB)
+    assert (found["memory_limit"], found["contexts"], found["context_bytes"]) == (
+        2 * GIB,
+        contexts,
+        contexts * 448 * MIB,
+    )
 
 
 def test_run_counts_the_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +230,9 @@ def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     leased = ("run", "--memory", "2GiB", "--contexts", "2", sys.executable, "-c", inside)
     shown = json.loads(output(*leased, "ps", "--json"))
     assert shown["gpus"][0]["leased"] == 2 * GIB + 2 * 448 * MIB
-    assert [(one["lease"], one["contexts"], one["context_bytes"]) for one in shown["processes"]] == [(2 * GIB, 2, 896 * MIB)]
+    assert [(one["lease"], one["contexts"], one["context_bytes"]) for one in shown["processes"]] == [
+        (2 * GIB, 2, 896 * MIB)
+    ]
     assert "896.00MiB" in output(*leased, "ps")
     (row,) = json.loads(output(*leased, "lease", "--list", "--json"))["leases"]
     assert (row["contexts"], row["cards"][0]["charge"]) == (2, 2 * GIB + 896 * MIB)
@@ -230,5 +244,7 @@ def test_a_request_inside_a_lease_is_for_the_card_that_needs_most(monkeypatch: p
     gpuconf.simulate("T4,A100-40GB")
     monkeypatch.setenv("GPUCONF_LEASE", "outer")
     monkeypatch.setenv("GPUCONF_LIMIT", str(10 * GIB))
-    with pytest.raises(errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"):
+    with pytest.raises(
+        errors.FailedPreconditionError, match=r"20\.00GiB are requested inside lease outer, which has 10"
+    ):
         gpuconf.lease(memory="50%", gpus=2).__enter__()

@@ -46,11 +46,13 @@ def test_a_message_that_is_cut_off_raises() -> None:
 
 def run(program: str) -> str:
     """Run a program in a bare interpreter."""
-    return subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
-# Importing them takes a sixth of the time of a process's first call. Packages that an environment's .pth files import are not
-# gpuconf's.
+# Importing them takes a sixth of the time of a process's first call. Packages that an environment's .pth files import
+# are not gpuconf's.
 def test_no_call_of_a_simple_program_imports_json() -> None:
     program = """
 import sys

@@ -30,7 +30,9 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(crowd: Path, options: list[str], mib: int, processes: int, threads: int) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
+    }
     script = f'"{crowd}" {SECONDS} {SEED} {processes} {threads} {mib * MIB} && "{crowd}" last {mib * MIB}'
     command = [sys.executable, "-m", "gpuconf", "run", *options, "--", "/bin/sh", "-c", script]
     timeout = 2 * float(SECONDS) + 100

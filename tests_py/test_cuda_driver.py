@@ -1,7 +1,7 @@
 """gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
 
-The library is that of tests_go/fakecuda: built here, found by the loader like the real one, and strict about CUDA's rules. Each
-test runs its program in a new process, because a loaded driver stays loaded.
+The library is that of tests_go/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
+rules. Each test runs its program in a new process, because a loaded driver stays loaded.
 """
 
 from __future__ import annotations
@@ -201,7 +201,9 @@ def test_every_driver_call_may_fail_and_nothing_leaks(folder: Path) -> None:
 
 
 def test_cuda_visible_devices_is_the_drivers(folder: Path) -> None:
-    out = run(folder, "print(len(tf.config.list_physical_devices('GPU')))", FAKECUDA_GPUS="4", CUDA_VISIBLE_DEVICES="2,0")
+    out = run(
+        folder, "print(len(tf.config.list_physical_devices('GPU')))", FAKECUDA_GPUS="4", CUDA_VISIBLE_DEVICES="2,0"
+    )
     assert out == "2\n"
 
 
@@ -350,7 +352,8 @@ print(captured(), take(8 * MIB, side) == a)
         "True 2",
         "9 2",
         "the limit is reached, and 2.00MiB (2097152 bytes) of free memory are kept for captured graphs",
-        "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory on GPU:0 (2.00MiB freed). Free it first",
+        "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory on GPU:0 (2.00MiB freed). "
+        "Free it first",
         "memory is still in use: 1 captured graph with memory on GPU:0 (2.00MiB freed). Free it first",
         "0 True",
     ]
@@ -395,7 +398,11 @@ tf.reset()
 
 
 def test_the_end_of_a_program_with_captured_graphs_is_quiet(folder: Path) -> None:
-    run(folder, CAPTURE + "side = stream(); begin(side); give(take(MIB, side)); graph = end(side); begin(side); take(MIB, side)")
+    run(
+        folder,
+        CAPTURE
+        + "side = stream(); begin(side); give(take(MIB, side)); graph = end(side); begin(side); take(MIB, side)",
+    )
 
 
 LEASE = """

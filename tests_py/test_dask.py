@@ -1,7 +1,8 @@
 """A Buffer as the result or argument of a Dask task.
 
-A buffer returned by a task failed with 80 lines of log, and its memory stayed in use until a garbage collection. Now it is sent as
-its bytes. A first version allocated when the bytes arrived: an out-of-memory error there left the task waiting forever.
+A buffer returned by a task failed with 80 lines of log, and its memory stayed in use until a garbage collection. Now it
+is sent as its bytes. A first version allocated when the bytes arrived: an out-of-memory error there left the task
+waiting forever.
 """
 
 from __future__ import annotations
@@ -117,7 +118,10 @@ def arrived(nbytes: int, data: bytearray) -> ArrivedBuffer:
 
 @pytest.fixture(scope="module")
 def facts() -> Any:
-    """The program's observations. Dask must log no error; on a busy machine it may warn of a worker that is slow to end."""
+    """The program's observations.
+
+    Dask must log no error; on a busy machine it may warn of a worker that is slow to end.
+    """
     done = run(PROGRAM, timeout=180)
     assert done.code == 0, done
     assert not {"ERROR", "CRITICAL", "Traceback"} & set(done.stderr.split()), done.stderr
@@ -263,5 +267,8 @@ def test_elsewhere_the_error_has_one_line_and_leaks_nothing() -> None:
             print(pool.submit(memory.stats).result().bytes_in_use)
     """
     error, left = run_well(program, env={"GPUCONF_SIMULATE": "T4"}, timeout=60).splitlines()
-    assert error == "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
+    assert (
+        error
+        == "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
+    )
     assert left == "0"

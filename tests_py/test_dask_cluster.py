@@ -1,6 +1,7 @@
 """gpuconf.dask on real workers with simulated GPUs.
 
-The clusters here are small; tests_py/integrations has dask worker's command line, the dashboard and users who share a machine.
+The clusters here are small; tests_py/integrations has dask worker's command line, the dashboard and users who share a
+machine.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ def client() -> Iterator[distributed.Client]:
     """Three workers: two on a card with 80 GiB, and one on half of a card with 40 GiB."""
     with (
         gpuconf.dask.LocalCluster(
-            workers_per_gpu=2, simulate="A100-80GB,A100-40GB", n_workers=3, dashboard_address=None, silence_logs="CRITICAL"
+            workers_per_gpu=2,
+            simulate="A100-80GB,A100-40GB",
+            n_workers=3,
+            dashboard_address=None,
+            silence_logs="CRITICAL",
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -132,7 +137,11 @@ def test_memory_of_all_workers_also_of_idle_ones(client: distributed.Client) -> 
     client.submit(RUN["take"], 3, workers=["gpu1-0"]).result()
     found = gpuconf.dask.memory(client)
     rows = {row.process: row for row in found if row.process == "gpu1-0" and row.library}
-    assert (rows["gpu1-0"].library, rows["gpu1-0"].tag, rows["gpu1-0"].peak_bytes_in_use) == ("gpuconf", "kept", 4 * GIB)
+    assert (rows["gpu1-0"].library, rows["gpu1-0"].tag, rows["gpu1-0"].peak_bytes_in_use) == (
+        "gpuconf",
+        "kept",
+        4 * GIB,
+    )
     assert {row.process for row in found} == {"gpu0-0", "gpu0-1", "gpu1-0"}
     assert {row.address for row in found} == set(workers(client).values())
     assert all(row.card.startswith("GPU-") and row.bytes_limit and not row.problem for row in found)
@@ -145,7 +154,8 @@ def test_memory_of_all_workers_also_of_idle_ones(client: distributed.Client) -> 
 def test_a_task_that_no_worker_could_hold_is_refused_at_once(client: distributed.Client) -> None:
     assert gpuconf.dask.needs("39.5GiB", client) == {"gpuconf_memory": int(39.5 * GIB)}
     with pytest.raises(
-        ValueError, match=r"no worker can hold 40\.00GiB .* would wait forever: the largest budget of 3 workers is 39\.50GiB"
+        ValueError,
+        match=r"no worker can hold 40\.00GiB .* would wait forever: the largest budget of 3 workers is 39\.50GiB",
     ):
         gpuconf.dask.needs("40GiB", client)
     for wrong in (0, -1, True, "", "6GiBs", "50%", 2**63):
@@ -159,7 +169,12 @@ def test_a_task_that_no_worker_could_hold_is_refused_at_once(client: distributed
 
 def test_tasks_run_again_where_there_is_more_room(client: distributed.Client) -> None:
     small = client.submit(
-        RUN["take"], 25, workers=["gpu1-0"], allow_other_workers=True, resources=gpuconf.dask.needs("6GiB", client), pure=False
+        RUN["take"],
+        25,
+        workers=["gpu1-0"],
+        allow_other_workers=True,
+        resources=gpuconf.dask.needs("6GiB", client),
+        pure=False,
     )
     fixed = client.submit(RUN["take"], 25, workers=["gpu1-0"], pure=False)
     good = client.submit(RUN["take"], 1, pure=False)
@@ -212,7 +227,8 @@ BAD = {
     "gpus=1.5": "gpus must be 'all', a number of GPUs, or a list",
     "workers_per_gpu=0": "workers_per_gpu must be at least 1",
     "workers_per_gpu='2'": "workers_per_gpu must be an int",
-    "memory='9GiB', workers_per_gpu=2": r"2 processes of 9\.00GiB do not fit in the 16\.00GiB of Tesla T4 \(GPU-.*\): 1 would",
+    "memory='9GiB', workers_per_gpu=2": r"2 processes of 9\.00GiB do not fit in the 16\.00GiB of Tesla T4 \(GPU-.*\): "
+    r"1 would",
     "memory='lots'": "limit 'lots' is not a size",
     "memory='1GiB', device_memory_limit=0.5": "memory and device_memory_limit are the same option",
     "device_memory_limit=1.5": "a fraction between 0 and 1",
@@ -240,7 +256,9 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_starting_a_cluster_leaves_the_program_as_it_is() -> None:
-    """It does not load the core, so that the program may still fork; and modules named after Dask and Ray import those."""
+    """It does not load the core, so that the program may still fork; and modules named after Dask and Ray import
+    those.
+    """
     program = """
     import gpuconf.dask, sys
     from gpuconf._core.native import loaded
@@ -266,7 +284,9 @@ def test_without_dask_it_says_what_to_install() -> None:
 def test_an_older_dask_without_a_hook_is_named() -> None:
     from gpuconf.cluster.hooks import need
 
-    with pytest.raises(errors.UnavailableError, match=r"x needs object\.state, which Dask 20\d\d\.\d+\.\d+ does not have"):
+    with pytest.raises(
+        errors.UnavailableError, match=r"x needs object\.state, which Dask 20\d\d\.\d+\.\d+ does not have"
+    ):
         need("Dask", object(), "state", "x")
 
 

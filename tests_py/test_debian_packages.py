@@ -18,7 +18,9 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
 
     def run(*words: str) -> tuple[int, str]:
         environment = {**os.environ, "PATH": str(tmp_path)}
-        done = subprocess.run([sys.executable, SCRIPT, *words], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, SCRIPT, *words], env=environment, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stdout + done.stderr
 
     lacks = "programs are missing; on Debian and Ubuntu: apt-get install"

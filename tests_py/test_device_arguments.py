@@ -1,8 +1,8 @@
 """Device arguments: one rule for every function of gpuconf's own that takes one.
 
-``stats()`` and ``memory_map()`` once used GPU:0 in any scope, while ``allocate`` and ``measure`` followed the scope, so ``with
-device("GPU:1"): allocate(...); stats()`` showed the numbers of another GPU. And ``allocate(1, gpus[0])`` was a TypeError although
-the card was one logical GPU.
+``stats()`` and ``memory_map()`` once used GPU:0 in any scope, while ``allocate`` and ``measure`` followed the scope, so
+``with device("GPU:1"): allocate(...); stats()`` showed the numbers of another GPU. And ``allocate(1, gpus[0])`` was a
+TypeError although the card was one logical GPU.
 """
 
 from __future__ import annotations
@@ -101,12 +101,18 @@ def test_a_card_that_is_not_one_logical_gpu_is_refused(function: Callable[..., s
     gpuconf.config.set_logical_device_configuration(second, [LogicalDeviceConfiguration(memory_limit=100)] * 2)
     there = "The logical GPUs are GPU:0, GPU:1$"
     for split in (second, gpuconf.visible_devices()[1]):
-        with pytest.raises(ValueError, match=rf"GPU:1' is split into 2 logical GPUs \(GPU:0, GPU:1\); name one of them. {there}"):
+        with pytest.raises(
+            ValueError, match=rf"GPU:1' is split into 2 logical GPUs \(GPU:0, GPU:1\); name one of them. {there}"
+        ):
             function(split)
     for hidden in (first, gpuconf.visible_devices()[0]):
         with pytest.raises(ValueError, match=rf"GPU:0' is not visible. {there}"):
             function(hidden)
-    for other in (PhysicalDevice("/physical_device:CPU:0", "CPU"), PhysicalDevice("GPU:0", "GPU"), PhysicalDevice(["GPU"], "GPU")):  # type: ignore[arg-type]
+    for other in (
+        PhysicalDevice("/physical_device:CPU:0", "CPU"),
+        PhysicalDevice("GPU:0", "GPU"),
+        PhysicalDevice(["GPU"], "GPU"),
+    ):  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=rf"is not a GPU of this process. {there}"):
             function(other)
     with pytest.raises(TypeError, match="device must be a string"):

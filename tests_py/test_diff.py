@@ -73,7 +73,11 @@ def test_json_and_a_page(two: Path) -> None:
     assert code == 3
     (gpu,) = json.loads(out)["gpus"]
     assert (gpu["gpu"], gpu["bytes_before"], gpu["bytes_after"]) == (0, 22 * MIB, 40 * MIB)
-    assert [change["bytes_after"] - change["bytes_before"] for change in gpu["changes"]] == [12 * MIB, 8 * MIB, -2 * MIB]
+    assert [change["bytes_after"] - change["bytes_before"] for change in gpu["changes"]] == [
+        12 * MIB,
+        8 * MIB,
+        -2 * MIB,
+    ]
     assert gpu["changes"][0]["call_site"] == [f"{two}/new/model.py", 10, "forward"]
     page = (two / "page.html").read_text()
     assert f"<td>{two}/new/model.py:10 (forward)</td>" in page
@@ -86,7 +90,10 @@ def test_traces_without_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(HOLES)
     (tmp_path / "b.csv").write_text(HOLES.replace("4194304", "8388608"))
     code, out, _ = run("diff", "a.csv", "b.csv", cwd=tmp_path)
-    assert (code, out) == (3, "GPU:0: peak 6.00MiB -> 10.00MiB (+4.00MiB, +66.7%)\n  +4.00MiB at unknown line, -1 block\n")
+    assert (code, out) == (
+        3,
+        "GPU:0: peak 6.00MiB -> 10.00MiB (+4.00MiB, +66.7%)\n  +4.00MiB at unknown line, -1 block\n",
+    )
 
 
 def test_mistakes(tmp_path: Path) -> None:

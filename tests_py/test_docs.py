@@ -73,11 +73,23 @@ def test_programs(block: Block, tmp_path: Path) -> None:
         assert done.stderr == ""
 
 
-@pytest.mark.parametrize("block", [block for block in blocks("python") if "def test_" in block.code], ids=lambda block: block.page)
+@pytest.mark.parametrize(
+    "block", [block for block in blocks("python") if "def test_" in block.code], ids=lambda block: block.page
+)
 def test_examples_of_tests(block: Block, tmp_path: Path) -> None:
     names = "import contextlib, gpuconf, pytest\ndef load_model(): return gpuconf.memory.allocate('1GiB')\n"
     (tmp_path / "test_it.py").write_text(names + block.code)
-    command = [sys.executable, "-m", "pytest", "--gpuconf=simulate", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--gpuconf=simulate",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "test_it.py",
+    ]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment(tmp_path)
     )
@@ -104,14 +116,19 @@ def shown() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "words"), shown(), ids=lambda value: value if isinstance(value, str) else " ".join(value))
+@pytest.mark.parametrize(
+    ("page", "words"), shown(), ids=lambda value: value if isinstance(value, str) else " ".join(value)
+)
 def test_commands_that_are_only_shown_have_these_options(page: str, words: list[str]) -> None:
     assert parsed(words).command == words[0]
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks("console")}))
 def test_commands(page: str, tmp_path: Path) -> None:
-    """A line that begins with a dollar is run by the shell, and what follows is its output. ``cat FILE`` makes the file instead."""
+    """A line that begins with a dollar is run by the shell, and what follows is its output.
+
+    ``cat FILE`` makes the file instead.
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     variables = script.environment({"PATH": path, "GPUCONF_LEDGER": str(tmp_path / "ledger")})
     for code in (one.code for one in blocks("console") if one.page == page):
@@ -123,15 +140,36 @@ def test_commands(page: str, tmp_path: Path) -> None:
                 (tmp_path / made[1]).write_text(expected)
                 continue
             done = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=variables
+                ["bash", "-c", command],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+                cwd=tmp_path,
+                env=variables,
             )
-            assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), f"$ {command}\n{done.stdout}{done.stderr}"
+            assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (
+                f"$ {command}\n{done.stdout}{done.stderr}"
+            )
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="Sphinx needs Python 3.11")
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", ROOT / "docs", tmp_path / "site"]
-    done = subprocess.run([*command, "-d", tmp_path / "trees"], capture_output=True, text=True, check=False, timeout=300)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-q",
+        "-W",
+        "--keep-going",
+        ROOT / "docs",
+        tmp_path / "site",
+    ]
+    done = subprocess.run(
+        [*command, "-d", tmp_path / "trees"], capture_output=True, text=True, check=False, timeout=300
+    )
     assert (done.returncode, done.stderr) == (0, "")
     site = tmp_path / "site"
     pages = [page for page in site.rglob("*.html") if "_modules" not in page.parts]  # those have the sources
@@ -145,7 +183,9 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 def test_each_error_class_has_cause_and_fix() -> None:
     page = (ROOT / "docs" / "reference" / "errors.md").read_text()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+    ]
     rows = [row for row in rows if row[0] != "error"]
     assert all(len(row) == 3 and all(row) for row in rows)
     described = {name for row in rows for name in re.findall(r"\w+Error", re.sub(r"\(\w+\)", "", row[0]))}
@@ -170,7 +210,10 @@ def test_the_messages_of_troubleshooting_are_messages_of_gpuconf() -> None:
     terms = [line for line, after in itertools.pairwise(page.splitlines()) if after.startswith(": ")]
     messages = [message for line in terms for message in re.findall(r"\*\*(.*?)\*\*", line)]
     sources = [
-        path for part in ("gocore", "pybind", "python") for path in (ROOT / part).rglob("*") if path.suffix in {".c", ".go", ".py"}
+        path
+        for part in ("gocore", "pybind", "python")
+        for path in (ROOT / part).rglob("*")
+        if path.suffix in {".c", ".go", ".py"}
     ]
     text = "".join(path.read_text(encoding="utf-8") for path in sources)
     assert len(messages) > 10

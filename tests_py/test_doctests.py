@@ -28,7 +28,8 @@ def examples() -> list[doctest.DocTest]:
         "gpuconf.rehearsal.watching",
         "gpuconf.values.",
     )
-    assert all(hasattr(gpuconf, name) for name in gpuconf.__all__)  # the finder looks at what is loaded, and loads nothing
+    # The finder looks at what is loaded, and loads nothing.
+    assert all(hasattr(gpuconf, name) for name in gpuconf.__all__)
     names = [gpuconf.__name__, *(name for name in modules if not name.startswith(without))]
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [test for name in names for test in finder.find(importlib.import_module(name)) if test.examples]
@@ -38,7 +39,9 @@ def examples() -> list[doctest.DocTest]:
 @pytest.mark.usefixtures("without_tensorflow")
 @pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
 def test_docstring(example: doctest.DocTest, two_gpus: None) -> None:
-    example.globs.update(gpuconf=gpuconf, allocate=gpuconf.memory.allocate, tag=gpuconf.memory.tag, usage=gpuconf.memory.usage)
+    example.globs.update(
+        gpuconf=gpuconf, allocate=gpuconf.memory.allocate, tag=gpuconf.memory.tag, usage=gpuconf.memory.usage
+    )
     result = doctest.DocTestRunner(optionflags=FLAGS).run(example, clear_globs=False)
     assert result.attempted > 0
     assert result.failed == 0

@@ -116,7 +116,11 @@ def test_variables_that_pools_would_ignore(simulated: dict[str, str], name: str,
     (one,) = [one for one in found if one["level"] == "problem"]
     assert said in one["text"]
     assert one["fix"] == f"correct {name}, or unset it"
-    good = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "9"}
+    good = {
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_ENABLE_GPU_GARBAGE_COLLECTION": "false",
+        "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "9",
+    }
     assert findings({**simulated, **good})[0] == 0
 
 
@@ -124,7 +128,9 @@ def test_hidden_gpus(simulated: dict[str, str]) -> None:
     _, found = findings({**simulated, "CUDA_VISIBLE_DEVICES": "0,7"})
     assert any('entry 2 ("7") is out of range' in text for text in about(found, "visible GPUs"))
     _, found = findings({**simulated, "CUDA_VISIBLE_DEVICES": ""})
-    assert "problem: 2 cards, but a program sees none: CUDA_VISIBLE_DEVICES='' shows none" in about(found, "visible GPUs")
+    assert "problem: 2 cards, but a program sees none: CUDA_VISIBLE_DEVICES='' shows none" in about(
+        found, "visible GPUs"
+    )
 
 
 def test_kinds_of_memory(simulated: dict[str, str]) -> None:
@@ -137,7 +143,9 @@ def test_kinds_of_memory(simulated: dict[str, str]) -> None:
 def test_cards_of_the_driver(library: Path, tmp_path: Path) -> None:
     with subprocess.Popen(["true"]) as zombie:
         os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-        machine = ONE_H100.replace("mig=off", "mig=on") + f"process {zombie.pid} bytes=2097152 list=compute gi=-1 ci=-1\n"
+        machine = (
+            ONE_H100.replace("mig=off", "mig=on") + f"process {zombie.pid} bytes=2097152 list=compute gi=-1 ci=-1\n"
+        )
         _, found = findings(real(library, tmp_path, machine + "fail nvmlDeviceGetMemoryInfo 15\n"))
     texts = about(found, "GPU 0")
     assert any("MIG is on, but there is no instance" in text for text in texts)
@@ -173,7 +181,10 @@ def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
     _, found = findings(env)
     texts = about(found, "limits")
     assert "note: 6.00GiB for gpuconf's pools of each GPU (environment), which gpuconf enforces" in texts
-    assert "problem: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G has no effect: no multi-process service is running here" in texts
+    assert (
+        "problem: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G has no effect: no multi-process service is running here"
+        in texts
+    )
 
 
 def test_stale_variables(simulated: dict[str, str]) -> None:
@@ -321,14 +332,18 @@ def test_limits_that_do_not_hold(simulated: dict[str, str], tmp_path: Path) -> N
     env = {"GPUCONF_LIMIT": "6GiB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_VISIBLE_DEVICES": ""}
     _, found = findings(env)
     if any("driver" in one["subject"] and one["level"] == "problem" for one in found):
-        wanted = "note: 6.00GiB for gpuconf's pools of each GPU (environment), but there is no GPU: no limit is in force"
+        wanted = (
+            "note: 6.00GiB for gpuconf's pools of each GPU (environment), but there is no GPU: no limit is in force"
+        )
         assert wanted in about(found, "limits")
 
 
 def test_the_environment_of_a_container_with_gpus(library: Path, tmp_path: Path, simulated: dict[str, str]) -> None:
     started = "note: NVIDIA_VISIBLE_DEVICES='void': this container was started without GPUs"
     hidden = {"NVIDIA_VISIBLE_DEVICES": "void"}
-    assert started not in about(findings({**real(library, tmp_path, ONE_H100), **hidden})[1], "environment"), "it has one"
+    assert started not in about(findings({**real(library, tmp_path, ONE_H100), **hidden})[1], "environment"), (
+        "it has one"
+    )
     assert started in about(findings({**simulated, **hidden})[1], "environment")
     texts = about(findings({**simulated, "GPUCONF_DISABLE": "yes"})[1], "environment")
     assert texts == ["note: GPUCONF_DISABLE=yes: programs under gpuconf run are not routed"]
@@ -378,7 +393,9 @@ def test_programs_that_cannot_be_looked_into(simulated: dict[str, str], tmp_path
 def test_what_multiplies_matrices(simulated: dict[str, str], tmp_path: Path) -> None:
     _, found = findings(simulated)
     (text,) = about(found, "BLAS")
-    assert re.fullmatch(r"ok: \w+ [\d.]+, \d+ threads?, multiplies matrices on the CPU and on simulated GPUs: /.*\.so.*", text)
+    assert re.fullmatch(
+        r"ok: \w+ [\d.]+, \d+ threads?, multiplies matrices on the CPU and on simulated GPUs: /.*\.so.*", text
+    )
     _, found = findings({**simulated, "GPUCONF_BLAS": "gonum"})
     assert about(found, "BLAS")[0].startswith("note: gonum multiplies matrices")
     code, found = findings({**simulated, "GPUCONF_BLAS": "/nowhere/libblas.so"})
@@ -443,7 +460,10 @@ WITHOUT_USER_NAMESPACES = [
 
 def needs(*command: str) -> None:
     """Skip the test where a command fails."""
-    if shutil.which(command[0]) is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+    if (
+        shutil.which(command[0]) is None
+        or subprocess.run([*command, "true"], capture_output=True, check=False).returncode
+    ):
         pytest.skip(f"{' '.join(command)} fails here")
 
 
@@ -481,7 +501,10 @@ def test_a_machine_that_allows_only_the_mirror(simulated: dict[str, str]) -> Non
 
 def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     needs(*WITHOUT_USER_NAMESPACES)
-    refusing = f"exec {' '.join(WITHOUT_USER_NAMESPACES[:-2])} '{WITHOUT_USER_NAMESPACES[-2]}' sh {LAUNCHER} --only user \"$@\""
+    refusing = (
+        f"exec {' '.join(WITHOUT_USER_NAMESPACES[:-2])} '{WITHOUT_USER_NAMESPACES[-2]}' sh {LAUNCHER} --only "
+        'user "$@"'
+    )
     monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", launcher(tmp_path / "launcher", refusing))
     told = cover.of_machine(os.environ)
     assert told.level == "note"
@@ -491,7 +514,9 @@ def test_a_machine_that_allows_no_cover(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert told.fix
 
 
-@pytest.mark.parametrize(("script", "said"), [("", "No such file"), ("sleep 30", "timed out"), ("exit 1", "the launcher ended")])
+@pytest.mark.parametrize(
+    ("script", "said"), [("", "No such file"), ("sleep 30", "timed out"), ("exit 1", "the launcher ended")]
+)
 def test_doctor_does_not_need_a_cover(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, said: str) -> None:
     path = launcher(tmp_path / "launcher", script) if script else str(tmp_path / "none")
     monkeypatch.setattr("gpuconf.rehearsal.cover.LAUNCHER", path)
@@ -512,7 +537,9 @@ def test_what_to_set_for_a_cover(tmp_path: Path) -> None:
             (tmp_path / folder / name).write_text(f"{value}\n")
         return cover.advice("/opt/gpuconf-cover", str(tmp_path), container=container)
 
-    of_ubuntu = advice(apparmor_restrict_unprivileged_userns="1", max_user_namespaces="63000", unprivileged_userns_clone="1")
+    of_ubuntu = advice(
+        apparmor_restrict_unprivileged_userns="1", max_user_namespaces="63000", unprivileged_userns_clone="1"
+    )
     assert "a profile of AppArmor for /opt/gpuconf-cover" in of_ubuntu
     assert "sysctl kernel.apparmor_restrict_unprivileged_userns=0" in of_ubuntu
     assert "max_user_namespaces" not in of_ubuntu

@@ -1,4 +1,5 @@
-"""The simulator's libcuda answers what NVIDIA's drivers answer without a device, for each driver version that it supports.
+"""The simulator's libcuda answers what NVIDIA's drivers answer without a device, for each driver version that it
+supports.
 
 The drivers' answers are committed (`make record-driver`). The same prober asks the simulator. Differences are listed in
 driver_answers/differences.json, with a reason for each.
@@ -27,7 +28,9 @@ ANSWERS = Answers.load()
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that the prober's user can read, who is another one where this is root. pytest closes its own to others."""
+    """A folder that the prober's user can read, who is another one where this is root. pytest closes its own to
+    others.
+    """
     with tempfile.TemporaryDirectory(prefix="gpuconf-answers-") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -39,7 +42,10 @@ def prober(place: Path) -> Path:
 
 
 def simulator(folder: Path, cuda: int) -> Path:
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import build; print(build.build(sys.argv[2], version=int(sys.argv[3])))"
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import build; print(build.build(sys.argv[2], "
+        "version=int(sys.argv[3])))"
+    )
     command = [sys.executable, "-c", program, BUILD.parent, folder, str(cuda)]
     return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 

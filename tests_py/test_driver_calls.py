@@ -1,7 +1,8 @@
-"""A simulated H200 answers a program of driver and NVML calls as a real one did, but for what driver_calls/differences.json lists.
+"""A simulated H200 answers a program of driver and NVML calls as a real one did, but for what
+driver_calls/differences.json lists.
 
-Two recordings, of two NVIDIA H200 with driver 580.159.04: driver_calls/h200.jsonl.gz of 2026-11-26, and h200_second.jsonl.gz of
-2026-11-27. The second one ends before some units, and has random programs of other seeds.
+Two recordings, of two NVIDIA H200 with driver 580.159.04: driver_calls/h200.jsonl.gz of 2026-11-26, and
+h200_second.jsonl.gz of 2026-11-27. The second one ends before some units, and has random programs of other seeds.
 """
 
 from __future__ import annotations
@@ -17,13 +18,25 @@ import pytest
 from driver_calls import compare
 
 FOLDER = Path(compare.__file__).resolve().parent
-RECORDINGS = {"h200": (30000, 1980), "h200_second": (28000, 1800)}  # how many calls are compared at least, and differ at most
+# How many calls are compared at least, and differ at most.
+RECORDINGS = {"h200": (30000, 1980), "h200_second": (28000, 1800)}
 
 
 def record(out: Path, *options: str) -> dict[compare.Call, compare.Answer]:
     """On a busy machine, too."""
     simulated = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200:driver=13.0", "--"]
-    command = [*simulated, sys.executable, FOLDER / "record.py", "--out", out, "--patience", "8", "--seconds", "240", *options]
+    command = [
+        *simulated,
+        sys.executable,
+        FOLDER / "record.py",
+        "--out",
+        out,
+        "--patience",
+        "8",
+        "--seconds",
+        "240",
+        *options,
+    ]
     environment = {**os.environ, "GPUCONF_SIMULATE_PLAIN_NAMES": "1"}
     subprocess.run(command, check=True, capture_output=True, timeout=300, env=environment)
     return compare.read(out)
@@ -33,9 +46,13 @@ def record(out: Path, *options: str) -> dict[compare.Call, compare.Answer]:
 def comparisons(tmp_path_factory: pytest.TempPathFactory) -> dict[str, compare.Comparison]:
     folder = tmp_path_factory.mktemp("calls")
     many = record(folder / "many.jsonl.gz", "--jobs", "2", "--programs", "253")
-    more = record(folder / "more.jsonl.gz", "--jobs", "2", "--part", "programs", "--first-program", "1000", "--programs", "1120")
+    more = record(
+        folder / "more.jsonl.gz", "--jobs", "2", "--part", "programs", "--first-program", "1000", "--programs", "1120"
+    )
     alone = record(folder / "alone.jsonl.gz", "--jobs", "1", "--part", "full")
-    return {name: compare.Comparison(compare.read(FOLDER / f"{name}.jsonl.gz"), many | more | alone) for name in RECORDINGS}
+    return {
+        name: compare.Comparison(compare.read(FOLDER / f"{name}.jsonl.gz"), many | more | alone) for name in RECORDINGS
+    }
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -1,7 +1,7 @@
 """Endless values: lists that contain themselves, or each other so often that what they describe exceeds any memory.
 
-``constant(l)`` of a list that contains itself never returned, and neither did NumPy for a list that contains itself twice.
-Formatting an error could take as long: the repr of nested lists has as many letters as they have elements.
+``constant(l)`` of a list that contains itself never returned, and neither did NumPy for a list that contains itself
+twice. Formatting an error could take as long: the repr of nested lists has as many letters as they have elements.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ every_value = pytest.mark.parametrize("value", VALUES, ids=lambda value: value._
 
 
 def is_documented(error: Exception) -> bool:
-    """Whether it is one of gpuconf's, or of the class that TensorFlow raises, not of another one that derives from it."""
+    """Whether it is one of gpuconf's, or of the class that TensorFlow raises, not of another one that derives from
+    it.
+    """
     return isinstance(error, gpuconf.errors.GpuconfError) or type(error) in (ValueError, TypeError, AttributeError)
 
 
@@ -163,7 +165,15 @@ def test_a_session_refuses_endless_fetches_and_feeds() -> None:
     with v1.Graph().as_default():
         tensor = v1.constant(1.0)
         with v1.Session() as session:
-            for fetches in (itself(), twice(), in_a_tuple(), deep(), mapping, [tensor, itself()], {"a": (tensor, mapping)}):
+            for fetches in (
+                itself(),
+                twice(),
+                in_a_tuple(),
+                deep(),
+                mapping,
+                [tensor, itself()],
+                {"a": (tensor, mapping)},
+            ):
                 with pytest.raises(ValueError, match="the fetches are recursive or nested too deeply"):
                     session.run(fetches)
             with pytest.raises(ValueError, match="the feeds are recursive or nested too deeply"):

@@ -30,7 +30,9 @@ def test_a_shell_takes_it_and_the_program_has_the_limit(tmp_path: Path) -> None:
         eval "$({shlex.quote(COMMAND)} env --memory 3GiB --growth --simulate 2xT4)"
         exec {shlex.quote(sys.executable)} -c "import gpuconf; print(gpuconf.max_memory()[1], gpuconf.simulated())"
     """
-    done = subprocess.run(["sh", "-c", script], env=environment({"PYTHONPATH": "it's"}), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment({"PYTHONPATH": "it's"}), capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"{3 * GIB} 2xT4\n"
 
 
@@ -54,7 +56,9 @@ def test_every_framework_has_its_variables() -> None:
 
 def test_a_machine_without_gpus() -> None:
     """Two frameworks have a fraction of the card, which was missing silently."""
-    done = subprocess.run([COMMAND, "env", "--memory=1GiB"], env=environment({}), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [COMMAND, "env", "--memory=1GiB"], env=environment({}), capture_output=True, text=True, check=True
+    )
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in done.stdout
     assert done.stderr.startswith("gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_")
 
@@ -90,7 +94,10 @@ def test_several_cards() -> None:
         "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": str(70 << 10),
         "XLA_CLIENT_MEM_FRACTION": "0.125000",
     }
-    assert of_frameworks([LeasedCard("GPU-a", 3 * GIB, GIB)], 2 * GIB, None, {})["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.666666"
+    assert (
+        of_frameworks([LeasedCard("GPU-a", 3 * GIB, GIB)], 2 * GIB, None, {})["XLA_PYTHON_CLIENT_MEM_FRACTION"]
+        == "0.666666"
+    )
 
 
 @pytest.mark.usefixtures("two_gpus")

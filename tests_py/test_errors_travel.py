@@ -1,9 +1,9 @@
 """An error keeps its class, text and attributes when it is sent to another process.
 
-A worker's out-of-memory error reached a Dask client as ``Exception("ResourceExhaustedError(...)")``, so ``except MemoryError`` did
-not catch it: tblib rebuilt it with ``cls.__new__(cls)``, and CPython rejects ``MemoryError.__new__`` for a class with another base
-first. The classes that are also PyTorch's or CuPy's lost their attributes, and a user's subclass with another ``__init__`` could
-not be unpickled at all.
+A worker's out-of-memory error reached a Dask client as ``Exception("ResourceExhaustedError(...)")``, so ``except
+MemoryError`` did not catch it: tblib rebuilt it with ``cls.__new__(cls)``, and CPython rejects ``MemoryError.__new__``
+for a class with another base first. The classes that are also PyTorch's or CuPy's lost their attributes, and a user's
+subclass with another ``__init__`` could not be unpickled at all.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def through_tblib(error: BaseException) -> Any:
 
 
 WAYS: dict[str, Callable[[Any], Any]] = {
-    **{f"pickle {n}": lambda e, n=n: pickle.loads(pickle.dumps(e, protocol=n)) for n in range(pickle.HIGHEST_PROTOCOL + 1)},
+    **{
+        f"pickle {n}": lambda e, n=n: pickle.loads(pickle.dumps(e, protocol=n))
+        for n in range(pickle.HIGHEST_PROTOCOL + 1)
+    },
     "cloudpickle": lambda e: pickle.loads(cloudpickle.dumps(e)),
     "tblib": through_tblib,
     "copy": copy.copy,
@@ -104,7 +107,8 @@ def test_the_list_is_complete() -> None:
     assert {found.__name__ for name in errors.__all__ if isinstance(found := getattr(errors, name), type)} <= own
 
 
-# The same errors, raised in real worker processes. Each program prints only what went wrong. Ray's is in test_ray_cluster.py.
+# The same errors, raised in real worker processes. Each program prints only what went wrong. Ray's is in
+# test_ray_cluster.py.
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {HERE!r})

@@ -1,4 +1,6 @@
-"""``compat.v1.summary.FileWriter``: the files that TensorBoard reads, read here by the formats of TFRecord and Protocol Buffers."""
+"""``compat.v1.summary.FileWriter``: the files that TensorBoard reads, read here by the formats of TFRecord and Protocol
+Buffers.
+"""
 
 from __future__ import annotations
 

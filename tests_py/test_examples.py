@@ -81,13 +81,22 @@ def test_a_script_that_hangs_leaves_no_workers(tmp_path: Path) -> None:
 def demo(**environment: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
     return subprocess.run(
-        [sys.executable, EXAMPLES / "demo.py"], capture_output=True, text=True, check=False, env=clean | environment, timeout=60
+        [sys.executable, EXAMPLES / "demo.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean | environment,
+        timeout=60,
     )
 
 
 def test_what_the_demo_shows_can_be_pasted() -> None:
     """Line by line, including the errors that it shows."""
-    lines = [line.removeprefix(">>> ") for line in demo(PYTHONIOENCODING="utf-8").stdout.splitlines() if line.startswith(">>> ")]
+    lines = [
+        line.removeprefix(">>> ")
+        for line in demo(PYTHONIOENCODING="utf-8").stdout.splitlines()
+        if line.startswith(">>> ")
+    ]
     namespace: dict[str, Any] = {}
     raised = []
     for line in lines:

@@ -32,7 +32,11 @@ ENDS = {
     ),
     "with a simulation that nobody ended": ("s = gpuconf.simulate('T4') if buffer.free() is None else None", 0, ""),
     "with a code": ("sys.exit(3)", 3, ""),
-    "with a code out of a with block": ("with gpuconf.memory.allocate(5) as b, gpuconf.device('GPU:1'): sys.exit(4)", 4, ""),
+    "with a code out of a with block": (
+        "with gpuconf.memory.allocate(5) as b, gpuconf.device('GPU:1'): sys.exit(4)",
+        4,
+        "",
+    ),
     "at once": ("os._exit(5)", 5, ""),
     "with daemon threads that allocate": (
         "for _ in range(4): threading.Thread(target=churn, daemon=True).start()\ntime.sleep(0.05); sys.exit(6)",
@@ -47,7 +51,8 @@ ENDS = {
     "with a thread that goes on for a while": (
         "t = time.monotonic() + 0.2\n"
         "threading.Thread(target=churn, args=(lambda: time.monotonic() > t,)).start()\n"
-        "threading.Thread(target=lambda: (time.sleep(0.2), print('worked', gpuconf.memory.stats().live_blocks))).start()\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), print('worked', "
+        "gpuconf.memory.stats().live_blocks))).start()\n"
         "sys.exit(8)",
         8,
         "worked",
@@ -68,7 +73,8 @@ ENDS = {
     "with handlers that start over": ("buffer.free()\natexit.register(gpuconf.reset)\nsys.exit(11)", 11, ""),
     "with a handler that loads gpuconf": ("buffer.free()", 0, ""),
     "after an interrupt that was caught": (
-        "try: signal = __import__('signal'); signal.raise_signal(signal.SIGINT)\nexcept KeyboardInterrupt: sys.exit(12)",
+        "try: signal = __import__('signal'); signal.raise_signal(signal.SIGINT)\nexcept KeyboardInterrupt: "
+        "sys.exit(12)",
         12,
         "",
     ),
@@ -129,7 +135,9 @@ def test_a_program_that_imports_and_does_not_use_it_ends() -> None:
 
 
 def test_nothing_is_written_in_a_whole_life() -> None:
-    """No notice, no warning: the core's messages go to a logger, and are shown only if the program configures logging."""
+    """No notice, no warning: the core's messages go to a logger, and are shown only if the program configures
+    logging.
+    """
     done = run(
         """
         import gpuconf
@@ -147,7 +155,10 @@ def test_nothing_is_written_in_a_whole_life() -> None:
 
 
 def test_a_leaked_buffer_is_reported_in_development_mode_and_only_there() -> None:
-    program = "import gpuconf\ngpuconf.simulate('T4')\ngpuconf.memory.allocate(1000)\nprint(gpuconf.memory.stats().live_blocks)"
+    program = (
+        "import "
+        "gpuconf\ngpuconf.simulate('T4')\ngpuconf.memory.allocate(1000)\nprint(gpuconf.memory.stats().live_blocks)"
+    )
     assert run(program).stderr == ""
     done = run(program, flags=["-X", "dev"])
     assert done.stdout == "0\n"

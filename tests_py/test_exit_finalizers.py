@@ -1,8 +1,9 @@
 """Objects that are live when Python exits are dropped silently, in any order of Python's module teardown.
 
-``Session().as_default().__enter__()`` at the end of a program printed a traceback: a thread's default sessions are dropped after
-the globals of all modules, which are None by then, and ``Graph.__del__`` called ``sys.is_finalizing()``. The same applied to every
-``__del__`` and every ``__exit__``, which Python calls where a generator is suspended inside a ``with`` block.
+``Session().as_default().__enter__()`` at the end of a program printed a traceback: a thread's default sessions are
+dropped after the globals of all modules, which are None by then, and ``Graph.__del__`` called ``sys.is_finalizing()``.
+The same applied to every ``__del__`` and every ``__exit__``, which Python calls where a generator is suspended inside a
+``with`` block.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import gpuconf
 import pytest
 from script import run
 
-# One of each kind of object, and each kind of `with` block: entered but not left, and left open in a suspended generator.
+# One of each kind of object, and each kind of `with` block: entered but not left, and left open in a suspended
+# generator.
 EVERYTHING = """
 import builtins, contextvars, gc, sys, threading, types
 import numpy as np
@@ -140,7 +142,9 @@ def _asks_first(function: ast.FunctionDef) -> bool:
         return False
     own = {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
     for part in parts:
-        if ast.unparse(part) in (("self._ending()", "_finalizing()") if returns else ("not self._ending()", "not _finalizing()")):
+        if ast.unparse(part) in (
+            ("self._ending()", "_finalizing()") if returns else ("not self._ending()", "not _finalizing()")
+        ):
             return returns or not rest
         if any(isinstance(node, ast.Name) and node.id not in own for node in ast.walk(part)):
             return False

@@ -1,4 +1,6 @@
-"""Everything that needs an optional package says so in one line of one form, with one class: which command installs it."""
+"""Everything that needs an optional package says so in one line of one form, with one class: which command installs
+it.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +41,18 @@ CALLS = {
 
 # Commands whose only line is the same.
 COMMANDS = {
-    "plan trace.csv --plot memory.png": ("matplotlib", "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'"),
-    "plan trace.csv --html memory.html": ("plotly", "gpuconf plan: the report needs plotly: pip install 'gpuconf[report]'"),
-    "export --once": ("prometheus_client", "gpuconf export: metrics need prometheus-client: pip install 'gpuconf[prometheus]'"),
+    "plan trace.csv --plot memory.png": (
+        "matplotlib",
+        "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'",
+    ),
+    "plan trace.csv --html memory.html": (
+        "plotly",
+        "gpuconf plan: the report needs plotly: pip install 'gpuconf[report]'",
+    ),
+    "export --once": (
+        "prometheus_client",
+        "gpuconf export: metrics need prometheus-client: pip install 'gpuconf[prometheus]'",
+    ),
     "completion bash": ("shtab", "gpuconf completion: completion needs shtab: pip install 'gpuconf[cli]'"),
 }
 
@@ -101,14 +112,18 @@ def test_a_call_names_its_extra(extra: str, call: str, folder: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_prints_the_same_line(command: str, folder: Path) -> None:
     module, line = COMMANDS[command]
-    program = f"{WITHOUT.format(modules=[module])}from gpuconf.cli.main import main; sys.exit(main({command.split()!r}))"
+    program = (
+        f"{WITHOUT.format(modules=[module])}from gpuconf.cli.main import main; sys.exit(main({command.split()!r}))"
+    )
     done = run(program, cwd=folder, env={"GPUCONF_SIMULATE": "T4"})
     assert (done.code, done.stdout, done.stderr) == (1, "", f"{line}\n")
 
 
 def test_a_package_that_fails_to_import_is_named_with_the_reason(folder: Path) -> None:
     (folder / "matplotlib.py").write_text("raise ImportError('libX11.so.6: cannot open shared object file')")
-    done = run("import gpuconf; gpuconf.plan('trace.csv').plot('memory.png')", cwd=folder, env={"PYTHONPATH": str(folder)})
+    done = run(
+        "import gpuconf; gpuconf.plan('trace.csv').plot('memory.png')", cwd=folder, env={"PYTHONPATH": str(folder)}
+    )
     assert done.stderr.splitlines()[-1] == (
         "gpuconf.errors.MissingPackageError: plots need matplotlib (libX11.so.6: cannot open shared object file): "
         "pip install 'gpuconf[plot]'"

@@ -1,4 +1,6 @@
-"""If no more files can be opened, Go ends the process when it needs its poller. gpuconf lets it open that while there is room."""
+"""If no more files can be opened, Go ends the process when it needs its poller. gpuconf lets it open that while there
+is room.
+"""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 LIMIT = 1000  # MiB
 
-# How many MiB a step with a batch of n takes, in blocks that are live together; s scales it. The fifth curve has a library between
-# that keeps freed blocks.
+# How many MiB a step with a batch of n takes, in blocks that are live together; s scales it. The fifth curve has a
+# library between that keeps freed blocks.
 CURVES: dict[str, Callable[[int, float], list[float]]] = {
     "linear": lambda n, s: [s * n],
     "with a constant": lambda n, s: [LIMIT / 3, s * n * 2 / 3],
@@ -81,12 +81,16 @@ class Step:
 def small() -> None:
     gpuconf.simulate("A100-80GB")
     card = gpuconf.config.list_physical_devices("GPU")[0]
-    gpuconf.config.set_logical_device_configuration(card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=LIMIT)])
+    gpuconf.config.set_logical_device_configuration(
+        card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=LIMIT)]
+    )
     gpuconf.config.list_logical_devices()
 
 
 def by_tenths(most: int, start: int) -> int:
-    """The tries of a search that multiplies by 0.9 until it fits, as accelerate does; tests_py/frameworks runs the real one."""
+    """The tries of a search that multiplies by 0.9 until it fits, as accelerate does; tests_py/frameworks runs the real
+    one.
+    """
     tries = 1
     while start > most:
         start, tries = int(start * 0.9), tries + 1
@@ -109,7 +113,9 @@ def test_at_most_three_tries_and_never_more_than_by_tenths(curve: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("curve", [curve for curve in CURVES if curve not in ("in steps", "cached", "quadratic in part")])
+@pytest.mark.parametrize(
+    "curve", [curve for curve in CURVES if curve not in ("in steps", "cached", "quadratic in part")]
+)
 def test_the_choice_is_near_the_best_one(curve: str) -> None:
     """Where three tries are allowed, and the whole of a run can be measured within them."""
     step = Step(curve, LIMIT / 250)
@@ -181,7 +187,8 @@ TEXTS = (
     "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
     "CUDA error: out of memory",
     "cusolver error: CUSOLVER_STATUS_ALLOC_FAILED, when calling `cusolverDnCreate(handle)`",
-    "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 4000000000 bytes.",
+    "[enforce fail at alloc_cpu.cpp:121] . DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+    "4000000000 bytes.",
     "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 34359738368 bytes.",
 )
 
@@ -219,7 +226,9 @@ def test_an_error_raised_from_out_of_memory_counts() -> None:
     assert fit_batch(step, 8).result == 4
 
 
-@pytest.mark.parametrize("error", [ValueError("shape"), RuntimeError("device-side assert"), KeyboardInterrupt(), OSError(12, "x")])
+@pytest.mark.parametrize(
+    "error", [ValueError("shape"), RuntimeError("device-side assert"), KeyboardInterrupt(), OSError(12, "x")]
+)
 def test_other_errors_end_the_search(error: BaseException) -> None:
     seen = []
 
@@ -264,7 +273,9 @@ def test_not_even_one_fits() -> None:
         seen.append(n)
         allocate((LIMIT + n) * MIB).free()
 
-    with pytest.raises(errors.ResourceExhaustedError, match=r"out of memory with every batch size from 64 to 1\. With 1: OOM when"):
+    with pytest.raises(
+        errors.ResourceExhaustedError, match=r"out of memory with every batch size from 64 to 1\. With 1: OOM when"
+    ):
         fit_batch(step, 64)
     assert seen[-1] == 1
     assert len(seen) <= 8

@@ -21,7 +21,9 @@ def trace_of(*mib: int, gpus: int = 1) -> str:
     lines = ["Thread,Time,Action,Pointer,Size,Stream,GPU"]
     for action in ("allocate", "free"):
         for gpu in range(gpus):
-            lines += [f"1,10:00:0{i % 10}.5,{action},0x{i + 1:x}000000000,{size * MIB},0,{gpu}" for i, size in enumerate(mib)]
+            lines += [
+                f"1,10:00:0{i % 10}.5,{action},0x{i + 1:x}000000000,{size * MIB},0,{gpu}" for i, size in enumerate(mib)
+            ]
     return "\n".join(lines)
 
 
@@ -51,7 +53,9 @@ def test_the_limits_of_a_card_can_be_leased(tmp_path: Path) -> None:
     assert (code, "can never be leased" in err) == (3, True)
 
 
-@pytest.mark.parametrize(("sizes", "used"), [((19200, 20000), 1), ((20000, 20000), 2), ((9900,) * 4, 2), ((9728,) * 4, 1)])
+@pytest.mark.parametrize(
+    ("sizes", "used"), [((19200, 20000), 1), ((20000, 20000), 2), ((9900,) * 4, 2), ((9728,) * 4, 1)]
+)
 def test_jobs_that_share_a_card_can_be_leased_together(tmp_path: Path, sizes: tuple[int, ...], used: int) -> None:
     """Each lease of an A100-40GB takes 448 MiB beside its limit; the plan keeps 512 MiB for each job."""
     for i, mib in enumerate(sizes):
@@ -140,7 +144,9 @@ def staggered(*mib: int) -> str:
 def test_phases(tmp_path: Path) -> None:
     """Peaks at different times share a card, which needs neither a lease nor more than the card at any time."""
     for i in range(4):
-        (tmp_path / f"job{i}.csv").write_text(staggered(*(10 << 10 if second % 4 == i else 1 << 10 for second in range(8))))
+        (tmp_path / f"job{i}.csv").write_text(
+            staggered(*(10 << 10 if second % 4 == i else 1 << 10 for second in range(8)))
+        )
     without = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB")
     assert (without.cards_used, without.phases) == (4, False)
     found = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB", phases=True)
@@ -200,7 +206,9 @@ def test_the_command(jobs: Path) -> None:
     }
     code, out, error = run("plan", str(jobs), "--fleet", "4xT4")
     assert (code, error) == (0, "")
-    assert out.endswith("first-fit decreasing alone: 2 cards\nfits on 2 cards; at least 2 cards are needed, gap 0.00%\n")
+    assert out.endswith(
+        "first-fit decreasing alone: 2 cards\nfits on 2 cards; at least 2 cards are needed, gap 0.00%\n"
+    )
     code, out, _ = run("plan", str(jobs), "--fleet", "T4", "--json")
     assert code == 3
     assert json.loads(out)["unplaced"] == ["two.csv"]
@@ -243,7 +251,10 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
         (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
         (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
         (["--phases"], "gpuconf plan: --phases needs --fleet"),
-        (["--fleet", "T4", "--dask", "0"], "gpuconf plan: dask must be the address of a scheduler, a number of processes"),
+        (
+            ["--fleet", "T4", "--dask", "0"],
+            "gpuconf plan: dask must be the address of a scheduler, a number of processes",
+        ),
         (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
     ],
 )
@@ -265,7 +276,11 @@ def test_invalid_usage(jobs: Path, arguments: list[str], message: str) -> None:
         ({"reserve": -1}, ValueError, "reserve must be at least 0"),
         ({"reserve": 1.5}, TypeError, "reserve must be a number of bytes"),
         ({"dask": 0}, TypeError, "dask must be the address of a scheduler"),
-        ({"dask": "nowhere://:1"}, gpuconf.errors.UnavailableError, "cannot connect to Dask's scheduler at 'nowhere://:1'"),
+        (
+            {"dask": "nowhere://:1"},
+            gpuconf.errors.UnavailableError,
+            "cannot connect to Dask's scheduler at 'nowhere://:1'",
+        ),
     ],
 )
 def test_bad_arguments(jobs: Path, arguments: dict[str, Any], kind: type[Exception], message: str) -> None:
@@ -345,7 +360,14 @@ def test_dask(jobs: Path, tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     facts = json.loads(done.stdout)
-    assert facts == {"failed": ["bad.csv"], "jobs": 16, "address": True, "client": True, "processes": True, "killed": [2]}
+    assert facts == {
+        "failed": ["bad.csv"],
+        "jobs": 16,
+        "address": True,
+        "client": True,
+        "processes": True,
+        "killed": [2],
+    }
 
 
 def test_with_dask_the_workers_read_files() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 ROOT = Path(gpuconf.__file__).parent
 
-# The rooms of python/gpuconf from the bottom up. A room is a package, a module, or "gpuconf" itself. It imports only from floors
-# below its own; within a room any order is fine as long as there is no cycle.
+# The rooms of python/gpuconf from the bottom up. A room is a package, a module, or "gpuconf" itself. It imports only
+# from floors below its own; within a room any order is fine as long as there is no cycle.
 FLOORS = (
     ("_typing",),
     ("_missing",),
@@ -69,7 +69,9 @@ def run_time_nodes(tree: ast.AST) -> list[ast.AST]:
 
 
 def imports(module: str, source: str, is_package: bool = False) -> dict[str, set[str]]:
-    """The modules of gpuconf that a module imports at run time, also inside functions, and the names that it uses from each."""
+    """The modules of gpuconf that a module imports at run time, also inside functions, and the names that it uses from
+    each.
+    """
     found: dict[str, set[str]] = {}
     for node in run_time_nodes(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -135,7 +137,9 @@ def test_there_are_no_cycles() -> None:
     # A package's __init__ imports its own modules, which are loaded through it: that is no cycle.
     # What gpuconf resolves on first use is no cycle either: importing gpuconf does not import it.
     graph = {
-        module: {other for other in found if not module.startswith(f"{other}.") and (module, room_of(other)) not in LAZY}
+        module: {
+            other for other in found if not module.startswith(f"{other}.") and (module, room_of(other)) not in LAZY
+        }
         for module, found in all_imports().items()
     }
     assert cycle(graph) == []

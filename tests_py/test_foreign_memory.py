@@ -1,7 +1,7 @@
 """Host memory at an address that the program supplies.
 
-An object with the address 16 in ``__array_interface__`` led to InternalError, after which the core refused all calls; a higher
-address crashed the process. Runs in separate processes, because a fault that is not caught ends the process.
+An object with the address 16 in ``__array_interface__`` led to InternalError, after which the core refused all calls; a
+higher address crashed the process. Runs in separate processes, because a fault that is not caught ends the process.
 """
 
 from __future__ import annotations

@@ -262,7 +262,9 @@ assert len(gpuconf.config.list_physical_devices()) >= 1
 
 
 def test_the_binary_refuses_by_itself() -> None:
-    """A C library's fork bypasses Python's hooks, and a signal handler can fork between a function's lookup and its call."""
+    """A C library's fork bypasses Python's hooks, and a signal handler can fork between a function's lookup and its
+    call.
+    """
     run_well(
         HARNESS
         + """
@@ -288,7 +290,9 @@ buffer.free()
 
 
 def test_a_fork_while_another_thread_loads_the_core_never_hangs() -> None:
-    """Python itself prints an error when a process forks while another thread imports logging, so that is done before."""
+    """Python itself prints an error when a process forks while another thread imports logging, so that is done
+    before.
+    """
     run_well(
         HARNESS
         + """
@@ -515,7 +519,10 @@ assert fork(child) == (5, "")
 
 
 def test_a_child_may_start_simulated_cuda_that_gpuconf_has_only_listed() -> None:
-    """NVIDIA's driver refuses a child of a process that has started it. Listing simulated GPUs does not count as a start."""
+    """NVIDIA's driver refuses a child of a process that has started it.
+
+    Listing simulated GPUs does not count as a start.
+    """
     program = """
     import ctypes, os
     import gpuconf

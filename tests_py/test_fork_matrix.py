@@ -14,13 +14,20 @@ HERE = Path(__file__).parent
 PACKAGE = Path(gpuconf.__file__).parent
 
 # What may block, and how it is created.
-_LOCK = re.compile(r"\b(R?Lock|Condition|Semaphore|BoundedSemaphore|Event|Barrier|Queue|SimpleQueue|allocate_lock|\w+Executor)\(")
+_LOCK = re.compile(
+    r"\b(R?Lock|Condition|Semaphore|BoundedSemaphore|Event|Barrier|Queue|SimpleQueue|allocate_lock|\w+Executor)\("
+)
 _MODULE_LOCK = re.compile(r"^(\w+) = module_lock\(globals\(\), \"\1\"\)", re.M)
 
 
 def run_file(name: str, *arguments: str) -> str:
     done = subprocess.run(
-        [sys.executable, HERE / name, *arguments], capture_output=True, text=True, check=False, env=environment(), timeout=600
+        [sys.executable, HERE / name, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=600,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     return done.stdout
@@ -38,7 +45,9 @@ def test_children_of_a_process_that_uses_something_for_the_first_time_end() -> N
 
 
 def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
-    """A new lock must be a module_lock(), which a child replaces, or a child must be refused before it takes it, as graphs do."""
+    """A new lock must be a module_lock(), which a child replaces, or a child must be refused before it takes it, as
+    graphs do.
+    """
     elsewhere, replaced = set(), 0
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
@@ -48,13 +57,18 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
     made_and_used_by_one_call = {("planning/fleet/cpsat.py", "ThreadPoolExecutor")}
     # A child, which has no copy of the threads, never waits for them.
     of_one_thread = {("ray/_publish.py", "Event"), ("compat/v1/train.py", "Event")}
-    assert elsewhere == {("_core/fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")} | made_and_used_by_one_call | of_one_thread
+    assert (
+        elsewhere
+        == {("_core/fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")} | made_and_used_by_one_call | of_one_thread
+    )
     assert replaced >= 6
 
 
 def test_a_child_is_refused_before_it_imports_anything() -> None:
     """A module that another thread was importing at the fork stays locked in the child, and a second import hangs."""
-    always = run_well("import gpuconf.compat.v1, sys; gpuconf.config.list_physical_devices(); print(*sys.modules)").split()
+    always = run_well(
+        "import gpuconf.compat.v1, sys; gpuconf.config.list_physical_devices(); print(*sys.modules)"
+    ).split()
     run_well(
         f"""
         import builtins, sys

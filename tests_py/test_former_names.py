@@ -79,8 +79,19 @@ def test_present(gpu_simulate):
 def test_the_pytest_plugin(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(SUITE)
     (tmp_path / "pytest.ini").write_text("[pytest]\ngpuconf_sim = T4\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpuconf=sim", "--gpuconf-per-worker=25%"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=120)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--gpuconf=sim",
+        "--gpuconf-per-worker=25%",
+    ]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
     for text in (

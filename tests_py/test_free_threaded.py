@@ -19,9 +19,13 @@ def said(code: str) -> str:
 def test_the_build_says_so() -> None:
     code = f"import sys, sysconfig; sys.path.insert(0, {str(ROOT / 'pybind')!r}); import hatch_build; "
     code += (
-        "ask = sysconfig.get_config_var; sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else ask(name); "
+        "ask = sysconfig.get_config_var; sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' "
+        "else ask(name); "
     )
-    code += f"hook = hatch_build.GoBuildHook.__new__(hatch_build.GoBuildHook); hook._BuildHookInterface__root = {str(ROOT)!r}; "
+    code += (
+        "hook = hatch_build.GoBuildHook.__new__(hatch_build.GoBuildHook); hook._BuildHookInterface__root = "
+        f"{str(ROOT)!r}; "
+    )
     assert SENTENCE in said(code + "hook.initialize('standard', {})").splitlines()[-1]
 
 

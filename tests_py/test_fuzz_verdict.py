@@ -1,7 +1,7 @@
 """How ``make fuzz`` interprets Go's output.
 
-On a busy machine Go ends a target at its time limit with "FAIL" and "context deadline exceeded", and the whole run stopped there as
-if a defect had been found. The outputs here are real outputs of Go.
+On a busy machine Go ends a target at its time limit with "FAIL" and "context deadline exceeded", and the whole run
+stopped there as if a defect had been found. The outputs here are real outputs of Go.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def test_every_kind_of_go_has_its_class() -> None:
 
 def test_c_raises_kinds_of_go() -> None:
     sources = "".join(path.read_text() for path in sorted((ROOT / "pybind" / "_gpuconf").glob("*.c")))
-    found = re.findall(r'\\x1e(?:" ")?([A-Z_]+)(?:" ")?\\x1e', sources) + re.findall(r'\[GCGO_\w+\] = "([A-Z_]+)"', sources)
+    found = re.findall(r'\\x1e(?:" ")?([A-Z_]+)(?:" ")?\\x1e', sources) + re.findall(
+        r'\[GCGO_\w+\] = "([A-Z_]+)"', sources
+    )
     assert len(found) == 4
     assert set(found) - set(CLASSES) == {"FORKED"}, "native.py makes a ForkedProcessError of it"
 
@@ -90,7 +92,9 @@ def test_an_error_carries_its_text_alone() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize(
-    "text", ["ümläut 💾", "a\x1eb", "line\nline", "%s%n%d", "word " * 20_000], ids=["unicode", "mark", "lines", "percent", "long"]
+    "text",
+    ["ümläut 💾", "a\x1eb", "line\nline", "%s%n%d", "word " * 20_000],
+    ids=["unicode", "mark", "lines", "percent", "long"],
 )
 def test_a_text_comes_back_whole(text: str) -> None:
     with pytest.raises(ValueError, match="Failed parsing") as caught:
@@ -207,7 +211,12 @@ def test_before_torch_2_5_the_class_was_in_torch_cuda(monkeypatch: pytest.Monkey
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize(
     "broken",
-    [None, types.ModuleType("torch"), types.SimpleNamespace(OutOfMemoryError=5), types.SimpleNamespace(OutOfMemoryError=int)],
+    [
+        None,
+        types.ModuleType("torch"),
+        types.SimpleNamespace(OutOfMemoryError=5),
+        types.SimpleNamespace(OutOfMemoryError=int),
+    ],
     ids=["blocked", "half imported", "no class", "no exception"],
 )
 def test_a_torch_without_the_class_changes_nothing(monkeypatch: pytest.MonkeyPatch, broken: object) -> None:

@@ -1,8 +1,8 @@
 """Operations on the GPU of a CUDA driver, through cuBLAS, over a driver and a cuBLAS that need no GPU.
 
-The libraries are those of tests_go/fakecuda and tests_go/fakecublas: built here, found by the loader and among the wheels like the
-real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new process, because a loaded library stays
-loaded.
+The libraries are those of tests_go/fakecuda and tests_go/fakecublas: built here, found by the loader and among the
+wheels like the real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new process,
+because a loaded library stays loaded.
 """
 
 from __future__ import annotations
@@ -61,7 +61,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, program: str, *, cublas: bool = True, **environment: str) -> tuple[str, str]:
     """Run a program, which must succeed. Returns its output and its standard error."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECU", "LD_", "PYTHONPATH"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECU", "LD_", "PYTHONPATH"))
+    }
     kept["LD_LIBRARY_PATH"] = str(folder)
     if cublas:
         kept["PYTHONPATH"] = str(folder / "site")
@@ -318,7 +322,10 @@ def test_every_call_may_fail_and_nothing_leaks(folder: Path) -> None:
 
 
 def test_other_libraries_take_a_tensor_of_a_gpu(folder: Path) -> None:
-    """With DLPack and the consumer's stream, and with the CUDA array interface. The consumer owns the memory until it frees it."""
+    """With DLPack and the consumer's stream, and with the CUDA array interface.
+
+    The consumer owns the memory until it frees it.
+    """
     out, _ = run(
         folder,
         f"""

@@ -47,7 +47,9 @@ class Counting:
 
     def __init__(self, *before: str, code: str = COUNT) -> None:
         words = [*before, sys.executable, "-c", code]
-        self.process = subprocess.Popen(words, env=variables(), stdout=subprocess.PIPE, text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            words, env=variables(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
         time.sleep(0.1)
@@ -226,7 +228,13 @@ def test_the_witness_ends_with_the_command(under_run: Counting) -> None:
 def test_the_witness_is_not_reported_as_a_python_without_a_limit(started: list[Counting]) -> None:
     """A Python that lives for three seconds and did not run the startup code is."""
     done = subprocess.run(
-        [*RUN, "sleep", "4"], env=variables(), capture_output=True, text=True, check=False, timeout=60, start_new_session=True
+        [*RUN, "sleep", "4"],
+        env=variables(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        start_new_session=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -1,4 +1,6 @@
-"""What notebooks show: HTML beside the text of each object. It is static, escaped and small, and showing an object never fails."""
+"""What notebooks show:
+HTML beside the text of each object. It is static, escaped and small, and showing an object never fails.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,14 @@ def test_devices() -> None:
     visible = gpuconf.visible_devices()[1]
     text, page = shown(visible)
     assert text.startswith("VisibleDevice(cuda_ordinal=1")
-    for part in ("NVIDIA H100 80GB HBM3", "80.00GiB", "9.0", visible.uuid, visible.pci_bus_id, "/physical_device:GPU:1"):
+    for part in (
+        "NVIDIA H100 80GB HBM3",
+        "80.00GiB",
+        "9.0",
+        visible.uuid,
+        visible.pci_bus_id,
+        "/physical_device:GPU:1",
+    ):
         assert part in page.text
 
 
@@ -93,7 +102,10 @@ def test_a_map_says_whose_each_block_is() -> None:
         first = gpuconf.memory.allocate(300 * MIB)
     with gpuconf.memory.tag("optimizer"), gpuconf.memory.allocate(100 * MIB), first:
         picture = gpuconf.memory.memory_map()
-    assert [(c.library, c.tag) for c in picture.regions[0].chunks] == [("gpuconf", "<weights>"), ("gpuconf", "optimizer")]
+    assert [(c.library, c.tag) for c in picture.regions[0].chunks] == [
+        ("gpuconf", "<weights>"),
+        ("gpuconf", "optimizer"),
+    ]
     text, page = shown(picture)
     assert text.endswith("in use by gpuconf <weights> 300.00MiB, gpuconf optimizer 100.00MiB")
     assert "gpuconf <weights> 300.00MiB" in page.text
@@ -230,6 +242,7 @@ def test_nothing_fails_in_a_forked_child() -> None:
     )
     assert out.splitlines() == [
         "<gpuconf.Buffer of 1000 bytes on /device:GPU:0, at PTR>",
-        "('<gpuconf.Tensor, in the memory of the parent process>', '<div><b>Tensor</b> in the memory of the parent process</div>')",
+        "('<gpuconf.Tensor, in the memory of the parent process>', '<div><b>Tensor</b> in the memory of the parent "
+        "process</div>')",
         "11",
     ]

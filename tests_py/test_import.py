@@ -102,7 +102,11 @@ def test_the_three_lists_of_public_names_agree() -> None:
         for alias in node.names
     }
     as_tensorflow = gpuconf._AS_TENSORFLOW
-    assert seen == {**gpuconf._HOMES, **dict.fromkeys(gpuconf._SUBMODULES, ""), **dict.fromkeys(as_tensorflow, "compat.v2")}
+    assert seen == {
+        **gpuconf._HOMES,
+        **dict.fromkeys(gpuconf._SUBMODULES, ""),
+        **dict.fromkeys(as_tensorflow, "compat.v2"),
+    }
     unlisted = {"float32", "float64", "int32", *as_tensorflow}  # they need NumPy; TensorFlow's
     unlisted |= {"dask", "ray"}  # they need these
     unlisted |= {"load_ipython_extension", "unload_ipython_extension"}  # they need IPython, which looks for them
@@ -114,7 +118,8 @@ def test_the_three_lists_of_public_names_agree() -> None:
 def test_every_name_loads_first(name: str) -> None:
     """In a process that has used nothing else: in any order, the modules import each other."""
     out = run_well(
-        f"import gpuconf; first = gpuconf.{name}; print(first is gpuconf.{name}, getattr(first, '__module__', 'gpuconf'))"
+        f"import gpuconf; first = gpuconf.{name}; print(first is gpuconf.{name}, getattr(first, '__module__', "
+        "'gpuconf'))"
     )
     same, module = out.split()
     assert same == "True"
@@ -138,7 +143,11 @@ def test_classes_have_their_public_module_whatever_was_loaded_first() -> None:
 
 
 def test_a_pickle_loads_where_nothing_is_imported() -> None:
-    for value in ("gpuconf.config.PhysicalDevice('/physical_device:GPU:0', 'GPU')", "gpuconf.visible_devices()[0]", "gpuconf.plan"):
+    for value in (
+        "gpuconf.config.PhysicalDevice('/physical_device:GPU:0', 'GPU')",
+        "gpuconf.visible_devices()[0]",
+        "gpuconf.plan",
+    ):
         dumped = run_well(f"import gpuconf, pickle; gpuconf.simulate('T4'); print(pickle.dumps({value}).hex())").strip()
         again = run_well(f"import pickle; print(pickle.dumps(pickle.loads(bytes.fromhex('{dumped}'))).hex())").strip()
         assert again == dumped
@@ -167,8 +176,13 @@ def test_threads_that_use_the_first_names_at_once() -> None:
 
 
 def test_a_fork_waits_for_an_import_but_not_for_ever(tmp_path: Path) -> None:
-    """Another thread's import of a module is finished before a fork. An import that waits for the fork itself gives way."""
-    (tmp_path / "numpy.py").write_text("import sys\nsys.begun.set()\nsys.done.wait(sys.lasts_s)\nraise ImportError('no')\n")
+    """Another thread's import of a module is finished before a fork.
+
+    An import that waits for the fork itself gives way.
+    """
+    (tmp_path / "numpy.py").write_text(
+        "import sys\nsys.begun.set()\nsys.done.wait(sys.lasts_s)\nraise ImportError('no')\n"
+    )
     out = run_well(
         f"""
         import os, sys, threading, time, warnings
@@ -239,13 +253,27 @@ def test_a_missing_name_loads_nothing() -> None:
 
 
 def test_every_public_name_is_there_after_the_import() -> None:
-    for module in (gpuconf, gpuconf.config, gpuconf.config.experimental, gpuconf.memory, gpuconf.errors, gpuconf.debugging):
+    for module in (
+        gpuconf,
+        gpuconf.config,
+        gpuconf.config.experimental,
+        gpuconf.memory,
+        gpuconf.errors,
+        gpuconf.debugging,
+    ):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
 def test_sessions_are_loaded_when_they_are_named() -> None:
-    for way in ("import gpuconf; v1 = gpuconf.compat.v1", "from gpuconf.compat import v1", "from gpuconf import *; v1 = compat.v1"):
-        assert run_well(f"import gpuconf\nassert 'compat' in dir(gpuconf)\n{way}\nprint(v1.Session.__name__)") == "Session\n"
+    for way in (
+        "import gpuconf; v1 = gpuconf.compat.v1",
+        "from gpuconf.compat import v1",
+        "from gpuconf import *; v1 = compat.v1",
+    ):
+        assert (
+            run_well(f"import gpuconf\nassert 'compat' in dir(gpuconf)\n{way}\nprint(v1.Session.__name__)")
+            == "Session\n"
+        )
 
 
 def test_works_with_all_symbols_bound_at_once() -> None:
@@ -281,7 +309,10 @@ def test_works_in_a_folder_that_was_deleted() -> None:
 def test_works_with_a_home_that_is_not_to_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        assert run_well(USE, env={"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)}) == "used\n"
+        assert (
+            run_well(USE, env={"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path)})
+            == "used\n"
+        )
         assert list(tmp_path.iterdir()) == []
     finally:
         tmp_path.chmod(0o700)
@@ -327,7 +358,9 @@ def test_exports_every_function_of_the_header() -> None:
 def test_needs_nothing_but_the_c_library_and_names_no_folder() -> None:
     dynamic = readelf("--dynamic")
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
-    assert [name for name in needed if not re.fullmatch(r"(libc|libpthread|libdl|libm|ld-linux[-\w]*)\.so\.\d", name)] == []
+    assert [
+        name for name in needed if not re.fullmatch(r"(libc|libpthread|libdl|libm|ld-linux[-\w]*)\.so\.\d", name)
+    ] == []
     assert "(RPATH)" not in dynamic
     assert "(RUNPATH)" not in dynamic
 
@@ -373,7 +406,9 @@ def test_python_uses_every_function_of_the_binary() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_leaves_no_handle_and_no_hook_behind() -> None:
-    """The Python files that gopy makes would register a hook that stops the world after each of Python's collections."""
+    """The Python files that gopy makes would register a hook that stops the world after each of Python's
+    collections.
+    """
     with gpuconf.memory.allocate(1000), gpuconf.memory.measure(), gpuconf.device("GPU:1"):
         gpuconf.config.get_visible_devices()
         with pytest.raises(ValueError, match="No matching devices"):

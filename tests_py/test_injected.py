@@ -1,4 +1,7 @@
-"""An injected failure takes the path of a real one, and only one allocation fails. PyTorch and Numba: see tests_py/frameworks."""
+"""An injected failure takes the path of a real one, and only one allocation fails.
+
+PyTorch and Numba: see tests_py/frameworks.
+"""
 
 from __future__ import annotations
 

@@ -30,7 +30,9 @@ def test_memory_grows_unless_a_config_says_otherwise(one_gpu: None) -> None:
     tf.constant(1.0).eval()
     assert gpuconf.memory.stats().bytes_reserved == 2 << 20
     session.close()
-    session = tf.InteractiveSession(config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=0.25)))
+    session = tf.InteractiveSession(
+        config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=0.25))
+    )
     assert gpuconf.memory.stats().bytes_limit == 20 << 30
     session.close()
 
@@ -77,7 +79,9 @@ def test_sessions_that_are_closed_out_of_order_stay_open(one_gpu: None) -> None:
     """TensorFlow closes such a session, and the thread keeps the closed one as its default session."""
     first, second = tf.InteractiveSession(), tf.InteractiveSession()
     x = tf.constant(3.0)
-    with pytest.raises(AssertionError, match=r"^Nesting violated for default stack of <class .*InteractiveSession'> objects$"):
+    with pytest.raises(
+        AssertionError, match=r"^Nesting violated for default stack of <class .*InteractiveSession'> objects$"
+    ):
         first.close()
     assert (first.run(x), x.eval()) == (3, 3)
     second.close()

@@ -75,7 +75,8 @@ def machine(clean_runtime: None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("max_version", "kind"), [(None, Managed), ((0, 8), Managed), ((1, 0), Versioned), ((1, 1), Versioned), ((2, 0), Versioned)]
+    ("max_version", "kind"),
+    [(None, Managed), ((0, 8), Managed), ((1, 0), Versioned), ((1, 1), Versioned), ((2, 0), Versioned)],
 )
 def test_a_capsule_describes_the_bytes(max_version: Any, kind: type) -> None:
     with memory.allocate(1000) as buffer:

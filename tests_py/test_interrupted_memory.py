@@ -1,4 +1,5 @@
-"""Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed and while scopes are entered and left.
+"""Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed and while scopes are entered and
+left.
 
 No memory is lost, and a thread is in the scopes whose blocks it is in, wherever the exception comes.
 """
@@ -129,7 +130,10 @@ print(len(steps), sum(steps.values()) > 1000)
 
 
 def test_between_enter_and_the_block() -> None:
-    """From Python 3.14 on, a with statement handles signals there. The tuple has looked up and called the same at its exception."""
+    """From Python 3.14 on, a with statement handles signals there.
+
+    The tuple has looked up and called the same at its exception.
+    """
     out = run_well(
         """
         import contextlib, gpuconf

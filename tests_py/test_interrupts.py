@@ -1,8 +1,8 @@
 """Ctrl-C while a trace of two million events is read or planned.
 
-The main thread was inside one call of the core, or of the unpickler, for seconds: 3.3 s in load_trace, 2.3 s in plan. An exception
-from a signal handler in the unpickler was even reported as a damaged file. Now a thread of the core does the work, and Python waits
-in short steps.
+The main thread was inside one call of the core, or of the unpickler, for seconds: 3.3 s in load_trace, 2.3 s in plan.
+An exception from a signal handler in the unpickler was even reported as a damaged file. Now a thread of the core does
+the work, and Python waits in short steps.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def pickle_file(folder: Path, pairs: int = PAIRS) -> Path:
     return path
 
 
-# Interrupts come from the kernel's timer, at known times: a thread that sent them would wait for the GIL as long as the main thread
-# holds it, and could not measure that.
+# Interrupts come from the kernel's timer, at known times: a thread that sent them would wait for the GIL as long as the
+# main thread holds it, and could not measure that.
 PROGRAM = """
     import random, signal, statistics, time
     import gpuconf
@@ -69,7 +69,9 @@ PROGRAM = """
 
 @pytest.mark.parametrize("what", ["load_trace of CSV", "load_trace of a pickle", "plan"])
 def test_two_million_events_can_be_interrupted_within_100_ms(what: str, tmp_path: Path) -> None:
-    """The median of several interrupts, in the best of three rounds, because a busy machine may stop any process for longer."""
+    """The median of several interrupts, in the best of three rounds, because a busy machine may stop any process for
+    longer.
+    """
     (tmp_path / "small").mkdir()
     small = str(csv_file(tmp_path / "small", 1))
     path = pickle_file(tmp_path) if "pickle" in what else csv_file(tmp_path)
@@ -94,8 +96,8 @@ def test_two_million_events_can_be_interrupted_within_100_ms(what: str, tmp_path
 def test_the_command_can_be_interrupted(during: str, tmp_path: Path) -> None:
     """It ends with 130, as a shell expects, and prints nothing. The load goes on for as long as the file is open.
 
-    The plan takes more than a second, and the signal comes well inside it: between the two, the loading job is dropped, and Python
-    swallows an exception that a signal handler raises within ``__del__``.
+    The plan takes more than a second, and the signal comes well inside it: between the two, the loading job is dropped,
+    and Python swallows an exception that a signal handler raises within ``__del__``.
     """
     run_well(
         f"""
@@ -142,7 +144,9 @@ def test_an_interrupted_job_is_closed(tmp_path: Path, monkeypatch: pytest.Monkey
         opened: list[int] = []
         original = getattr(core, name)
 
-        def interrupt(number: int, *arguments: object, opened: list[int] = opened, original: object = original) -> object:
+        def interrupt(
+            number: int, *arguments: object, opened: list[int] = opened, original: object = original
+        ) -> object:
             opened.append(number)
             signal.raise_signal(signal.SIGINT)
             return original(number, *arguments)  # type: ignore[operator]

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 
-# What 0.2 printed, by command. A field is added here when a version is released, and leaves with the number of the schema.
+# What 0.2 printed, by command. A field is added here when a version is released, and leaves with the number of the
+# schema.
 FIELDS = {
     "devices": (
         "devices devices[].compute_capability devices[].cuda_ordinal devices[].memory_kind devices[].memory_source "
@@ -43,7 +44,10 @@ FIELDS = {
         "devices[].uuid notices value"
     ),
     "doctor": "findings findings[].fix findings[].level findings[].number findings[].subject findings[].text problems",
-    "config": ("settings settings[].ceiling settings[].key settings[].source settings[].text settings[].value settings[].variable"),
+    "config": (
+        "settings settings[].ceiling settings[].key settings[].source settings[].text settings[].value "
+        "settings[].variable"
+    ),
     "lease --list": (
         "leases leases[].cards leases[].cards[].bytes leases[].cards[].memory_kind leases[].cards[].memory_source "
         "leases[].cards[].uuid leases[].command leases[].count leases[].gone leases[].id leases[].job leases[].local "
@@ -60,7 +64,8 @@ FIELDS = {
     ),
     "ledger check": "findings folder shared",
     "env --memory 1GiB": "environment",
-    "simulate --models": "models models[].compute_capability models[].memory models[].memory_kind models[].name models[].product",
+    "simulate --models": "models models[].compute_capability models[].memory models[].memory_kind models[].name "
+    "models[].product",
 }
 
 

@@ -102,7 +102,9 @@ def test_each_part_of_the_configuration_is_restored_alone(kept: str) -> None:
     assert gpuconf.config.get_logical_device_configuration(gpus[1]) == ([limit] if kept == "limit" else None)
 
 
-def test_an_administrators_ceiling_holds_for_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
+def test_an_administrators_ceiling_holds_for_leases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger
+) -> None:
     (tmp_path / "etc.toml").write_text('[ceilings]\nlimit = "4GiB"\n')
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
     with pytest.raises(ValueError, match=r"6\.00GiB .* exceed the administrator's limit for each GPU, 4\.00GiB"):
@@ -130,9 +132,13 @@ def test_policies_and_several_cards(ledger: Ledger) -> None:
 
 def holder(memory: str) -> subprocess.Popen[str]:
     """Another process that holds a lease until it reads a line."""
-    code = f"import gpuconf\nwith gpuconf.lease(memory={memory!r}, name='other'):\n    print(1, flush=True)\n    input()"
+    code = (
+        f"import gpuconf\nwith gpuconf.lease(memory={memory!r}, name='other'):\n    print(1, flush=True)\n    input()"
+    )
     env = environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"})
-    child = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "1\n"
     return child
@@ -189,7 +195,9 @@ def locker() -> Iterator[subprocess.Popen[str]]:
 def test_a_timeout_holds_while_a_process_holds_the_lock(locker: subprocess.Popen[str], timeout: float) -> None:
     """It used to take a minute, and the class was another one."""
     before, begun = variables(), time.monotonic()
-    with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {locker.pid} holds the lock of .*/ledger. It should"):
+    with pytest.raises(
+        gpuconf.errors.DeadlineExceededError, match=f"process {locker.pid} holds the lock of .*/ledger. It should"
+    ):
         gpuconf.lease(memory="4GiB", timeout=timeout).__enter__()
     assert timeout <= time.monotonic() - begun < 20
     assert variables() == before
@@ -267,7 +275,8 @@ def test_leaving_with_memory_in_use_keeps_the_lease(ledger: Ledger) -> None:
     leased = gpuconf.lease(memory="3GiB")
     with (
         pytest.raises(
-            gpuconf.errors.FailedPreconditionError, match=r"cannot end the lease of 3.00GiB .*\n.*Buffer of 1048576 bytes"
+            gpuconf.errors.FailedPreconditionError,
+            match=r"cannot end the lease of 3.00GiB .*\n.*Buffer of 1048576 bytes",
         ),
         leased,
     ):
@@ -323,7 +332,11 @@ def test_after_the_devices_are_initialized_only_the_same_can_be_leased(ledger: L
         ({"memory": True}, TypeError, "but got bool: True"),
         ({"gpus": 0}, ValueError, "gpus must be at least 1, but got 0"),
         ({"gpus": 1.5}, TypeError, "gpus must be a number of GPUs, but got 1.5"),
-        ({"timeout": -1}, ValueError, "timeout must be a number of seconds, at least 0, or None to wait forever, but got -1"),
+        (
+            {"timeout": -1},
+            ValueError,
+            "timeout must be a number of seconds, at least 0, or None to wait forever, but got -1",
+        ),
         ({"timeout": float("nan")}, ValueError, "but got nan"),
         ({"timeout": "soon"}, TypeError, "timeout must be a number of seconds or None, but got 'soon'"),
         ({"name": 5}, TypeError, "name must be text, but got 5"),
@@ -384,7 +397,8 @@ def test_out_of_memory_on_a_simulated_gpu_names_the_other_processes() -> None:
         gpuconf.memory.allocate("4GiB")
     other.communicate("\n")
     text = (
-        f" Other processes on this GPU, by the ledger: PID {other.pid} (other) leases 5.00GiB (5368709120 bytes) and uses 0 bytes."
+        f" Other processes on this GPU, by the ledger: PID {other.pid} (other) leases 5.00GiB (5368709120 bytes) "
+        "and uses 0 bytes."
     )
     assert text in str(caught.value)
     assert "mine" not in str(caught.value)

@@ -33,12 +33,18 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("memory", "granted"), [("5GiB", ["MIG-2", "MIG-3"]), ("3GiB", ["MIG-1", "MIG-2", "MIG-3"])])
-def test_a_process_takes_room_in_its_own_instance_alone(library: Path, tmp_path: Path, memory: str, granted: list[str]) -> None:
+def test_a_process_takes_room_in_its_own_instance_alone(
+    library: Path, tmp_path: Path, memory: str, granted: list[str]
+) -> None:
     instance = "instance MIG-{0} gi={0} ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
     machine = ONE_H100.replace("mig=off", "mig=on") + "".join(map(instance.format, (1, 2, 3)))
     (tmp_path / "machine").write_text(machine + f"process 9 bytes={6 << 30} list=compute gi=1 ci=0\n")
     env = environment(
-        {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine"), "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+        {
+            "LD_LIBRARY_PATH": str(library),
+            "FAKE_NVML": str(tmp_path / "machine"),
+            "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+        }
     )
     command = [sys.executable, "-c", PROGRAM, memory, "MIG-1", "MIG-2", "MIG-3"]
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60)

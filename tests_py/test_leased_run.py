@@ -23,7 +23,9 @@ from script import environment, start_in_a_terminal
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
-LIMIT_OF_POOLS = "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in gpuconf.config.list_logical_devices('GPU')])"
+LIMIT_OF_POOLS = (
+    "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in gpuconf.config.list_logical_devices('GPU')])"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -48,24 +50,36 @@ def env(**more: str) -> dict[str, str]:
     return {**environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"}), **more}
 
 
-def run(*words: str, command: str = "run", variables: dict[str, str] | None = None, **more: Any) -> tuple[int, str, str]:
+def run(
+    *words: str, command: str = "run", variables: dict[str, str] | None = None, **more: Any
+) -> tuple[int, str, str]:
     words = tuple(textwrap.dedent(word) for word in words)
     done = subprocess.run(
-        [COMMAND, command, *words], env=env(**variables or {}), capture_output=True, text=True, check=False, timeout=60, **more
+        [COMMAND, command, *words],
+        env=env(**variables or {}),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        **more,
     )
     return done.returncode, done.stdout, done.stderr
 
 
 def start(*words: str, **more: Any) -> subprocess.Popen[str]:
     words = tuple(textwrap.dedent(word) for word in words)
-    return subprocess.Popen([COMMAND, "run", *words], env=env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen(
+        [COMMAND, "run", *words], env=env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+    )
 
 
 # What the program gets
 
 
 def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
-    show = LIMIT_OF_POOLS + "; import os; print(gpuconf.visible_devices()[0].uuid == os.environ['CUDA_VISIBLE_DEVICES'])"
+    show = (
+        LIMIT_OF_POOLS + "; import os; print(gpuconf.visible_devices()[0].uuid == os.environ['CUDA_VISIBLE_DEVICES'])"
+    )
     assert run("--memory", "1234567890", "python", "-c", show) == (0, "[1234567890]\nTrue\n", "")
     assert run("--memory=25%", "--gpus=2", "--growth", "-c", LIMIT_OF_POOLS) == (0, f"{[4 * GIB, 4 * GIB]}\n", "")
     whole = 16 * GIB - (1050 << 20)  # less what TensorFlow leaves to the system
@@ -112,10 +126,18 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
         (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
-        (["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"], 3, "2 GPUs are requested, but only 1 is visible"),
+        (
+            ["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"],
+            3,
+            "2 GPUs are requested, but only 1 is visible",
+        ),
         (["--memory", "16GiB", "x.py"], 3, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
-        (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
+        (
+            ["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"],
+            2,
+            "--json-report: there is no folder /no/such",
+        ),
         (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
         (["--memory", "1GiB", "no-such-command"], 127, "gpuconf run: no-such-command: command not found"),
     ],
@@ -129,7 +151,9 @@ def test_wrong_usage(words: list[str], code: int, message: str) -> None:
 
 def test_without_a_gpu_the_program_does_not_start() -> None:
     for command, more in (("run", []), ("lease", [])):
-        code, out, err = run("--memory", "1GiB", *more, "echo", "started", command=command, variables={"GPUCONF_SIMULATE": ""})
+        code, out, err = run(
+            "--memory", "1GiB", *more, "echo", "started", command=command, variables={"GPUCONF_SIMULATE": ""}
+        )
         assert (code, out) == (3, "")
         assert err.startswith(f"gpuconf {command}: there is no GPU to lease: ")
         assert err.count("\n") == 1
@@ -137,7 +161,10 @@ def test_without_a_gpu_the_program_does_not_start() -> None:
 
 @pytest.mark.parametrize(
     ("shown", "why"),
-    [("0,0", "CUDA_VISIBLE_DEVICES='0,0' names 0 twice, so CUDA hides all GPUs"), ("7", "CUDA_VISIBLE_DEVICES='7' shows none")],
+    [
+        ("0,0", "CUDA_VISIBLE_DEVICES='0,0' names 0 twice, so CUDA hides all GPUs"),
+        ("7", "CUDA_VISIBLE_DEVICES='7' shows none"),
+    ],
 )
 def test_a_hidden_gpu_is_not_a_missing_one(shown: str, why: str) -> None:
     code, out, err = run("--memory", "1GiB", "echo", "started", variables={"CUDA_VISIBLE_DEVICES": shown})
@@ -152,9 +179,9 @@ def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
         code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
         assert (code, out) == (124, "")
         assert f"process {holder.pid} training" in err
-    assert err.startswith("gpuconf run: 4.00GiB, with 320.00MiB for CUDA contexts, is not available on 1 of 2 cards.\n"), (
-        "it used to add: within 0 s"
-    )
+    assert err.startswith(
+        "gpuconf run: 4.00GiB, with 320.00MiB for CUDA contexts, is not available on 1 of 2 cards.\n"
+    ), "it used to add: within 0 s"
     waiting = start("--memory=4GiB", "-c", "print('my turn')")
     wait_until(lambda: len(ledger.claims()) == 2)
     assert holder.communicate("\n")[0] == ""
@@ -221,7 +248,10 @@ os.kill(os.getpid(), signal.SIGINT)
 
 
 def in_a_terminal(words: list[str]) -> tuple[str, int]:
-    """Run a command in a terminal of its own, with a line of input and Ctrl-C. Returns the output and the wait status."""
+    """Run a command in a terminal of its own, with a line of input and Ctrl-C.
+
+    Returns the output and the wait status.
+    """
     pid, terminal = start_in_a_terminal(words, env())
     os.write(terminal, b"a line\n")
     seen = b""
@@ -264,12 +294,18 @@ def test_it_stops_and_continues_with_the_program() -> None:
 
 def test_a_program_that_stops_itself_stops_the_command() -> None:
     process = start(
-        "--memory=1GiB", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); print('on')", start_new_session=True
+        "--memory=1GiB",
+        "-c",
+        "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); print('on')",
+        start_new_session=True,
     )
     # In a session without a terminal the kernel ignores SIGTSTP; SIGSTOP it does not.
     assert process.communicate(timeout=30) == ("on\n", "")
     process = start(
-        "--memory=1GiB", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')", start_new_session=True
+        "--memory=1GiB",
+        "-c",
+        "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')",
+        start_new_session=True,
     )
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
     os.killpg(process.pid, signal.SIGCONT)
@@ -299,7 +335,9 @@ def test_signals_are_passed_on(number: int) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -SEGV $$", -11), ("kill -37 $$", -37)])
+@pytest.mark.parametrize(
+    ("end", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -SEGV $$", -11), ("kill -37 $$", -37)]
+)
 def test_exit_codes(end: str, code: int) -> None:
     assert run("--memory", "1GiB", "sh", "-c", end) == (code, "", "")
 
@@ -307,7 +345,9 @@ def test_exit_codes(end: str, code: int) -> None:
 def test_a_parent_that_ignores_its_children() -> None:
     """The command inherits that, and would not learn how the program ended."""
     words = [COMMAND, "run", "--memory=1GiB", "--", "sh", "-c", "exit 7"]
-    script = "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    script = (
+        "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    )
     assert subprocess.run([sys.executable, "-c", script, *words], env=env(), check=False, timeout=60).returncode == 7
 
 
@@ -317,7 +357,9 @@ def test_exit_codes_with_closed_streams(closed: str, lease: str) -> None:
     for end in ("exit 7", "kill -9 $$"):
         codes = []
         for before in ("", f"{COMMAND} run {lease} -- "):
-            done = subprocess.run(["bash", "-c", f"exec {before}sh -c '{end}' {closed}"], env=env(), check=False, timeout=60)
+            done = subprocess.run(
+                ["bash", "-c", f"exec {before}sh -c '{end}' {closed}"], env=env(), check=False, timeout=60
+            )
             codes.append(done.returncode)
         assert codes[0] == codes[1]
 
@@ -327,7 +369,9 @@ def test_standard_input_and_open_files_are_the_programs(tmp_path: Path) -> None:
         os.set_inheritable(file.fileno(), True)
         copy = f"import os; os.write({file.fileno()}, input().encode())"
         words = [COMMAND, "run", "--memory=1GiB", "python", "-c", copy]
-        done = subprocess.run(words, env=env(), input="in\n", capture_output=True, text=True, check=True, close_fds=False)
+        done = subprocess.run(
+            words, env=env(), input="in\n", capture_output=True, text=True, check=True, close_fds=False
+        )
         assert done.stdout == ""
         assert (tmp_path / "file").read_text() == "in"
 
@@ -431,7 +475,9 @@ def test_pythons_that_skip_the_startup_code_are_reported() -> None:
 
 @pytest.mark.parametrize("guard", ["off", "auto"])
 def test_looking_for_processes_without_a_limit_does_not_disturb_the_others(guard: str) -> None:
-    """The list of 20,000 mappings is a megabyte, which the kernel writes while the process can make no other mapping."""
+    """The list of 20,000 mappings is a megabyte, which the kernel writes while the process can make no other
+    mapping.
+    """
     code = """
         import mmap, time
         kept = [mmap.mmap(-1, 8192, prot=mmap.PROT_READ | (mmap.PROT_WRITE if i % 2 else 0)) for i in range(20000)]
@@ -475,7 +521,9 @@ def test_a_ledger_that_is_removed_is_noticed(tmp_path: Path, monkeypatch: pytest
     assert running.stderr is not None
     for name in os.listdir(ledger.folder):
         os.unlink(os.path.join(ledger.folder, name))
-    assert running.stderr.readline().startswith(f"gpuconf run: the ledger {ledger.folder}, or the file in it with lease ")
+    assert running.stderr.readline().startswith(
+        f"gpuconf run: the ledger {ledger.folder}, or the file in it with lease "
+    )
     assert running.communicate("\n")[1] == ""
     assert running.returncode == 0
 

@@ -343,7 +343,8 @@ def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ledger_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
     user = os.geteuid()
     assert ledger_folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
-    for variables in ({}, {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}):  # a login has them, and cron has not
+    # A login has them, and cron has not.
+    for variables in ({}, {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}):
         assert ledger_folder.default_folder(variables) == f"/var/tmp/gpuconf-{user}"
     _ledger.init_shared(str(tmp_path / "machine"))
     assert ledger_folder.default_folder({}) == str(tmp_path / "machine")
@@ -395,7 +396,9 @@ def test_a_ledger_that_is_removed_in_use_leases_nothing_twice(tmp_path: Path, re
         assert _ledger.lost(str(folder)) == []
 
 
-def test_a_process_publishes_by_itself_where_there_is_a_ledger(ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_publishes_by_itself_where_there_is_a_ledger(
+    ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GPUCONF_LEDGER", ledger.folder)
     gpuconf.simulate("2xT4")
     assert ledger.processes() == []

@@ -91,7 +91,12 @@ def test_a_ledger_that_was_removed_in_use(tmp_path: Path) -> None:
     assert second.startswith(lost)
     assert second.endswith(where)
     assert as_json.returncode == 3
-    assert json.loads(as_json.stdout) == {"schema": 1, "folder": str(folder), "shared": False, "findings": [first, second]}
+    assert json.loads(as_json.stdout) == {
+        "schema": 1,
+        "folder": str(folder),
+        "shared": False,
+        "findings": [first, second],
+    }
     ended = run("ledger", "check")
     assert (ended.returncode, ended.stdout) == (1, ""), "the process and its lease have ended"
 
@@ -105,7 +110,10 @@ def test_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "ledger"
     for _ in range(2):
         assert main(["ledger", "init", "--shared", str(folder)]) == 0
-        assert capsys.readouterr().out == f"{folder} is a ledger for all users\nPrograms use it with GPUCONF_LEDGER={folder}\n"
+        assert (
+            capsys.readouterr().out
+            == f"{folder} is a ledger for all users\nPrograms use it with GPUCONF_LEDGER={folder}\n"
+        )
         assert stat.S_IMODE(folder.stat().st_mode) == 0o1777
         assert stat.S_IMODE((folder / "ledger").stat().st_mode) == 0o644
     assert main(["ledger", "init", "--shared", "--group", str(os.getegid()), str(folder)]) == 0

@@ -11,7 +11,8 @@ from simulated_libraries import run
 
 ACCURACY = Path(__file__).parent.parent / "benchmarks" / "accuracy"
 RECORDING = ACCURACY / "operators_h200.jsonl.xz"
-# Of the shapes that were asked, how many have the same size, and how many one within 1 %. A rule that gets better raises them.
+# Of the shapes that were asked, how many have the same size, and how many one within 1 %. A rule that gets better
+# raises them.
 SAME = {
     "potrf": (1.0, 1.0),
     "Xpotrf": (1.0, 1.0),
@@ -77,7 +78,9 @@ def test_sizes_are_those_of_an_h200(group: str) -> None:
     for name, points in sizes(group, "H200-141GB").items():
         for shape, size in points.items():
             expected, found = first(real[name].get(shape, -1)), first(size)
-            standard = not name.startswith("rnn") or (shape.startswith("[0,") and shape.split(", ")[-3:-1] == ["0", "0"])
+            standard = not name.startswith("rnn") or (
+                shape.startswith("[0,") and shape.split(", ")[-3:-1] == ["0", "0"]
+            )
             if family(name) in SAME and expected >= 0 and standard:
                 count = counts.setdefault(family(name), [0, 0, 0])
                 count[0] += 1

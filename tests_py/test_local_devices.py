@@ -24,7 +24,8 @@ def test_a_device_prints_as_tensorflows(two_gpus: None) -> None:
     assert text == (
         'name: "/device:GPU:1"\ndevice_type: "GPU"\nmemory_limit: 84011909120\n'
         "locality {\n  bus_id: 1\n  links {\n  }\n}\nincarnation: ...\n"
-        'physical_device_desc: "device: 1, name: NVIDIA H100 80GB HBM3, pci bus id: 0000:1a:00.0, compute capability: 9.0"\n'
+        'physical_device_desc: "device: 1, name: NVIDIA H100 80GB HBM3, pci bus id: 0000:1a:00.0, compute capability: '
+        '9.0"\n'
         "xla_global_id: -1\n"
     )
 
@@ -84,7 +85,12 @@ def test_hidden_gpus_are_not_available(two_gpus: None) -> None:
 
 
 def test_compute_capabilities(one_gpu: None) -> None:
-    assert [tf.test.is_gpu_available(True, least) for least in ((9, 0), (8, 0), (9, 1), None)] == [True, True, False, True]
+    assert [tf.test.is_gpu_available(True, least) for least in ((9, 0), (8, 0), (9, 1), None)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
     with pytest.raises(TypeError) as caught:
         tf.test.is_gpu_available(min_cuda_compute_capability=9.0)  # type: ignore[arg-type]
     assert type(caught.value) is TypeError
@@ -92,7 +98,12 @@ def test_compute_capabilities(one_gpu: None) -> None:
 
 def test_what_it_is_built_with() -> None:
     test = tf.test
-    assert [test.is_built_with_cuda(), test.is_built_with_gpu_support(), test.is_built_with_rocm(), test.is_built_with_xla()] == [
+    assert [
+        test.is_built_with_cuda(),
+        test.is_built_with_gpu_support(),
+        test.is_built_with_rocm(),
+        test.is_built_with_xla(),
+    ] == [
         True,
         True,
         False,

@@ -20,30 +20,47 @@ def gib(number: float) -> int:
 
 
 NOW = (
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.78 GiB. GPU 1 has a total capacity of 31.47 GiB of which "
-    "12.73 GiB is free. Process 71 has 2.00 GiB memory in use. Process 72 has 1.00 GiB memory in use. Including non-PyTorch "
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 22.78 GiB. GPU 1 has a total capacity of 31.47 GiB "
+    "of which "
+    "12.73 GiB is free. Process 71 has 2.00 GiB memory in use. Process 72 has 1.00 GiB memory in use. Including "
+    "non-PyTorch "
     "memory, "
-    "this process has 18.73 GiB memory in use. 30.00 GiB allowed; Of the allocated memory 9.08 GiB is allocated by PyTorch, with "
-    "512.00 MiB allocated in private pools (e.g., CUDA Graphs), and 9.35 GiB is reserved by PyTorch but unallocated. If reserved "
-    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation."
+    "this process has 18.73 GiB memory in use. 30.00 GiB allowed; Of the allocated memory 9.08 GiB is allocated by "
+    "PyTorch, with "
+    "512.00 MiB allocated in private pools (e.g., CUDA Graphs), and 9.35 GiB is reserved by PyTorch but unallocated. "
+    "If reserved "
+    "but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid "
+    "fragmentation."
 )
 ROWS: list[tuple[str, str, dict[str, Any]]] = [
     (
         "PyTorch 1.0",
-        "RuntimeError: CUDA out of memory. Tried to allocate 32.00 MiB (GPU 0; 7.79 GiB total capacity; 6.64 GiB already "
+        "RuntimeError: CUDA out of memory. Tried to allocate 32.00 MiB (GPU 0; 7.79 GiB total capacity; 6.64 GiB "
+        "already "
         "allocated; 21.00 MiB free; 150.86 MiB cached)",
-        {"gpu": 0, "requested": 32 * MIB, "capacity": gib(7.79), "free": 21 * MIB, "allocated": gib(6.64), "missing": 0},
+        {
+            "gpu": 0,
+            "requested": 32 * MIB,
+            "capacity": gib(7.79),
+            "free": 21 * MIB,
+            "allocated": gib(6.64),
+            "missing": 0,
+        },
     ),
     (
         "PyTorch 1.13",
-        "CUDA out of memory. Tried to allocate 264.00 MiB (GPU 0; 2.00 GiB total capacity; 788.51 MiB already allocated; 145.93 "
-        "MiB free; 1.02 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb",
+        "CUDA out of memory. Tried to allocate 264.00 MiB (GPU 0; 2.00 GiB total capacity; 788.51 MiB already "
+        "allocated; 145.93 "
+        "MiB free; 1.02 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+        "max_split_size_mb",
         {"cached": gib(1.02) - round(788.51 * MIB), "free": round(145.93 * MIB), "missing": 0},
     ),
     (
         "PyTorch 2.1",
-        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.57 GiB. GPU 0 has a total capacty of 12.00 GiB of "
-        "which 9.02 GiB is free. Of the allocated memory 984.52 MiB is allocated by PyTorch, and 463.48 MiB is reserved by PyTorch "
+        "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 55.57 GiB. GPU 0 has a total capacty of "
+        "12.00 GiB of "
+        "which 9.02 GiB is free. Of the allocated memory 984.52 MiB is allocated by PyTorch, and 463.48 MiB is "
+        "reserved by PyTorch "
         "but unallocated.",
         {"capacity": 12 * GIB, "cached": round(463.48 * MIB), "missing": gib(55.57) - gib(9.02) - round(463.48 * MIB)},
     ),
@@ -61,8 +78,10 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "PyTorch, cudaMallocAsync",
-        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : "
-        "1.00 GiB\nRequested               : 40.00 GiB\nDevice limit            : 39.39 GiB\nFree (according to CUDA): 2.56 MiB\n"
+        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently "
+        "allocated     : "
+        "1.00 GiB\nRequested               : 40.00 GiB\nDevice limit            : 39.39 GiB\nFree (according to "
+        "CUDA): 2.56 MiB\n"
         "PyTorch limit (set by user-supplied memory fraction)\n                        : 20.00 GiB",
         {"requested": 40 * GIB, "allocated": GIB, "limit": 20 * GIB, "missing": 21 * GIB},
     ),
@@ -79,7 +98,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "TensorFlow, the allocator's log",
-        "W bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 6.88GiB (rounded to 7388266496)"
+        "W bfc_allocator.cc:479] Allocator (GPU_0_bfc) ran out of memory trying to allocate 6.88GiB (rounded to "
+        "7388266496)"
         "requested by op Mul\nI bfc_allocator.cc:1101] Stats: \nLimit:                 10619240448\n"
         "InUse:                  9000000000\n"
         "MaxInUse:               9100000000\nLargestFreeBlock:        1000000000\n",
@@ -87,7 +107,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "JAX",
-        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 "
+        "bytes.",
         {"library": "JAX", "requested": 4770354232},
     ),
     (
@@ -102,11 +123,16 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ),
     (
         "CuPy 14",
-        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 805,306,368 bytes (allocated so far: 536,870,912 bytes, limit "
+        "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 805,306,368 bytes (allocated so far: 536,870,912 "
+        "bytes, limit "
         "set to: 1,073,741,824 bytes).",
         {"requested": 805306368, "allocated": 536870912, "limit": GIB, "missing": 805306368 - 512 * MIB},
     ),
-    ("only the driver's", "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be reported", {"library": "CUDA"}),
+    (
+        "only the driver's",
+        "RuntimeError: CUDA error: out of memory\nCUDA kernel errors might be reported",
+        {"library": "CUDA"},
+    ),
 ]
 
 
@@ -124,15 +150,20 @@ def helps(text: str) -> tuple[str, str]:
 
 
 def test_what_helps_follows_from_the_figures() -> None:
-    start = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 500.00 MiB is free. "
+    start = (
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 500.00 "
+        "MiB is free. "
+    )
     fragmented = (
-        start + "Of the allocated memory 18.00 GiB is allocated by PyTorch, and 4.00 GiB is reserved by PyTorch but unallocated."
+        start + "Of the allocated memory 18.00 GiB is allocated by PyTorch, and 4.00 GiB is reserved by PyTorch but "
+        "unallocated."
     )
     good, bad = helps(fragmented)
     assert "expandable_segments:True" in good
     assert "any setting" not in bad
     full = (
-        start + "Of the allocated memory 22.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but unallocated."
+        start + "Of the allocated memory 22.90 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "
+        "unallocated."
     )
     good, bad = helps(full)
     assert "expandable_segments" not in good
@@ -145,7 +176,10 @@ def test_what_helps_follows_from_the_figures() -> None:
 
 
 def test_a_log_on_standard_input(tmp_path: pathlib.Path) -> None:
-    log = f"step 1\n{NOW}\nDuring handling of the above exception, another exception occurred:\n{NOW}\nCUDA error: out of memory\n"
+    log = (
+        f"step 1\n{NOW}\nDuring handling of the above exception, another exception occurred:\n{NOW}\nCUDA error: "
+        "out of memory\n"
+    )
     words = [sys.executable, "-m", "gpuconf", "plan", "--message"]
     done = subprocess.run(words, input=log, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines() == [

@@ -60,8 +60,17 @@ def test_pools_by_library_and_tag(one_gpu: None) -> None:
         gpuconf.memory.allocate(200 * MIB, "GPU:0")
     found = scraped()
     (device,) = gpuconf.visible_devices()
-    pool = {"gpu": "0", "uuid": device.uuid, "pci_bus_id": device.pci_bus_id, "logical_device": "GPU:0", "pid": str(os.getpid())}
-    used = {(labels["logical_device"], labels["library"], labels["tag"]): n for labels, n in found["gpuconf_memory_in_use_bytes"]}
+    pool = {
+        "gpu": "0",
+        "uuid": device.uuid,
+        "pci_bus_id": device.pci_bus_id,
+        "logical_device": "GPU:0",
+        "pid": str(os.getpid()),
+    }
+    used = {
+        (labels["logical_device"], labels["library"], labels["tag"]): n
+        for labels, n in found["gpuconf_memory_in_use_bytes"]
+    }
     assert used == {("GPU:0", "gpuconf", "weights"): 3 * MIB, ("GPU:0", "gpuconf", ""): 2 * MIB, ("GPU:1", "", ""): 0}
     assert found["gpuconf_memory_limit_bytes"][0] == (pool, 100 * MIB)
     assert found["gpuconf_memory_peak_bytes"][0] == (pool, 5 * MIB)
@@ -113,9 +122,13 @@ def test_opentelemetry(one_gpu: None) -> None:
         buffer = gpuconf.memory.allocate(3 * MIB, "GPU:0")
     found = observed(reader)
     (device,) = gpuconf.visible_devices()
-    assert found["hw.gpu.memory.limit"] == [({"hw.id": device.uuid, "hw.name": device.name, "hw.type": "gpu"}, 80 * GIB, "By")]
+    assert found["hw.gpu.memory.limit"] == [
+        ({"hw.id": device.uuid, "hw.name": device.name, "hw.type": "gpu"}, 80 * GIB, "By")
+    ]
     pool = {"hw.id": device.uuid, "gpuconf.logical_device": "GPU:0"}
-    assert found["gpuconf.memory.in_use"] == [({**pool, "gpuconf.library": "gpuconf", "gpuconf.tag": "weights"}, 3 * MIB, "By")]
+    assert found["gpuconf.memory.in_use"] == [
+        ({**pool, "gpuconf.library": "gpuconf", "gpuconf.tag": "weights"}, 3 * MIB, "By")
+    ]
     assert found["gpuconf.memory.limit"] == [(pool, gpuconf.memory.stats("GPU:0").bytes_limit, "By")]
     buffer.free()
 
@@ -147,9 +160,15 @@ print(json.dumps({metric.name: [point.value for point in metric.data.data_points
 def test_opentelemetry_of_real_cards(tmp_path: Path) -> None:
     (tmp_path / "machine").write_text(ONE_H100)
     env = environment({"LD_LIBRARY_PATH": str(fake_nvml(tmp_path)), "FAKE_NVML": str(tmp_path / "machine")})
-    done = subprocess.run([sys.executable, "-c", CARDS_TO_OTEL], capture_output=True, text=True, check=True, env=env, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", CARDS_TO_OTEL], capture_output=True, text=True, check=True, env=env, timeout=60
+    )
     found = json.loads(done.stdout)
-    assert found == {"hw.gpu.memory.usage": [GIB], "hw.gpu.memory.limit": [80 * GIB], "hw.gpu.memory.utilization": [1 / 80]}
+    assert found == {
+        "hw.gpu.memory.usage": [GIB],
+        "hw.gpu.memory.limit": [80 * GIB],
+        "hw.gpu.memory.utilization": [1 / 80],
+    }
 
 
 # gpuconf export
@@ -162,7 +181,11 @@ def export(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
 
 
 def test_every_card_is_exported_with_leases_and_pools(tmp_path: Path) -> None:
-    env = {"GPUCONF_SIMULATE": "2xT4,GB10", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    env = {
+        "GPUCONF_SIMULATE": "2xT4,GB10",
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
     with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program:
         code, out, err = export("--once", env=env)
     assert (code, err) == (0, "")
@@ -184,7 +207,13 @@ def test_dcgm_names(tmp_path: Path) -> None:
     code, out, err = export("--once", "--dcgm-names", env={**env, "GPUCONF_LEDGER": str(tmp_path / "ledger")})
     assert (code, err) == (0, "")
     found = parsed(out)
-    about = {"gpu": "0", "UUID": "GPU-1", "pci_bus_id": "0000:17:00.0", "device": "nvidia0", "modelName": "NVIDIA H100 80GB HBM3"}
+    about = {
+        "gpu": "0",
+        "UUID": "GPU-1",
+        "pci_bus_id": "0000:17:00.0",
+        "device": "nvidia0",
+        "modelName": "NVIDIA H100 80GB HBM3",
+    }
     assert found["DCGM_FI_DEV_FB_USED"] == [({**about, "hostname": socket.gethostname()}, 1024)]
     assert found["DCGM_FI_DEV_FB_FREE"][0][1] == 79 * 1024
     ((process, count),) = found["gpuconf_process_memory_used_bytes"]
@@ -211,7 +240,11 @@ def test_serving_on_loopback() -> None:
             with urllib.request.urlopen(told["url"], timeout=30) as page:
                 assert len(parsed(page.read().decode())["gpuconf_gpu_info"]) == 2
         taken = export("--port", str(told["port"]), env={"GPUCONF_SIMULATE": "T4"})
-        assert taken == (1, "", f"gpuconf export: cannot listen on 127.0.0.1 port {told['port']}: Address already in use\n")
+        assert taken == (
+            1,
+            "",
+            f"gpuconf export: cannot listen on 127.0.0.1 port {told['port']}: Address already in use\n",
+        )
         server.send_signal(signal.SIGINT)
         assert server.wait(30) == 130
         assert server.stderr.read() == ""

@@ -19,7 +19,9 @@ from script import run_well
 
 ROOTS = ("gpuconf", "gpuconf.compat.v1", "gpuconf.compat.v2")
 # What of TensorFlow's modules each of them has.
-MODULES = {root: [path for path in _missing.names() if (f"{root}.{path}" if path else root) in sys.modules] for root in ROOTS}
+MODULES = {
+    root: [path for path in _missing.names() if (f"{root}.{path}" if path else root) in sys.modules] for root in ROOTS
+}
 
 
 @pytest.mark.parametrize("root", MODULES)
@@ -52,7 +54,8 @@ def test_a_name_that_is_elsewhere_is_found_where_the_error_says(root: str) -> No
 
 INSTALL = "import gpuconf; gpuconf.install_as_tensorflow()"
 LAYERS = (
-    "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+    "does not have tf.keras.layers: it needs TensorFlow. Keras 3 runs without it: set KERAS_BACKEND=torch or "
+    "jax, and import keras"
 )
 
 
@@ -61,16 +64,20 @@ LAYERS = (
     [
         ("import gpuconf\ngpuconf.keras", "AttributeError", ": use gpuconf.compat.v2.keras"),
         ("from gpuconf import keras", "ImportError", ": use gpuconf.compat.v2.keras"),
-        ("import gpuconf.estimator", "ModuleNotFoundError", "gpuconf does not have tf.estimator: it needs TensorFlow, up to 2.15"),
-        ("import gpuconf.compat.v2 as tf\ntf.nn.relu(1)", "AttributeError", "gpuconf does not have tf.nn: it needs TensorFlow"),
+        ("import gpuconf.estimator", "ModuleNotFoundError", "gpuconf does not have tf.estimator: it needs TensorFlow, "
+                                                            "up to 2.15"),
+        ("import gpuconf.compat.v2 as tf\ntf.nn.relu(1)", "AttributeError", "gpuconf does not have tf.nn: it needs "
+                                                                            "TensorFlow"),
         ("import gpuconf.compat.v2.nn.relu", "ModuleNotFoundError", "gpuconf does not have tf.nn: it needs TensorFlow"),
         ("from gpuconf.compat.v1 import layers", "ImportError", "gpuconf does not have tf.layers: it needs TensorFlow"),
         ("import gpuconf.compat.v1 as tf\ntf.contrib", "AttributeError", "tf.contrib: TensorFlow 2 removed it"),
         ("import gpuconf\ngpuconf.Session()", "AttributeError", ": use gpuconf.compat.v1.Session"),
         ("from gpuconf.compat.v2 import ConfigProto", "ImportError", ": use gpuconf.compat.v1.ConfigProto"),
-        ("from gpuconf.compat.v2.test import TestCase", "ImportError", "does not have tf.test.TestCase: it needs TensorFlow"),
+        ("from gpuconf.compat.v2.test import TestCase", "ImportError", "does not have tf.test.TestCase: it needs "
+                                                                       "TensorFlow"),
         ("import gpuconf\ngpuconf.memory_stats", "AttributeError", ": use gpuconf.memory.stats()"),
-        ("import gpuconf\ngpuconf.list_physical_devices()", "AttributeError", ": use gpuconf.config.list_physical_devices"),
+        ("import gpuconf\ngpuconf.list_physical_devices()", "AttributeError", ": use "
+                                                                              "gpuconf.config.list_physical_devices"),
         ("import gpuconf.config\ngpuconf.config.set_memory_growth", "AttributeError", ".config.experimental.set_memory_growth"),
         ("from gpuconf import set_limit", "ImportError", ': use gpuconf.configure(limit="6GiB")'),
         (f"{INSTALL}; from tensorflow.keras.layers import Dense", "ModuleNotFoundError", LAYERS),
@@ -84,7 +91,8 @@ LAYERS = (
         (
             f"{INSTALL}; import sys; sys.modules['tf_keras'] = sys; import tensorflow.python.util.tf_export",
             "ModuleNotFoundError",
-            "tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras",
+            "tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import "
+            "keras",
         ),
     ],
     ids=lambda text: text.replace("\n", "; ") if "import" in text else "",
@@ -98,7 +106,12 @@ def test_what_a_program_sees(program: str, kind: str, text: str) -> None:
 
 
 def test_names_that_tensorflow_does_not_have_either() -> None:
-    for module, name in ((gpuconf, "rest"), (gpuconf.config, "list_gpus"), (gpuconf.compat.v2, "reset"), (gpuconf.errors, "x")):
+    for module, name in (
+        (gpuconf, "rest"),
+        (gpuconf.config, "list_gpus"),
+        (gpuconf.compat.v2, "reset"),
+        (gpuconf.errors, "x"),
+    ):
         with pytest.raises(AttributeError, match=f"^module {module.__name__!r} has no attribute {name!r}$"):
             getattr(module, name)
         assert not hasattr(module, name)

@@ -25,14 +25,17 @@ CALLS = {
     "gpuconf.configure('500 megabytes')": "did you mean '500MiB'?",
     "gpuconf.configure('120GiB')": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
     "gpuconf.configure(120 * 2**30)": "is more than the 16.00GiB of /physical_device:GPU:0. Write at most that",
-    "gpuconf.configure(['6GiB', '6GiB'])": "2 entries, but 1 GPU is visible: pass one size for all, or one for each GPU",
+    "gpuconf.configure(['6GiB', '6GiB'])": "2 entries, but 1 GPU is visible: pass one size for all, or one for each "
+    "GPU",
     "gpuconf.configure('6GiB', groth=True)": "unexpected keyword argument 'groth'. Did you mean 'growth'?",
     "gpuconf.configure('6GiB', max_memory=1)": "it has limit, growth, libraries and missing_ok",
     "gpuconf.configure('6GiB', libraries='pytorch')": "unknown library 'pytorch'. Did you mean 'torch'?",
     "gpuconf.configure('6GiB', libraries=['tf'])": "unknown library 'tf'. Did you mean 'tensorflow'?",
-    "gpuconf.memory.stats(), gpuconf.configure('6GiB')": "limit 6.00GiB is too late: /physical_device:GPU:0 has the limit "
+    "gpuconf.memory.stats(), gpuconf.configure('6GiB')": "limit 6.00GiB is too late: /physical_device:GPU:0 has the "
+    "limit "
     "14.97GiB, and the GPUs were initialized by <mistake>:1 (memory.stats). Call gpuconf.configure() before that",
-    "gpuconf.memory.stats(), gpuconf.configure(growth=True)": "growth=True is too late: the GPUs were initialized by <mistake>:1 ",
+    "gpuconf.memory.stats(), gpuconf.configure(growth=True)": "growth=True is too late: the GPUs were initialized by "
+    "<mistake>:1 ",
     "gpuconf.memory.stats('cuda:0')": "device types are case-sensitive). Did you mean 'GPU:0'?",
     "gpuconf.memory.stats('gpu:0')": "Did you mean 'GPU:0'?",
     "gpuconf.memory.stats('/physical_device:GPU:9')": "is not a GPU of this process. The logical GPUs are GPU:0",
@@ -69,10 +72,12 @@ CALLS = {
     "gpuconf.simulate('T4', values='gpu')": "values is 'gpu': choose \"cpu\"",
     "gpuconf.lease('1').__enter__()": "memory must be at least 1 MiB, but got '1'; did you mean '1GiB'?",
     "gpuconf.lease('1GiB', gpus=0).__enter__()": "gpus must be at least 1, but got 0",
-    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. Request less memory",
+    "gpuconf.lease('1TiB').__enter__()": "can never be leased: at most 16.00GiB (17179869184 bytes) of a card. "
+    "Request less memory",
     "gpuconf.lease(mem='1GiB')": "lease() got an unexpected keyword argument 'mem'. Did you mean 'memory'?",
     "gpuconf.lease('1GiB', cards=2)": "it has memory, gpus, timeout, name, policy and contexts",
-    "gpuconf.simulate('T4', value='cpu')": "simulate() got an unexpected keyword argument 'value'. Did you mean 'values'?",
+    "gpuconf.simulate('T4', value='cpu')": "simulate() got an unexpected keyword argument 'value'. Did you mean "
+    "'values'?",
     "gpuconf.simulate('T4', strict='yes')": "strict must be True, False or None, but got 'yes'",
     "gpuconf.memory.fit_batch(print, batch_size=8)": "unexpected keyword argument 'batch_size'. Did you mean 'start'?",
     "gpuconf.memory.fit_batch(lambda: None)": "() takes no argument: fit_batch passes the batch size as the first one",
@@ -87,12 +92,15 @@ CALLS = {
     "gpuconf.is_available()": "use len(gpuconf.visible_devices()) > 0",
     "gpuconf.memory.peak()": "use gpuconf.memory.stats().peak_bytes_in_use",
     "gpuconf.memory.free()": "use free() of the buffer, or gpuconf.memory.release()",
-    "tf.config.experimental.set_memory_growth(gpu(), 'yes')": "Memory growth must be True or False, not a value of type str",
-    "tf.config.set_visible_devices('GPU:0', 'GPU')": "Unrecognized device: 'GPU:0': the physical devices are /physical_",
+    "tf.config.experimental.set_memory_growth(gpu(), 'yes')": "Memory growth must be True or False, not a value of "
+    "type str",
+    "tf.config.set_visible_devices('GPU:0', 'GPU')": "Unrecognized device: 'GPU:0': the physical devices are "
+    "/physical_",
     "gpuconf.list_gpus()": "has no attribute 'list_gpus': use gpuconf.visible_devices()",
     "tf.config.set_logical_device_configuration(gpu(), 4096)": "'int' object is not iterable; use a "
     "list, [LogicalDeviceConfiguration(memory_limit=4096)]",
-    "tf1.GPUOptions(memory_fraction=0.3)": 'has no "memory_fraction" field. Did you mean "per_process_gpu_memory_fraction"?',
+    "tf1.GPUOptions(memory_fraction=0.3)": 'has no "memory_fraction" field. Did you mean '
+    '"per_process_gpu_memory_fraction"?',
     "tf1.ConfigProto(allow_growth=True)": 'has no "allow_growth" field. Did you mean "gpu_options.allow_growth"?',
     "setattr(tf1.GPUOptions(), 'alow_growth', True)": 'has no "alow_growth" field. Did you mean "allow_growth"?',
 }
@@ -109,12 +117,23 @@ COMMANDS: dict[str, tuple[Any, ...]] = {
     "env --memory 6": (2, "--memory must be at least 1 MiB, but got '6'; did you mean '6GiB'?"),
     "plan": (2, "A program needs --: gpuconf plan --gpu L4 -- python train.py"),
     "plan --gpu L4 python train.py": (2, "train.py. Did you mean gpuconf plan --gpu CARDS -- PROGRAM ...?"),
-    "plan --gpu A11 -- python -c 1": (2, '--gpu: invalid list of GPUs "A11": unknown GPU model "A11"; did you mean A10-24GB?'),
+    "plan --gpu A11 -- python -c 1": (
+        2,
+        '--gpu: invalid list of GPUs "A11": unknown GPU model "A11"; did you mean A10-24GB?',
+    ),
     "top --once": (2, "unrecognized arguments: --once. Did you mean --iterations 1?"),
     "ledger int": (2, "invalid choice: 'int' (choose from ", ". Did you mean init?"),
     "plan trace.csv --policy virtaul": (2, "invalid choice: 'virtaul' (choose from ", ". Did you mean virtual?"),
-    "plan --gpu 16GiB -- python -c 1": (2, "--gpu names cards, such as L4 or A10, and 16GiB is a size: ", "memory is T4:16GiB"),
-    "plan --gpu A10 train.py": (2, "'train.py' is a program, not a recording. ", ": gpuconf plan --gpu A10 -- python train.py"),
+    "plan --gpu 16GiB -- python -c 1": (
+        2,
+        "--gpu names cards, such as L4 or A10, and 16GiB is a size: ",
+        "memory is T4:16GiB",
+    ),
+    "plan --gpu A10 train.py": (
+        2,
+        "'train.py' is a program, not a recording. ",
+        ": gpuconf plan --gpu A10 -- python train.py",
+    ),
     "plan a.csv -- python x.py": (2, "the trace a.csv cannot be used with a program: leave it or the program out"),
     "ps 4711": (2, "gpuconf ps: error: unrecognized arguments: 4711\n"),
     "devices --jsn": (2, "unrecognized arguments: --jsn. Did you mean --json?\n"),
@@ -196,7 +215,9 @@ def test_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("one_card")
 def test_a_lease_without_with() -> None:
-    with pytest.warns(UserWarning, match="this lease was never entered, so nothing was leased: write `with gpuconf.lease"):
+    with pytest.warns(
+        UserWarning, match="this lease was never entered, so nothing was leased: write `with gpuconf.lease"
+    ):
         gpuconf.lease(memory="1GiB")
 
 
@@ -210,7 +231,8 @@ def test_commands_that_are_looked_for_in_python_are_commands() -> None:
         with pytest.raises(AttributeError, match=f"it is a command: gpuconf {name} --help"):
             getattr(gpuconf, name)
         assert main([name, "--help"]) == 0
-    assert _missing.elsewhere("gpuconf", "rehearsal") == 'use gpuconf.rehearse("A10")'  # a module, once something has imported it
+    # A module, once something has imported it.
+    assert _missing.elsewhere("gpuconf", "rehearsal") == 'use gpuconf.rehearse("A10")'
     assert set(_missing.OF_MEMORY) <= set(gpuconf.memory.__all__)
 
 
@@ -250,7 +272,9 @@ def test_options_after_the_program(tmp_path: Path) -> None:
     done = subprocess.run(
         command, env=environment({"GPUCONF_SIMULATE": "T4"}), cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "gpuconf run: --memory is passed to python: gpuconf's own options come before the program's name" in done.stderr
+    assert (
+        "gpuconf run: --memory is passed to python: gpuconf's own options come before the program's name" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -278,13 +302,17 @@ def test_settings_file(contents: str, tmp_path: Path, monkeypatch: pytest.Monkey
 def in_pytest(folder: Path, source: str, *options: str) -> str:
     (folder / "test_it.py").write_text(source)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--gpuconf-simulate=T4", *options]
-    done = subprocess.run(command, env=environment(), cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, env=environment(), cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
     return done.stdout + done.stderr
 
 
 def test_marks(tmp_path: Path) -> None:
     tests = [f"@pytest.mark.{mark}\ndef test_{number}(): pass\n" for number, mark in enumerate(MARKS)]
-    told = in_pytest(tmp_path, "\n".join(["import pytest\n", *tests, "def test_machine(gpu_simulate): gpu_simulate()\n"]))
+    told = in_pytest(
+        tmp_path, "\n".join(["import pytest\n", *tests, "def test_machine(gpu_simulate): gpu_simulate()\n"])
+    )
     for mark, text in MARKS.items():
         assert text in told, mark
     assert "gpu_simulate() missing 1 required positional argument: 'spec'" in told

@@ -37,12 +37,20 @@ def test_names_of_operations() -> None:
     [
         (lambda: tf1.name_scope("_x").__enter__(), ValueError, "'_x' is not a valid root scope name."),
         (lambda: tf1.name_scope(3).__enter__(), TypeError, "expected string or bytes-like object"),
-        (lambda: tf1.name_scope(None, values=[1]).__enter__(), ValueError, "At least one of name (None) and default_name"),
+        (
+            lambda: tf1.name_scope(None, values=[1]).__enter__(),
+            ValueError,
+            "At least one of name (None) and default_name",
+        ),
         (lambda: tf1.name_scope(None, 3), TypeError, "`default_name` type (<class 'int'>) is not a string type."),
         (lambda: tf.name_scope(3), ValueError, "name for name_scope must be a string."),
         (lambda: tf1.variable_scope(None), TypeError, "If default_name is None then name_or_scope is required"),
         (lambda: tf1.variable_scope(3), TypeError, "VariableScope: name_or_scope must be a string or VariableScope."),
-        (lambda: tf1.variable_scope(None, "d", reuse=True), ValueError, "reuse=True cannot be used without a name_or_scope"),
+        (
+            lambda: tf1.variable_scope(None, "d", reuse=True),
+            ValueError,
+            "reuse=True cannot be used without a name_or_scope",
+        ),
         (lambda: tf1.get_variable("v"), ValueError, "Variable v did not get an initializer, so its `shape` argument"),
         (lambda: tf1.get_variable(3, [1]), TypeError, "expected string or bytes-like object, got 'int'"),
     ],

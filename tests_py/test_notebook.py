@@ -106,14 +106,22 @@ def test_simulate(kernel: Kernel) -> None:
     )
     assert (
         kernel.run(
-            "del os.environ['CUDA_VISIBLE_DEVICES']; gpuconf.simulate('T4')\n%gpu simulate off\nprint(gpuconf.simulated())"
+            "del os.environ['CUDA_VISIBLE_DEVICES']; gpuconf.simulate('T4')\n%gpu simulate "
+            "off\nprint(gpuconf.simulated())"
         ).status
         == "ok"
     )
 
 
 def test_looking_does_not_initialize(kernel: Kernel) -> None:
-    for code in ("%gpu", "%gpu watch on", "%gpu help", "%%gpumem\n1", "gpuconf.config.list_physical_devices()", "%gpu watch off"):
+    for code in (
+        "%gpu",
+        "%gpu watch on",
+        "%gpu help",
+        "%%gpumem\n1",
+        "gpuconf.config.list_physical_devices()",
+        "%gpu watch off",
+    ):
         assert kernel.run(code).status == "ok", code
     assert kernel.run("%gpu limit 6GiB").status == "ok"
 
@@ -257,7 +265,10 @@ def test_gpumem_keeps_what_a_plain_cell_has(kernel: Kernel) -> None:
 def test_gpumem_of_a_cell_that_configures_or_resets(kernel: Kernel) -> None:
     assert "took 1.00GiB" in kernel.run("%%gpumem\n%gpu limit 6GiB\nkept = gpuconf.memory.allocate('1GiB')").text
     cell = kernel.run("%%gpumem\nkept.free()\ngpuconf.reset()\nkept = gpuconf.memory.allocate('2GiB')")
-    assert (cell.status, cell.text.splitlines()[0]) == ("ok", "this cell took 2.00GiB at its peak and left 2.00GiB on GPU:0")
+    assert (cell.status, cell.text.splitlines()[0]) == (
+        "ok",
+        "this cell took 2.00GiB at its peak and left 2.00GiB on GPU:0",
+    )
     assert "used no device memory" in kernel.run("%%gpumem\nkept.free()\ngpuconf.reset()").text
 
 
@@ -271,7 +282,9 @@ def test_gpumem_with_sessions(kernel: Kernel) -> None:
 def test_a_line_after_each_cell(kernel: Kernel) -> None:
     assert kernel.run("%gpu watch on").stdout == "memory after each cell: on\n"
     assert kernel.run("1").stdout == ""  # nothing is initialized
-    assert kernel.run("kept = gpuconf.memory.allocate('1GiB')").stdout == "GPU:0 1.00GiB in use (+1.00GiB, peak 1.00GiB)\n"
+    assert (
+        kernel.run("kept = gpuconf.memory.allocate('1GiB')").stdout == "GPU:0 1.00GiB in use (+1.00GiB, peak 1.00GiB)\n"
+    )
     assert kernel.run("1").stdout == "GPU:0 1.00GiB in use, GPU:1 0B in use (unchanged)\n"
     assert kernel.run("1 / 0").stdout.endswith("(unchanged)\n")
     assert kernel.run("%%gpumem\nkept.free()").stdout == ""  # instead of the line, the report
@@ -296,7 +309,10 @@ def test_other_formatters_of_lists_keep_working(kernel: Kernel) -> None:
     own = "class Own(list):\n    def _repr_html_(self): return '<i>own</i>'\nclass Plain(list): pass\n"
     assert kernel.run(f"{own}Own([1])").html == "<i>own</i>"
     assert kernel.run("Plain([1])").html == ""
-    theirs = "f = get_ipython().display_formatter.formatters['text/html']\nf.for_type(list, lambda things: '<i>theirs</i>')\n"
+    theirs = (
+        "f = get_ipython().display_formatter.formatters['text/html']\nf.for_type(list, lambda things: "
+        "'<i>theirs</i>')\n"
+    )
     kernel.run(f"%unload_ext gpuconf\n{theirs}%load_ext gpuconf")
     assert kernel.run("[1]").html == "<i>theirs</i>"
     assert "<table>" in kernel.run("gpuconf.visible_devices()").html
@@ -343,7 +359,8 @@ def test_buffers_and_errors_in_cells(kernel: Kernel) -> None:
 
 def test_a_waiting_allocation_is_interrupted(kernel: Kernel) -> None:
     cell = kernel.run(
-        "full = gpuconf.memory.allocate('78GiB')\nprint('waiting', flush=True)\ngpuconf.memory.allocate('1GiB', wait=60)",
+        "full = gpuconf.memory.allocate('78GiB')\nprint('waiting', flush=True)\ngpuconf.memory.allocate('1GiB', "
+        "wait=60)",
         interrupt_at="waiting",
     )
     assert cell.error == "KeyboardInterrupt"
@@ -351,7 +368,9 @@ def test_a_waiting_allocation_is_interrupted(kernel: Kernel) -> None:
 
 
 def test_an_interrupted_measured_cell(kernel: Kernel) -> None:
-    code = "%%gpumem\nimport time\nkept = gpuconf.memory.allocate('1GiB')\nprint('sleeping', flush=True)\ntime.sleep(60)"
+    code = (
+        "%%gpumem\nimport time\nkept = gpuconf.memory.allocate('1GiB')\nprint('sleeping', flush=True)\ntime.sleep(60)"
+    )
     cell = kernel.run(code, interrupt_at="sleeping")
     assert cell.error == "KeyboardInterrupt"
     assert "left 1.00GiB on GPU:0" in cell.text
@@ -426,7 +445,9 @@ def test_a_fresh_process_runs_the_cells_that_succeeded(own_kernel: Kernel, tmp_p
     assert own_kernel.run(FIRST).status == "ok"
     own_kernel.run("base = 4\nraise KeyError(base)")
     assert own_kernel.run("%%time\n\ndouble = base * 2").status == "ok"
-    assert own_kernel.run("import asyncio\n%time triple = base * 3\nslept = await asyncio.sleep(0, triple)").status == "ok"
+    assert (
+        own_kernel.run("import asyncio\n%time triple = base * 3\nslept = await asyncio.sleep(0, triple)").status == "ok"
+    )
     body = f"open({str(written)!r}, 'w').close()\nimport inspect\ndef own(): pass\nkept_here = 1\n"
     fails = "raise ValueError(f'{base} {double} {triple} {kept_here} {__name__} {inspect.getsource(own)}')"
     cell = own_kernel.run(f"%gpu fits --fresh T4\n{body}{fails}", timeout=100)

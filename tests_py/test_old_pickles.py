@@ -42,6 +42,8 @@ def test_an_old_pickles_names_are_found(module: str, name: str, now: object) -> 
 
 
 def test_a_device_of_an_old_pickle_equals_one_of_today() -> None:
-    old = b"\x80\x02cgpuconf._types\nPhysicalDevice\nX\x16\x00\x00\x00/physical_device:GPU:0X\x03\x00\x00\x00GPU\x86\x81."
+    old = (
+        b"\x80\x02cgpuconf._types\nPhysicalDevice\nX\x16\x00\x00\x00/physical_device:GPU:0X\x03\x00\x00\x00GPU\x86\x81."
+    )
     assert pickle.loads(old) == gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
     assert b"gpuconf.config" in pickle.dumps(pickle.loads(old))

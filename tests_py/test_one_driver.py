@@ -1,4 +1,6 @@
-"""A process has one driver: listing real devices leaves room for a simulation, and a simulated process opens nothing of a GPU."""
+"""A process has one driver: listing real devices leaves room for a simulation, and a simulated process opens nothing of
+a GPU.
+"""
 
 from __future__ import annotations
 
@@ -70,10 +72,14 @@ def test_a_driver_that_finds_no_gpu_is_not_loaded(driver: Path, why: dict[str, s
 
 
 def test_the_gpus_of_a_driver_are_listed_in_this_process(driver: Path) -> None:
-    """It goes on to use them, and must not start the driver twice: a simulation names what is loaded, and what to do."""
+    """It goes on to use them, and must not start the driver twice: a simulation names what is loaded, and what to
+    do.
+    """
     first, second = told(driver, LIST_AND_SIMULATE)
     assert first == "1 1"
-    assert second.startswith(f"this process has loaded {driver / 'libcuda.so.1'} (to list the GPUs of this machine), and ")
+    assert second.startswith(
+        f"this process has loaded {driver / 'libcuda.so.1'} (to list the GPUs of this machine), and "
+    )
 
 
 @pytest.mark.parametrize("name", ["libcuda.so.550.99.01", "libnvidia-ml.so.550.99.01"])
@@ -114,7 +120,10 @@ def test_an_interpreter_that_is_none_is_not_started(driver: Path, tmp_path: Path
     program = tmp_path / "editor"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
     program.chmod(0o755)
-    assert told(driver, f"import sys\nsys.executable = {str(program)!r}\n{LIST_AND_SIMULATE}", FAKECUDA_GPUS="0")[0] == "0 1"
+    assert (
+        told(driver, f"import sys\nsys.executable = {str(program)!r}\n{LIST_AND_SIMULATE}", FAKECUDA_GPUS="0")[0]
+        == "0 1"
+    )
     assert not (tmp_path / "started").exists()
 
 
@@ -137,7 +146,8 @@ def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program of opened_files.c."""
     program = tmp_path_factory.mktemp("tracer") / "opened_files"
     subprocess.run(
-        [*COMPILER, "-std=gnu11", "-Wall", "-Werror", Path(__file__).with_name("opened_files.c"), "-o", program], check=True
+        [*COMPILER, "-std=gnu11", "-Wall", "-Werror", Path(__file__).with_name("opened_files.c"), "-o", program],
+        check=True,
     )
     return program
 
@@ -145,7 +155,12 @@ def tracer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def opened(tracer: Path, folder: Path, *command: str | Path, **more: str) -> list[str]:
     """The files that a program and all that it starts open, whether or not they exist."""
     done = subprocess.run(
-        [tracer, folder / "opened", *command], env=environment(more), capture_output=True, text=True, check=False, timeout=300
+        [tracer, folder / "opened", *command],
+        env=environment(more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     if done.returncode == 125:
         pytest.skip(f"no process may trace another here: {done.stderr.strip()}")
@@ -155,7 +170,11 @@ def opened(tracer: Path, folder: Path, *command: str | Path, **more: str) -> lis
 
 def of_a_gpu(names: list[str]) -> list[str]:
     return sorted(
-        {name for name in names if name.startswith(("/dev/nvidia", "/dev/dxg", "/dev/nvmap", "/dev/dri", "/proc/driver/nvidia"))}
+        {
+            name
+            for name in names
+            if name.startswith(("/dev/nvidia", "/dev/dxg", "/dev/nvmap", "/dev/dri", "/proc/driver/nvidia"))
+        }
     )
 
 
@@ -194,7 +213,9 @@ assert nvml.nvmlInit_v2() == 0
     [[sys.executable, "-c", EVERYTHING], ["gpuconf", "doctor"], ["gpuconf", "devices"], ["gpuconf", "ps"]],
     ids=["everything", "doctor", "devices", "ps"],
 )
-def test_a_simulated_process_opens_nothing_of_a_gpu(tracer: Path, driver: Path, tmp_path: Path, command: list[str]) -> None:
+def test_a_simulated_process_opens_nothing_of_a_gpu(
+    tracer: Path, driver: Path, tmp_path: Path, command: list[str]
+) -> None:
     """Also beside an installed driver, of which it opens nothing either."""
     words = [shutil.which(command[0], path=environment()["PATH"]) or command[0], *command[1:]]
     more = {"GPUCONF_SIMULATE": "2xA100-40GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")}

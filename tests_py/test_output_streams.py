@@ -1,7 +1,7 @@
 """Standard output and standard error that are closed, full, or with an encoding of few characters.
 
-``gpuconf plan --plot`` and ``print(memory_map())`` ended in UnicodeEncodeError if the encoding was not UTF-8, a closed standard
-output in AttributeError, and a full disk in "Exception ignored" and exit code 120.
+``gpuconf plan --plot`` and ``print(memory_map())`` ended in UnicodeEncodeError if the encoding was not UTF-8, a closed
+standard output in AttributeError, and a full disk in "Exception ignored" and exit code 120.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ CODES = dict.fromkeys(COMMANDS, 0) | {"no fit": 3, "no trace": 1, "wrong usage":
 QUIET = ("no trace", "wrong usage", "unknown option")  # they print nothing on standard output
 every_command = pytest.mark.parametrize("command", COMMANDS)
 COMMANDS_OF_TOP = {"top": "top", "help of top": "top --help"}
-few_commands = pytest.mark.parametrize("command", ["json and plot", "no trace", "wrong usage", "unknown option", "help"])
+few_commands = pytest.mark.parametrize(
+    "command", ["json and plot", "no trace", "wrong usage", "unknown option", "help"]
+)
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""What a package index and a release show of gpuconf: links, URLs, versions, the bill of materials, and the Go that builds it."""
+"""What a package index and a release show of gpuconf: links, URLs, versions, the bill of materials, and the Go that
+builds it.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,18 @@ def test_readme_has_no_dead_links_on_a_page_that_knows_no_repository() -> None:
     text = hatch_metadata.readme(README, None, "1.2.3")
     assert [target for target in LINK.findall(text) if not target.startswith(("https://", "#"))] == []
     assert "![" not in text
-    assert hatch_metadata.readme("See [the `run` page](docs/run.md) and [PEP](https://peps.python.org/).", None, "1") == (
-        "See the `run` page and [PEP](https://peps.python.org/)."
-    )
+    assert hatch_metadata.readme(
+        "See [the `run` page](docs/run.md) and [PEP](https://peps.python.org/).", None, "1"
+    ) == ("See the `run` page and [PEP](https://peps.python.org/).")
 
 
 def test_readme_links_to_the_files_of_its_version() -> None:
-    text = hatch_metadata.readme("[run](docs/run.md#top) ![a picture](docs/plan.png) [above](#install)", REPOSITORY, "1.2.3")
+    text = hatch_metadata.readme(
+        "[run](docs/run.md#top) ![a picture](docs/plan.png) [above](#install)", REPOSITORY, "1.2.3"
+    )
     assert text == (
-        f"[run]({REPOSITORY}/blob/v1.2.3/docs/run.md#top) ![a picture]({REPOSITORY}/raw/v1.2.3/docs/plan.png) [above](#install)"
+        f"[run]({REPOSITORY}/blob/v1.2.3/docs/run.md#top) ![a picture]({REPOSITORY}/raw/v1.2.3/docs/plan.png) "
+        "[above](#install)"
     )
     targets = {target.partition("#")[0] for target in LINK.findall(README) if not target.startswith(("https://", "#"))}
     assert [target for target in targets if not (ROOT / target).exists()] == []
@@ -117,7 +122,9 @@ def test_go_mod_names_the_go_of_the_wheel() -> None:
 def test_the_build_downloads_what_has_a_hash(name: str) -> None:
     """Of the versions that pyproject.toml and the build hook name, and of all that these need."""
     listed = (ROOT / "pybind" / "requirements" / name).read_text(encoding="utf-8").replace("\\\n", "").splitlines()
-    assert [line for line in listed if not re.fullmatch(r"[\w-]+==\S+( ;[^-]*)?( +--hash=sha256:[0-9a-f]{64})+", line)] == []
+    assert [
+        line for line in listed if not re.fullmatch(r"[\w-]+==\S+( ;[^-]*)?( +--hash=sha256:[0-9a-f]{64})+", line)
+    ] == []
     versions = {line.partition(" ")[0] for line in listed}
     assert set(lock.chosen()[name]) <= versions
     assert hatch_build.GO_WHEEL in versions
@@ -136,13 +143,16 @@ def test_pre_commit_has_the_tools_of_make_lint() -> None:
 
 
 def test_the_version_is_one_everywhere() -> None:
-    """README and the front page name the minor version; the changelog has a dated section for each version, this one first."""
+    """README and the front page name the minor version; the changelog has a dated section for each version, this one
+    first.
+    """
     version = gpuconf.__version__
     minor = version.rpartition(".")[0]
     for page in ("README.md", "docs/index.md"):
         assert re.findall(r"Status: ([\d.]+),", (ROOT / page).read_text(encoding="utf-8")) == [minor]
     shown = [
-        re.findall(r"^ {4}gpuconf ([\d.]+)  simulated", (ROOT / page).read_text(), re.M) for page in ("README.md", "docs/cli.md")
+        re.findall(r"^ {4}gpuconf ([\d.]+)  simulated", (ROOT / page).read_text(), re.M)
+        for page in ("README.md", "docs/cli.md")
     ]
     assert shown == [[version], [version]]
     sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)

@@ -60,7 +60,9 @@ def fewest(sizes: list[int], cards: list[int]) -> int | None:
 
 problems = st.tuples(
     st.lists(st.integers(1, 20), min_size=1, max_size=8),
-    st.lists(st.sampled_from([20, 15, 12]), min_size=1, max_size=5).map(lambda cards: sorted([20, *cards], reverse=True)),
+    st.lists(st.sampled_from([20, 15, 12]), min_size=1, max_size=5).map(
+        lambda cards: sorted([20, *cards], reverse=True)
+    ),
 )
 
 

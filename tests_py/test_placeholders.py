@@ -1,6 +1,7 @@
 """Placeholders and operations without a tensor: what the recorded sessions of TensorFlow do not show.
 
-Programs of TensorFlow 1 feed their inputs: there was no ``placeholder``, and ``global_variables_initializer`` was missing.
+Programs of TensorFlow 1 feed their inputs: there was no ``placeholder``, and ``global_variables_initializer`` was
+missing.
 """
 
 from __future__ import annotations
@@ -82,7 +83,9 @@ def test_a_run_that_fails_says_what_and_holds_nothing(one_gpu: None) -> None:
     x, y = tf.placeholder(tf.float32, [None, 2], name="x"), tf.placeholder(tf.float32, name="y")
     total = tf.add(x, y, name="total")
     session = tf.Session()
-    with pytest.raises(ValueError, match=r"^You must feed a value for placeholder tensor 'y' with dtype float\n") as caught:
+    with pytest.raises(
+        ValueError, match=r"^You must feed a value for placeholder tensor 'y' with dtype float\n"
+    ) as caught:
         session.run(total, {x: [[1.0, 2.0]]})
     assert type(caught.value) is gpuconf.errors.InvalidArgumentError
     assert (caught.value.op, caught.value.error_code) == (y.op, gpuconf.errors.INVALID_ARGUMENT)
@@ -110,7 +113,13 @@ def test_scopes_and_the_placement_log(two_gpus: None, capsys: pytest.CaptureFixt
     log = [line.partition(": ") for line in capsys.readouterr().err.splitlines()]
     place = {name: device.rpartition("/")[2] for name, _, device in log}
     # As in TensorFlow, a placeholder is placed where its only reader is.
-    assert (place["x"], place["n"], place["near"], place["y"], place["init"]) == ("gpu:1", "gpu:1", "cpu:0", "cpu:0", "gpu:0")
+    assert (place["x"], place["n"], place["near"], place["y"], place["init"]) == (
+        "gpu:1",
+        "gpu:1",
+        "cpu:0",
+        "cpu:0",
+        "gpu:0",
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,11 @@ def test_scopes_and_the_placement_log(two_gpus: None, capsys: pytest.CaptureFixt
         ((None,), TypeError, "Expected DataType for argument 'dtype' not None"),
         (("complex64",), TypeError, "unsupported dtype complex64: gpuconf supports float32, float64, int32, bool"),
         (("float32", [-1, 3]), ValueError, "Error converting shape to a TensorShape: Dimension -1 must be >= 0."),
-        (("float32", [3.5]), TypeError, "Error converting shape to a TensorShape: Dimension value must be integer or None"),
+        (
+            ("float32", [3.5]),
+            TypeError,
+            "Error converting shape to a TensorShape: Dimension value must be integer or None",
+        ),
         (("float32", [True]), TypeError, "expected an int, got a boolean"),
         (("float32", 3.5), TypeError, "3.5 is not a sequence of sizes"),
         (("float32", [2**64]), ValueError, "Dimension 18446744073709551616 does not fit in 63 bits"),

@@ -121,7 +121,8 @@ def test_the_table(holes: Path) -> None:
         "GPU:0 regions: event 6 requests 4.00MiB: fragmented\n"
         "  in use 2.00MiB, reserved 7.00MiB, largest free block 3.00MiB\n"
         "advice: gpuconf.configure(limit=7340032, growth=True)\n"
-        "fits with virtual; does not fit with pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions"
+        "fits with virtual; does not fit with pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, "
+        "tensorflow, regions"
     )
 
 
@@ -133,7 +134,10 @@ def test_the_least_limit_in_the_table_is_enough(tmp_path: Path, size: int) -> No
         found = gpuconf.plan(tmp_path / "large.csv", policy=policy)
         row = re.search(r"GPU:0  .*?  -  +(\S+iB) ", str(found))
         assert row is not None
-        assert gpuconf.plan(tmp_path / "large.csv", limit=row[1], policy=policy).fits, (row[1], found.results[0].least_limit)
+        assert gpuconf.plan(tmp_path / "large.csv", limit=row[1], policy=policy).fits, (
+            row[1],
+            found.results[0].least_limit,
+        )
         assert f">{row[1]}<" in found._repr_html_()
 
 
@@ -190,7 +194,9 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
         ({"policy": 7}, TypeError, "policy must be one of the policies, or a list of them, but got int: 7"),
     ],
 )
-def test_arguments_that_cannot_be(holes: Path, arguments: dict[str, object], kind: type[Exception], message: str) -> None:
+def test_arguments_that_cannot_be(
+    holes: Path, arguments: dict[str, object], kind: type[Exception], message: str
+) -> None:
     with pytest.raises(kind, match=re.escape(message)):
         gpuconf.plan(holes, **arguments)  # type: ignore[arg-type]
 
@@ -214,7 +220,9 @@ def test_nothing_and_failures_only(tmp_path: Path) -> None:
 
 def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text("\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]) + "\n")
+    path.write_text(
+        "\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]) + "\n"
+    )
     text = str(gpuconf.plan(path))
     assert "note: on GPU:3 1 free is missing: its block ends when its address is allocated again" in text
     assert "note: GPU:3 uses 3 streams, which only PyTorch's policies keep apart" in text

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from script import environment, run, run_well
 
-# RLIMIT_NPROC counts a user's threads, and does not apply to root. So this process becomes the only one of an unused user, and
-# keeps none of root's privileges except reading files.
+# RLIMIT_NPROC counts a user's threads, and does not apply to root. So this process becomes the only one of an unused
+# user, and keeps none of root's privileges except reading files.
 BEGIN = """
 import ctypes, os, resource
 import gpuconf
@@ -48,7 +48,9 @@ most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
 
 @pytest.fixture(scope="module", autouse=True)
 def limits_hold() -> None:
-    """Skip if the limit cannot be tested: without root, or in a container that forbids changing users or does not count."""
+    """Skip if the limit cannot be tested: without root, or in a container that forbids changing users or does not
+    count.
+    """
     if os.geteuid() != 0:
         pytest.skip("only root can become a user that has no other threads")
     done = run(
@@ -158,5 +160,7 @@ def test_too_little_address_space_is_one_line(command: list[str]) -> None:
     words = ["sh", "-c", 'ulimit -v 800000; exec "$@"', "sh", str(Path(sys.executable).with_name("gpuconf")), *command]
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"gpuconf {command[0]}: the address space of this process is limited to 781 MiB (ulimit -v; ")
+    assert done.stderr.startswith(
+        f"gpuconf {command[0]}: the address space of this process is limited to 781 MiB (ulimit -v; "
+    )
     assert done.stderr.count("\n") == 1

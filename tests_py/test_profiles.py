@@ -16,7 +16,14 @@ MIB = 1 << 20
 
 
 def instant(ts: float, address: int, nbytes: int, total: int, gpu: int = 0, kind: int = 1) -> dict[str, Any]:
-    args = {"Total Reserved": 0, "Total Allocated": total, "Bytes": nbytes, "Addr": address, "Device Id": gpu, "Device Type": kind}
+    args = {
+        "Total Reserved": 0,
+        "Total Allocated": total,
+        "Bytes": nbytes,
+        "Addr": address,
+        "Device Id": gpu,
+        "Device Type": kind,
+    }
     return {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": ts, "args": args}
 
 

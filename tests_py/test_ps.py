@@ -22,7 +22,9 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
-    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env)
+    )
     return done.returncode, without_others(done.stdout), done.stderr
 
 
@@ -84,7 +86,11 @@ def test_a_lease_without_memory(simulated: dict[str, str]) -> None:
         found = shown(simulated)
         (row,) = found["processes"]
         assert (row["lease"], row["limit"], row["notes"]) == (10 * GIB, None, ["no memory in use"])
-        assert (found["gpus"][0]["leased"], found["gpus"][0]["reserved"], found["gpus"][0]["in_use"]) == (10 * GIB, 0, 0)
+        assert (found["gpus"][0]["leased"], found["gpus"][0]["reserved"], found["gpus"][0]["in_use"]) == (
+            10 * GIB,
+            0,
+            0,
+        )
 
 
 def test_waiting(simulated: dict[str, str]) -> None:
@@ -128,7 +134,11 @@ def test_processes_of_the_driver(library: Path, tmp_path: Path) -> None:
     if in_container:
         assert all(row["notes"] == ["host PID"] for row in rows.values())
     else:
-        assert (rows[sleeper.pid]["command"], rows[sleeper.pid]["notes"], rows[sleeper.pid]["bytes"]) == ("sleep 60", [], 5 * MIB)
+        assert (rows[sleeper.pid]["command"], rows[sleeper.pid]["notes"], rows[sleeper.pid]["bytes"]) == (
+            "sleep 60",
+            [],
+            5 * MIB,
+        )
         assert rows[zombie.pid]["notes"] == ["zombie"]
         assert (rows[gone]["notes"], rows[gone]["command"]) == (["gone"], None)
     assert rows[gone]["bytes"] is None
@@ -137,7 +147,9 @@ def test_processes_of_the_driver(library: Path, tmp_path: Path) -> None:
 
 def test_a_long_command_line_is_cut(library: Path, tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "060", *["0"] * 4000]) as sleeper:
-        (row,) = shown(real(library, tmp_path, f"process {sleeper.pid} bytes={MIB} list=compute gi=-1 ci=-1"))["processes"]
+        (row,) = shown(real(library, tmp_path, f"process {sleeper.pid} bytes={MIB} list=compute gi=-1 ci=-1"))[
+            "processes"
+        ]
         sleeper.kill()
     if row["notes"] != ["host PID"]:  # this test may run in a container
         assert row["command"] == ("sleep 060" + 4000 * " 0")[:4096].strip()
@@ -161,7 +173,10 @@ def test_the_leases_of_other_users_are_not_seen(library: Path, tmp_path: Path) -
             sleeper.kill()
     if row["notes"] == ["host PID"]:
         pytest.skip("this test runs in a container: whose the driver's processes are is not known")
-    said = f"{row['user']} use these GPUs, but the ledger ({env['GPUCONF_LEDGER']}) is yours alone: it does not show their leases. "
+    said = (
+        f"{row['user']} use these GPUs, but the ledger ({env['GPUCONF_LEDGER']}) is yours alone: it does not show "
+        "their leases. "
+    )
     said += "For one that all users share: sudo gpuconf ledger init --shared"
     for complaint, findings in (none, private):
         assert complaint == f"gpuconf ps: {said}\n"
@@ -171,7 +186,10 @@ def test_the_leases_of_other_users_are_not_seen(library: Path, tmp_path: Path) -
 
 
 def test_unified_memory_and_broken_cards(library: Path, tmp_path: Path) -> None:
-    gb10 = "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA GB10\n"
+    gb10 = (
+        "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA "
+        "GB10\n"
+    )
     env = real(library, tmp_path, "fail nvmlDeviceGetMemoryInfo 3", machine=gb10)
     (card,) = shown(env)["gpus"]
     assert (card["memory"]["kind"], card["memory"]["source"]) == ("unified", "/proc/meminfo")
@@ -184,7 +202,10 @@ def test_unified_memory_and_broken_cards(library: Path, tmp_path: Path) -> None:
 
 
 def test_leases_name_the_kind_of_memory(library: Path, tmp_path: Path) -> None:
-    gb10 = "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA GB10\n"
+    gb10 = (
+        "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA "
+        "GB10\n"
+    )
     env = real(library, tmp_path, "fail nvmlDeviceGetMemoryInfo 3", machine=gb10)
     with open_ledger(env["GPUCONF_LEDGER"]).claim([Card("GPU-1", 128 * GIB, 10 * GIB)]):
         ((lease,),) = [shown(env, "lease", "--list")["leases"]]
@@ -235,7 +256,9 @@ def test_a_damaged_ledger_is_said(simulated: dict[str, str], tmp_path: Path) -> 
 def test_the_pids_of_a_job_join(simulated: dict[str, str]) -> None:
     """``ps`` shows the program, and ``lease --list`` and messages show the ``gpuconf run`` that holds its lease."""
     user = pwd.getpwuid(os.getuid()).pw_name
-    program = "import gpuconf, sys; kept = gpuconf.memory.allocate('1GiB'); print('ready', flush=True); sys.stdin.read()"
+    program = (
+        "import gpuconf, sys; kept = gpuconf.memory.allocate('1GiB'); print('ready', flush=True); sys.stdin.read()"
+    )
     words = [COMMAND, "run", "--memory", "60GiB", "--gpus", "2", "--name", "service", sys.executable, "-c", program]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=environment(simulated), **pipes) as runner:

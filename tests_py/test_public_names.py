@@ -1,7 +1,8 @@
 """Every public name, as users' tools see it.
 
-``typing.get_type_hints`` raised NameError for most functions, because names of annotations were imported for type checkers only.
-``dir(gpuconf)`` listed ``annotations``, ``TYPE_CHECKING`` and thirty private modules among the public names.
+``typing.get_type_hints`` raised NameError for most functions, because names of annotations were imported for type
+checkers only. ``dir(gpuconf)`` listed ``annotations``, ``TYPE_CHECKING`` and thirty private modules among the public
+names.
 """
 
 from __future__ import annotations
@@ -69,7 +70,12 @@ def test_any_is_object_and_other_types_are_themselves() -> None:
     hints = typing.get_type_hints(gpuconf.memory.allocate)
     assert hints["return"] is gpuconf.memory.Buffer
     assert hints["device"] == (
-        str | gpuconf.DeviceSpec | gpuconf.config.LogicalDevice | gpuconf.config.PhysicalDevice | gpuconf.VisibleDevice | None
+        str
+        | gpuconf.DeviceSpec
+        | gpuconf.config.LogicalDevice
+        | gpuconf.config.PhysicalDevice
+        | gpuconf.VisibleDevice
+        | None
     )
     assert typing.get_type_hints(gpuconf.matmul)["a"] is object
 
@@ -81,5 +87,7 @@ def test_named_tuples_show_the_types_of_their_fields() -> None:
     assert str(inspect.signature(gpuconf.config.LogicalDevice)) == "(name: 'str', device_type: 'str')"
     parameters = inspect.signature(gpuconf.config.LogicalDeviceConfiguration).parameters
     assert {name: one.default for name, one in parameters.items()} == dict.fromkeys(parameters)
-    with pytest.raises(TypeError, match=r"^LogicalDevice\.__new__\(\) missing 1 required positional argument: 'device_type'$"):
+    with pytest.raises(
+        TypeError, match=r"^LogicalDevice\.__new__\(\) missing 1 required positional argument: 'device_type'$"
+    ):
         gpuconf.config.LogicalDevice("/device:GPU:0")  # type: ignore[call-arg]

@@ -1,4 +1,6 @@
-"""Which options of a Python command line keep gpuconf's startup code from running: what comes after the program is its own."""
+"""Which options of a Python command line keep gpuconf's startup code from running: what comes after the program is its
+own.
+"""
 
 from __future__ import annotations
 

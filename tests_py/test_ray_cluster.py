@@ -48,7 +48,11 @@ GIB = 1 << 30
 
 @pytest.fixture(scope="module")
 def facts() -> Any:
-    variables = {"GPUCONF_SIMULATE": "2xA100-80GB", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(Path(__file__).parent)}
+    variables = {
+        "GPUCONF_SIMULATE": "2xA100-80GB",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": str(Path(__file__).parent),
+    }
     done = run(PROGRAM, env=variables, timeout=150)
     assert done.code == 0, done
     return json.loads(done.stdout.splitlines()[-1])

@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-# What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options, and of each
-# block of Python, is tests_py/test_docs.py.
+# What README says, and where it is held: a test, FILE::NAME, or a page, FILE: TEXT. The test of each command's options,
+# and of each block of Python, is tests_py/test_docs.py.
 CLAIMS = {
     "waits for 10 GiB of a card": "tests_py/test_leased_run.py::test_programs_of_different_needs_share_the_cards",
     "limits the program to them": "tests_py/test_leased_run.py::test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid",
@@ -44,7 +44,8 @@ CLAIMS = {
     "Tensors and sessions need NumPy": "tests_py/test_tensors.py::test_without_numpy_the_error_names_the_extra_and_all_else_works",
     "a million\ncalls": "docs/conformance.md: | configuration (calls) | 700,010 |",
     "their own settings": "tests_py/frameworks/test_jax.py::test_",
-    "does not run custom CUDA kernels": "docs/simulation.md: such as Triton kernels and those of extensions, do not run",
+    "does not run custom CUDA kernels": "docs/simulation.md: such as Triton kernels and those of extensions, do not "
+    "run",
 }
 
 
@@ -60,7 +61,10 @@ def test_a_claim_is_held(claim: str) -> None:
 
 
 def test_every_figure_of_the_status_is_here() -> None:
-    """A number in a sentence is a claim. Those of code, of output and of examples are held by the tests of these blocks."""
+    """A number in a sentence is a claim.
+
+    Those of code, of output and of examples are held by the tests of these blocks.
+    """
     prose = re.sub(r"```.*?```|^ {4}.*?$|`[^`\n]*`|\]\([^)]*\)", " ", README, flags=re.M | re.S)
     numbers = set(re.findall(r"(?<![\w.-])\d[\d,.]*\b", prose))
     held = " ".join(CLAIMS)

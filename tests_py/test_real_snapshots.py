@@ -1,4 +1,5 @@
-"""Plans of snapshots that PyTorch wrote, with every setting of _record_memory_history, against what PyTorch itself counted.
+"""Plans of snapshots that PyTorch wrote, with every setting of _record_memory_history, against what PyTorch itself
+counted.
 
 tests_py/snapshots/make.py writes them: PyTorch is the real one, on simulated GPUs.
 """
@@ -41,7 +42,8 @@ def test_the_peaks_are_those_that_pytorch_counted(name: str, tmp_path: pathlib.P
     for usage in found.usages:
         counters = counted[usage.gpu]
         ended = "allocated_bytes.all.current" if not usage.num_allocs else "allocated_bytes.all.peak"
-        if usage.num_allocs or "not-recorded" in name:  # with "state", a block that the program no longer has waits to be freed
+        # With "state", a block that the program no longer has waits to be freed.
+        if usage.num_allocs or "not-recorded" in name:
             assert usage.peak_bytes_in_use == counters[ended]
         assert usage.recorded_bytes_reserved == counters["reserved_bytes.all.peak"]
         if usage.num_allocs:
@@ -57,7 +59,9 @@ def test_the_lines_are_those_of_the_program(name: str, tmp_path: pathlib.Path) -
         for site in usage.sites_at_peak:
             if site.call_site is not None and site.lines == 1:
                 file, _, function = site.call_site
-                assert file == "/home/me/train.py" or re.fullmatch(r"\w+Backward\d|AccumulateGrad|sum_dim_IntList", function), site
+                assert file == "/home/me/train.py" or re.fullmatch(
+                    r"\w+Backward\d|AccumulateGrad|sum_dim_IntList", function
+                ), site
 
 
 def test_what_there_was_before_is_a_row_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -116,7 +120,9 @@ def test_the_page_has_the_peak_of_the_plan_if_old_blocks_are_freed(tmp_path: pat
         segment(a + 4 * GIB, [(GIB, "active_allocated"), (3 * GIB, "inactive")]),
     ]
     freed = [event("free_requested", a, 4 * GIB), event("free_completed", a, 4 * GIB)]
-    path = pickled(tmp_path / "old.pickle", segments, [event("alloc", a + 4 * GIB, GIB), *freed, event("alloc", a, 2 * GIB)])
+    path = pickled(
+        tmp_path / "old.pickle", segments, [event("alloc", a + 4 * GIB, GIB), *freed, event("alloc", a, 2 * GIB)]
+    )
     (history,) = histories(gpuconf.memory.load_trace(path))
     (usage,) = gpuconf.plan(path, policy="virtual").usages
     assert sum(history.peak.in_use) == usage.peak_bytes_in_use == 5 * GIB
@@ -140,8 +146,12 @@ def test_pytorchs_policy_starts_with_the_recorded_segments(tmp_path: pathlib.Pat
 def test_a_snapshot_that_pytorch_cannot_have_written_is_named(tmp_path: pathlib.Path) -> None:
     a = 0x7F0000000000
     odd = segment(a, [(1024, "active_allocated"), (52428800 - 1024, "inactive")])
-    found = gpuconf.plan(pickled(tmp_path / "odd.pickle", [odd], [event("alloc", a + 1, 1000), event("alloc", a, 1024)]))
-    assert "GPU:0 contradicts itself, so it is synthetic or damaged: event 1: the block that is allocated at" in str(found)
+    found = gpuconf.plan(
+        pickled(tmp_path / "odd.pickle", [odd], [event("alloc", a + 1, 1000), event("alloc", a, 1024)])
+    )
+    assert "GPU:0 contradicts itself, so it is synthetic or damaged: event 1: the block that is allocated at" in str(
+        found
+    )
     broken = {**odd, "total_size": 5}
     found = gpuconf.plan(pickled(tmp_path / "broken.pickle", [broken], [event("alloc", a, 1024)]))
     assert "synthetic or damaged: segments[0]: its blocks have 52428800 bytes, and the segment has 5" in str(found)
@@ -162,7 +172,14 @@ def test_stacks_of_pytorch_2_0(tmp_path: pathlib.Path) -> None:
     ]
     newest = {"addr": 0x7F0000000000, "real_size": GIB - 100, "frames": frames}
     block = {"size": GIB, "state": "active_allocated", "history": [newest, {**newest, "frames": frames[:1]}]}
-    kept = {"device": 0, "address": 0x7F0000000000, "total_size": GIB, "allocated_size": GIB, "active_size": GIB, "stream": 0}
+    kept = {
+        "device": 0,
+        "address": 0x7F0000000000,
+        "total_size": GIB,
+        "allocated_size": GIB,
+        "active_size": GIB,
+        "stream": 0,
+    }
     path = pickled(tmp_path / "old.pickle", [{**kept, "segment_type": "large", "blocks": [block]}], [])
     (usage,) = gpuconf.plan(path, policy="pytorch").usages
     assert usage.sites_at_peak == (("", "", ("/home/me/model.py", 31, "forward"), GIB, 1, False, 1),)

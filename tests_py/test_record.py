@@ -280,7 +280,9 @@ def test_sixteen_threads_record(two_gpus: None) -> None:
     assert len({e.thread for e in recording.events if e.action == "free"}) == 16
 
 
-@pytest.mark.parametrize(("stream", "told"), [(0, 0), (1, 0), (2, 2)], ids=["null", "legacy, which is the same", "per thread"])
+@pytest.mark.parametrize(
+    ("stream", "told"), [(0, 0), (1, 0), (2, 2)], ids=["null", "legacy, which is the same", "per thread"]
+)
 def test_c_callers_are_recorded_with_their_stream(one_gpu: None, stream: int, told: int) -> None:
     import ctypes
 
@@ -291,7 +293,10 @@ def test_c_callers_are_recorded_with_their_stream(one_gpu: None, stream: int, to
     core.gpuconf_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
     with gpuconf.memory.record() as recording:
         core.gpuconf_free(core.gpuconf_malloc(1234, 0, stream), 1234, 0, stream)
-    assert [(e.action, e.nbytes, e.stream) for e in recording.events[1:]] == [("allocate", 1234, told), ("free", 1234, told)]
+    assert [(e.action, e.nbytes, e.stream) for e in recording.events[1:]] == [
+        ("allocate", 1234, told),
+        ("free", 1234, told),
+    ]
 
 
 def test_a_program_may_end_while_it_records() -> None:

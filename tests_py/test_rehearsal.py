@@ -1,4 +1,6 @@
-"""``gpuconf plan -- PROGRAM`` without PyTorch: bad programs, files that stay, steps that repeat, the parts of a peak."""
+"""``gpuconf plan -- PROGRAM`` without PyTorch: bad programs, files that stay, steps that repeat, the parts of a
+peak.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize(
     ("program", "line"),
     [
-        ("print('hello')", "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX"),
+        (
+            "print('hello')",
+            "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX",
+        ),
         ("raise ValueError('wrong\\nnumber')", "the program failed: ValueError: wrong number (program.py:1)"),
         ("input('name? ')", "the program reads standard input, and a rehearsal has none (program.py:1)"),
         ("import os; os.kill(os.getpid(), 9)", "the program was killed by SIGKILL"),
@@ -50,7 +55,8 @@ def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
 
 
-# Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the real ones.
+# Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the
+# real ones.
 STAND_INS = {
     "huggingface_hub/__init__.py": """
 class OfflineModeIsEnabled(ConnectionError): pass
@@ -101,8 +107,14 @@ def stand_ins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("program", "line"),
     [
-        ("import transformers as t; t.AutoModel.from_pretrained('openai/tiny')", "the model openai/tiny|hf download openai/tiny"),
-        ("import transformers as t; t.AutoImageProcessor.from_pretrained('a/vit')", "the model a/vit|hf download a/vit"),
+        (
+            "import transformers as t; t.AutoModel.from_pretrained('openai/tiny')",
+            "the model openai/tiny|hf download openai/tiny",
+        ),
+        (
+            "import transformers as t; t.AutoImageProcessor.from_pretrained('a/vit')",
+            "the model a/vit|hf download a/vit",
+        ),
         (
             "import huggingface_hub as h; h.hf_hub_download('me/it', 'x', revision='v 1', cache_dir='here')",
             "the model me/it|hf download me/it --revision 'v 1' --cache-dir here",
@@ -288,7 +300,9 @@ def test_invalid_usage(words: list[str], message: str) -> None:
 def test_without_a_card_those_of_this_machine_count(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpuconf", "plan", "--", "./missing"]
     environment = os.environ | {"GPUCONF_SIMULATE": "2xT4,A10"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=environment)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path, env=environment
+    )
     assert (done.returncode, done.stderr) == (127, "gpuconf plan: ./missing: command not found\n")
     gpuconf.simulate("2xT4,A10")
     assert plan_program._cards_here() == "T4,A10-24GB"
@@ -301,7 +315,9 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("compile_too", "said"), [(False, "1 False"), (True, "None True")])
-def test_the_compiler_runs_only_if_asked_and_with_caches_of_its_own(tmp_path: Path, compile_too: bool, said: str) -> None:
+def test_the_compiler_runs_only_if_asked_and_with_caches_of_its_own(
+    tmp_path: Path, compile_too: bool, said: str
+) -> None:
     program = """
     import os, sys
     caches = [os.environ.get(name, "") for name in ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")]
@@ -419,10 +435,13 @@ def test_a_verdict_is_for_the_gpu_that_needs_most_and_never_too_hopeful() -> Non
     # Two processes on one card have two contexts; ranks have NCCL's memory; a convolution may need a workspace.
     one, two = (verdict(card, "default", [[process(GIB)] * n]).needs_low for n in (1, 2))
     assert two == 2 * one
-    assert verdict(card, "default", [[process(GIB, world=2)]]).needs_high > verdict(card, "default", [[process(GIB)]]).needs_high
-    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(GIB * 1.02) + 4 * GIB + (
-        card.context().high - card.context().low
+    assert (
+        verdict(card, "default", [[process(GIB, world=2)]]).needs_high
+        > verdict(card, "default", [[process(GIB)]]).needs_high
     )
+    assert verdict(card, "default", [[process(GIB, convolutions=3)]]).needs_high == one - GIB + int(
+        GIB * 1.02
+    ) + 4 * GIB + (card.context().high - card.context().low)
 
 
 def test_cards_for_which_pytorch_does_the_same_are_one_run() -> None:
@@ -473,7 +492,11 @@ def test_the_largest_number_that_fits(each: int, most: int) -> None:
     asked = largest.parse("B=1..100000" if each == MIB else "B=1..512")
     search = largest.Search(asked, lambda value: Answer(value, each, most))  # type: ignore[arg-type, return-value]
     (found,) = search.run()
-    fitting = [n for n in range(asked.low, asked.high + 1) if (a := Answer(n, each, most)).cards and a.cards[0]["verdict"] == FITS]
+    fitting = [
+        n
+        for n in range(asked.low, asked.high + 1)
+        if (a := Answer(n, each, most)).cards and a.cards[0]["verdict"] == FITS
+    ]
     expected = max(fitting, default=None)
     assert len(search.answers) <= 16
     if expected is None or expected < 200:
@@ -517,8 +540,8 @@ def test_a_range_and_its_place() -> None:
         largest.substituted(["a"], "B", 1)
 
 
-# What XLA's own descriptions of cards say (xla/backends/gpu/target_config/specs in openxla/xla, 2026): multiprocessors, lanes,
-# shared memory of a multiprocessor and of a block that opts in, threads, GB/s, L2, GHz.
+# What XLA's own descriptions of cards say (xla/backends/gpu/target_config/specs in openxla/xla, 2026): multiprocessors,
+# lanes, shared memory of a multiprocessor and of a block that opts in, threads, GB/s, L2, GHz.
 OF_XLA = {
     "A100-40GB": (108, 64, 167936, 166912, 2048, 1555.2, 41943040, 1.41),
     "V100-16GB": (80, 64, 98304, 98304, 2048, 898.048, 6291456, 1.53),
@@ -549,7 +572,10 @@ def test_cards_without_a_description_of_xla_are_unproven() -> None:
     quiet = {"decisions": {}, "skipped_callbacks": False}
     run = Run(cards, start.Outcome("program", 0, 1.0, 0, {}, ""), share.JAX(), [quiet], [])
     assert "unproven: XLA publishes no description of L4, T4, and got gpuconf's" in share.JAX().notes([run], [])
-    assert targets.why_not(parse("V100-16GB")[0], 13) == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
+    assert (
+        targets.why_not(parse("V100-16GB")[0], 13)
+        == "CUDA 13, for which this JAX is built, needs compute capability 7.5"
+    )
     assert targets.why_not(parse("V100-16GB")[0], 12) == ""
 
 
@@ -580,7 +606,8 @@ def test_jax_takes_a_share_of_the_card() -> None:
     assert verdicts([of_jax(38 * GIB)]) == [DOES_NOT_FIT, DOES_NOT_FIT]
     assert verdicts([of_jax(31 * GIB, fraction=0.9)]) == [FITS, FITS]
     assert verdicts([of_jax(GIB)], [of_jax(31 * GIB)]) == [DOES_NOT_FIT, FITS]  # the GPU that needs most
-    assert verdicts([of_jax(GIB), of_jax(GIB)]) == [DOES_NOT_FIT, DOES_NOT_FIT]  # two processes, each with three quarters
+    # Two processes, each with three quarters.
+    assert verdicts([of_jax(GIB), of_jax(GIB)]) == [DOES_NOT_FIT, DOES_NOT_FIT]
 
 
 class Held:
@@ -612,7 +639,9 @@ def test_memory_is_held_as_long_as_arrays_live(tmp_path: Path) -> None:
     assert trace.events[0].stack == (("train.py", 3, "step"),)
 
 
-@pytest.mark.parametrize(("ended", "steps", "why"), [("seconds", 0, "no call had updated"), ("seconds", 2, ""), ("program", 0, "")])
+@pytest.mark.parametrize(
+    ("ended", "steps", "why"), [("seconds", 0, "no call had updated"), ("seconds", 2, ""), ("program", 0, "")]
+)
 def test_a_jax_program_that_is_cut_before_its_first_step_gets_no_verdict(ended: str, steps: int, why: str) -> None:
     """Before the first step of a training, almost nothing is on the card, and the answer was "fits"."""
     run = start.Outcome(ended, 0, 45.0, 0, {}, "")

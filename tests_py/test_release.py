@@ -323,7 +323,10 @@ def test_the_interactive_interpreters_last_result(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_tuple_that_another_thread_builds() -> None:
-    """It failed with SystemError while the search for holders referred to it. In a small process a search takes little time."""
+    """It failed with SystemError while the search for holders referred to it.
+
+    In a small process a search takes little time.
+    """
     run_well("""
         import sys, threading, time
         import gpuconf

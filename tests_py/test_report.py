@@ -81,7 +81,16 @@ def test_a_page_has_all_it_needs(two_gpus: None, tmp_path: Path) -> None:
     assert page.sources == []
     assert "default-src 'none'" in page.path.read_text()
     assert list(page.figures) == ["time-0", "policies-0", "map-0", "time-1", "policies-1", "map-1"]
-    for words in ("GPU:0", "GPU:1", "6.00MiB", "failed allocations", "least limit", "virtual", "tensorflow", "fragmentation"):
+    for words in (
+        "GPU:0",
+        "GPU:1",
+        "6.00MiB",
+        "failed allocations",
+        "least limit",
+        "virtual",
+        "tensorflow",
+        "fragmentation",
+    ):
         assert words in page.text, words
     lines = [line["name"] for line in page.figures["time-0"]["data"]]
     assert any(re.fullmatch(r"least limit, .*virtual: 6\.00MiB", name) for name in lines)
@@ -149,7 +158,10 @@ def test_extremes_are_exact_however_long_the_trace(tmp_path: Path) -> None:
     for event, value in found.items():
         assert value == sums[event]
     for start in range(0, 30_000, 30):
-        stretch, shown = sums[start : start + 30], [found[event] for event in range(start, start + 30) if event in found]
+        stretch, shown = (
+            sums[start : start + 30],
+            [found[event] for event in range(start, start + 30) if event in found],
+        )
         assert (min(stretch), max(stretch)) == (min(shown), max(shown))
     assert f"{max(sums) / MIB:.2f}MiB" in page.text
 
@@ -176,7 +188,9 @@ def test_the_map_has_every_byte_of_the_peak_once(one_gpu: None, tmp_path: Path) 
         at += nbytes
     texts = figure["texts"]
     assert any(text.endswith("free") for text in texts)
-    assert any(re.match(r"0x[0-9a-f]+: 2.00MiB \(2,097,152 bytes\), gpuconf<br>event \d+, after ", text) for text in texts)
+    assert any(
+        re.match(r"0x[0-9a-f]+: 2.00MiB \(2,097,152 bytes\), gpuconf<br>event \d+, after ", text) for text in texts
+    )
     assert any(" blocks with " in text and "The largest:<br>" in text for text in texts)
 
 
@@ -228,7 +242,9 @@ def test_without_plotly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_bad_arguments_write_nothing(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00.000000,allocate,0x1000,4096,0\n")
+    (tmp_path / "t.csv").write_text(
+        "Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00.000000,allocate,0x1000,4096,0\n"
+    )
     with pytest.raises(FileNotFoundError):
         report(tmp_path / "missing.csv", tmp_path / "out.html")
     with pytest.raises(ValueError, match="limit"):
@@ -248,7 +264,11 @@ def test_every_policy_over_time(one_gpu: None, tmp_path: Path) -> None:
             buffer.free()
     data = of(recording, tmp_path, limit="8MiB").figures["policies-0"]["data"]
     found = gpuconf.plan(recording, limit="8MiB")
-    assert [line["name"] for line in data] == ["in use (pytorch)", *(f"reserved by {policy}" for policy in found.policies), "limit"]
+    assert [line["name"] for line in data] == [
+        "in use (pytorch)",
+        *(f"reserved by {policy}" for policy in found.policies),
+        "limit",
+    ]
     assert max(data[0]["y"]) == 5 * MIB
     for line, result in zip(data[1:-1], found.results, strict=True):
         assert max(line["y"]) == result.peak_bytes_reserved

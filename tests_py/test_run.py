@@ -153,7 +153,9 @@ def test_it_is_as_without_gpuconf(tmp_path: Path) -> None:
     assert run("--as-tensorflow", "folder.py", "x", cwd=tmp_path) == plain
 
 
-@pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("sys.exit('no')", 1), ("os.kill(os.getpid(), 15)", -15)])
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit(7)", 7), ("sys.exit('no')", 1), ("os.kill(os.getpid(), 15)", -15)]
+)
 def test_exit_codes(tmp_path: Path, end: str, code: int) -> None:
     assert run("--as-tensorflow", "-c", f"import os, sys\n{end}", cwd=tmp_path)[0] == code
 
@@ -184,7 +186,11 @@ def test_a_script_without_a_first_line(tmp_path: Path, command: list[str]) -> No
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "bare").write_text('echo "$0" "$@"\nexit 7\n')
     (tmp_path / "bin" / "bare").chmod(0o755)
-    env = {"GPUCONF_SIMULATE": "T4", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    env = {
+        "GPUCONF_SIMULATE": "T4",
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+    }
     for program, path in (("bare", f"{tmp_path}/bin/bare"), ("bin/bare", "bin/bare")):
         found = run(*command[1:], program, "a b", cwd=tmp_path, command=[COMMAND, command[0]], env=env)
         assert found == (7, f"{path} a b\n", "")
@@ -198,7 +204,11 @@ def test_python_is_that_of_path(tmp_path: Path, options: list[str], name: str) -
     (tmp_path / "bin" / name).write_text('#!/bin/sh\necho of PATH: "$@"\n')
     (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "x.py").write_text("import sys; print(sys.executable)")
-    env = {"GPUCONF_SIMULATE": "T4", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    env = {
+        "GPUCONF_SIMULATE": "T4",
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+    }
     env["VIRTUAL_ENV"] = sys.prefix  # means nothing: what counts of an activated environment is its PATH
     assert run(*options, name, "x.py", cwd=tmp_path, env=env) == (0, "of PATH: x.py\n", "")
     assert run(*options, "x.py", cwd=tmp_path, env=env) == (0, f"{sys.executable}\n", "")
@@ -206,7 +216,9 @@ def test_python_is_that_of_path(tmp_path: Path, options: list[str], name: str) -
 
 @pytest.mark.parametrize("seconds", ["nan", "-1", "soon", "1e9"])
 def test_a_timeout_that_is_no_time(tmp_path: Path, seconds: str) -> None:
-    code, out, err = run("--memory", "1GiB", f"--timeout={seconds}", "true", cwd=tmp_path, env={"GPUCONF_SIMULATE": "T4"})
+    code, out, err = run(
+        "--memory", "1GiB", f"--timeout={seconds}", "true", cwd=tmp_path, env={"GPUCONF_SIMULATE": "T4"}
+    )
     assert (code, out) == (2, "")
     assert f"argument --timeout: '{seconds}' is not a number of seconds: pass 0 or more, or leave --timeout out" in err
     assert "None" not in err
@@ -312,7 +324,9 @@ def test_the_users_own_sitecustomize_runs(tmp_path: Path) -> None:
     out = f"{tmp_path / 'own' / 'sitecustomize.py'} True gpuconf.compat.v2\n"
     assert run("--as-tensorflow", "-c", show, cwd=tmp_path, env=env) == (0, out, "")
     script(tmp_path, "raise KeyError('of the user')", "own/sitecustomize.py")
-    code, out, err = run("--as-tensorflow", "-c", "import tensorflow; print(tensorflow.__name__)", cwd=tmp_path, env=env)
+    code, out, err = run(
+        "--as-tensorflow", "-c", "import tensorflow; print(tensorflow.__name__)", cwd=tmp_path, env=env
+    )
     assert (code, out) == (0, "gpuconf.compat.v2\n")
     assert "KeyError: 'of the user'" in err
 
@@ -330,7 +344,8 @@ def test_a_python_without_gpuconf_says_so(tmp_path: Path, another_python: Path) 
     code, out, err = run("--as-tensorflow", str(another_python), "-c", "print(1); import tensorflow", cwd=tmp_path)
     assert (code, out) == (1, "1\n")
     assert err.endswith(
-        f"ImportError: gpuconf run --as-tensorflow: gpuconf is not installed for {another_python} (No module named 'gpuconf')\n"
+        f"ImportError: gpuconf run --as-tensorflow: gpuconf is not installed for {another_python} (No module named "
+        "'gpuconf')\n"
     )
 
 
@@ -371,7 +386,9 @@ def test_it_is_refused_beside_tensorflow_itself(monkeypatch: pytest.MonkeyPatch)
     real.__file__ = "/somewhere/tensorflow/__init__.py"
     monkeypatch.setitem(sys.modules, "tensorflow", real)
     finders = list(sys.meta_path)
-    with pytest.raises(RuntimeError, match=r"already imported \(/somewhere/tensorflow/__init__.py\).*before the first import"):
+    with pytest.raises(
+        RuntimeError, match=r"already imported \(/somewhere/tensorflow/__init__.py\).*before the first import"
+    ):
         gpuconf.install_as_tensorflow()
     assert sys.meta_path == finders
 

@@ -176,7 +176,9 @@ def test_requests(request_bytes: bytes, status: bytes, capfd: pytest.CaptureFixt
         assert answer or len(request_bytes) > 8192
         assert talk(port, b"GET / HTTP/1.1\r\n\r\n").endswith(b"hello"), "it goes on"
     said = capfd.readouterr().err
-    assert said == ("gpuconf export: a scrape failed: ValueError: no such card\n" if b"/broken" in request_bytes else "")
+    assert said == (
+        "gpuconf export: a scrape failed: ValueError: no such card\n" if b"/broken" in request_bytes else ""
+    )
 
 
 # The service of docs/metrics.md
@@ -197,11 +199,16 @@ def test_the_unit_starts_the_exporter(tmp_path: Path) -> None:
     assert Path(program).name == "gpuconf"
     env = environment({"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
     words = [COMMAND, *arguments, "--once"]
-    assert "gpuconf_gpus 1.0" in subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert (
+        "gpuconf_gpus 1.0"
+        in subprocess.run(words, env=env, capture_output=True, text=True, check=True, timeout=60).stdout
+    )
     if shutil.which("systemd-analyze"):
         path = tmp_path / "gpuconf-export.service"
         path.write_text(block("ini").replace(program, COMMAND))
-        said = subprocess.run(["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False, timeout=60)
+        said = subprocess.run(
+            ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, check=False, timeout=60
+        )
         assert str(path.name) not in said.stderr
 
 

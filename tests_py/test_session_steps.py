@@ -52,7 +52,9 @@ def test_operations_wait_for_their_control_inputs(one_gpu: None) -> None:
         for run in (lambda: session.run(last), lambda: session.run(last.op), session.make_callable(last), last.op.run):
             assert taken(run) == [1, 3, 4]
         assert taken(lambda: session.run([unrelated.op, second.op])) == [1, 2, 3]
-        assert taken(lambda: session.run(last, {second: np.zeros(second.shape)})) == [1, 4], "what is fed waits for nothing"
+        assert taken(lambda: session.run(last, {second: np.zeros(second.shape)})) == [1, 4], (
+            "what is fed waits for nothing"
+        )
         assert gpuconf.memory.stats("GPU:0").bytes_in_use == 0
 
 
@@ -71,7 +73,9 @@ def test_control_dependencies_belong_to_their_thread(one_gpu: None) -> None:
     first = tf.constant(1.0)
     with tf.control_dependencies([first]):
         graph = tf.get_default_graph()
-        thread = threading.Thread(target=lambda: seen.append(graph.constant(np.ones(1, np.float32), (1,), "").op.control_inputs))
+        thread = threading.Thread(
+            target=lambda: seen.append(graph.constant(np.ones(1, np.float32), (1,), "").op.control_inputs)
+        )
         thread.start()
         thread.join()
         assert tf.constant(2.0).op.control_inputs == [first.op]

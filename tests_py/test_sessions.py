@@ -77,9 +77,11 @@ def test_fetches_of_every_structure(two_gpus: None) -> None:
     ("fetch", "kind", "text"),
     [
         (None, TypeError, "Argument `fetch` = None has invalid type \"NoneType\". Cannot be None"),
-        (3, TypeError, "Argument `fetch` = 3 has invalid type \"int\" must be a string or Tensor. (Can not convert a int into"),
+        (3, TypeError, "Argument `fetch` = 3 has invalid type \"int\" must be a string or Tensor. (Can not convert a "
+                       "int into"),
         ([["a:0", 3.5]], TypeError, "Argument `fetch` = 3.5 has invalid type \"float\""),
-        ("nothing:0", ValueError, "Argument `fetch` = nothing:0 cannot be interpreted as a Tensor. (\"The name 'nothing:0' refers "
+        ("nothing:0", ValueError, "Argument `fetch` = nothing:0 cannot be interpreted as a Tensor. (\"The name "
+                                  "'nothing:0' refers "
          "to a Tensor which does not exist. The operation, 'nothing', does not exist in the graph.\")"),
         ("a:1", ValueError, "The operation, 'a', exists but only has 1 outputs.\")"),
         ("a:x", ValueError, "looks a like a Tensor name, but is not a valid one."),
@@ -212,7 +214,9 @@ def test_default_graphs_and_sessions(one_gpu: None) -> None:
     a, b = tf.Graph().as_default(), tf.Graph().as_default()
     a.__enter__()
     b.__enter__()
-    with pytest.raises(AssertionError, match=r"^Nesting violated for default stack of <class .*Graph.> objects$") as caught:
+    with pytest.raises(
+        AssertionError, match=r"^Nesting violated for default stack of <class .*Graph.> objects$"
+    ) as caught:
         a.__exit__(None, None, None)
     assert type(caught.value) is AssertionError
     b.__exit__(None, None, None)
@@ -279,30 +283,40 @@ def test_a_tensor_of_a_graph(one_gpu: None) -> None:
         assert session.run([x + 1, 1 + x, x + x, np.float32([[5.0, 5.0]]) + x])[3].tolist() == [[6, 7]]
         assert session.run(x @ [[1.0], [1.0]]).tolist() == [[3]]
         assert session.run([[1.0], [1.0]] @ x).tolist() == [[1, 2], [1, 2]]
-        assert session.run(gpuconf.constant([[1.0, 1.0]]) + x).tolist() == [[2, 3]], "an eager tensor becomes a constant"
+        assert session.run(gpuconf.constant([[1.0, 1.0]]) + x).tolist() == [[2, 3]], (
+            "an eager tensor becomes a constant"
+        )
     del session
 
 
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
-        (lambda: tf.matmul([1.0], [[1.0]]), ValueError, "Shape must be rank 2 but is rank 1 for 'MatMul' (op: 'MatMul') with "
+        (lambda: tf.matmul([1.0], [[1.0]]), ValueError, "Shape must be rank 2 but is rank 1 for 'MatMul' (op: "
+                                                        "'MatMul') with "
          "input shapes: [1], [1,1]."),
-        (lambda: tf.matmul([[1.0]], [[1.0], [1.0]]), ValueError, "Dimensions must be equal, but are 1 and 2 for 'MatMul'"),
+        (lambda: tf.matmul([[1.0]], [[1.0], [1.0]]), ValueError, "Dimensions must be equal, but are 1 and 2 for "
+                                                                 "'MatMul'"),
         (lambda: tf.matmul(tf.constant([[1]]), tf.constant([[1.0]])), TypeError, "Input 'b' of 'MatMul' Op has type "
          "float32 that does not match type int32 of argument 'a'."),
         (lambda: tf.add([1.0, 2.0], [1.0, 2.0, 3.0]), ValueError, "Dimensions must be equal, but are 2 and 3 for 'Add'"),
-        (lambda: tf.add_n([tf.constant(1), tf.constant(1.0)]), TypeError, "Tensors in list passed to 'inputs' of 'AddN' Op have "
+        (lambda: tf.add_n([tf.constant(1), tf.constant(1.0)]), TypeError, "Tensors in list passed to 'inputs' of "
+                                                                          "'AddN' Op have "
          "types [int32, float32] that don't all match."),
-        (lambda: tf.add_n([[1.0], [1.0, 2.0]]), ValueError, "Dimension 0 in both shapes must be equal, but are 1 and 2."),
+        (lambda: tf.add_n([[1.0], [1.0, 2.0]]), ValueError, "Dimension 0 in both shapes must be equal, but are 1 and "
+                                                            "2."),
         (lambda: tf.add_n([]), ValueError, "Inputs must be an iterable"),
-        (lambda: tf.constant([1.0, 2.0, 3.0], shape=[2]), ValueError, "Too many elements provided. Needed at most 2, but "
+        (lambda: tf.constant([1.0, 2.0, 3.0], shape=[2]), ValueError, "Too many elements provided. Needed at most 2, "
+                                                                      "but "
          "received 3"),
-        (lambda: tf.constant([1.0], shape=[2], verify_shape=True), TypeError, "Expected Tensor's shape: (2,), got (1,)."),
+        (lambda: tf.constant([1.0], shape=[2], verify_shape=True), TypeError, "Expected Tensor's shape: (2,), got "
+                                                                              "(1,)."),
         (lambda: tf.constant([], shape=[2]), ValueError, "Too few elements provided."),
     ],
 )  # fmt: skip
-def test_what_does_not_go_together_adds_nothing_wrong(one_gpu: None, call: Any, kind: type[Exception], text: str) -> None:
+def test_what_does_not_go_together_adds_nothing_wrong(
+    one_gpu: None, call: Any, kind: type[Exception], text: str
+) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert type(caught.value) is kind
@@ -326,7 +340,9 @@ def test_results_are_numpys_own(one_gpu: None) -> None:
 def test_nan_empty_and_every_type(two_gpus: None) -> None:
     with tf.Session() as session:
         for dtype in ("float32", "float64", "int32"):
-            made = session.run([tf.constant([1, 2], dtype), tf.constant(np.zeros((0, 3), dtype)), tf.constant(5, dtype)])
+            made = session.run(
+                [tf.constant([1, 2], dtype), tf.constant(np.zeros((0, 3), dtype)), tf.constant(5, dtype)]
+            )
             assert [x.dtype for x in made] == [np.dtype(dtype)] * 3
             assert [x.shape for x in made] == [(2,), (0, 3), ()]
         assert np.isnan(session.run(tf.matmul([[float("nan")]], [[0.0]]))).all()
@@ -348,7 +364,10 @@ def test_soft_placement_of_a_session_is_its_own(one_gpu: None) -> None:
     with tf.device("/gpu:7"):
         x = tf.constant(1.0)
     gpuconf.config.set_soft_device_placement(True)
-    with tf.Session(config=tf.ConfigProto()) as session, pytest.raises(ValueError, match="Cannot assign a device to node 'Const'"):
+    with (
+        tf.Session(config=tf.ConfigProto()) as session,
+        pytest.raises(ValueError, match="Cannot assign a device to node 'Const'"),
+    ):
         session.run(x)
     with tf.Session() as session:
         assert session.run(x) == 1, "without a ConfigProto the configuration says"
@@ -357,11 +376,15 @@ def test_soft_placement_of_a_session_is_its_own(one_gpu: None) -> None:
         session.run(x)
 
 
-def test_the_log_of_a_session_without_a_config_is_the_configurations(cpu_only: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_a_session_without_a_config_is_the_configurations(
+    cpu_only: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     gpuconf.debugging.set_log_device_placement(True)
     with tf.Session() as session:
         session.run(tf.constant(1.0))
-    assert capsys.readouterr().err == "Device mapping: no known devices.\nConst: /job:localhost/replica:0/task:0/cpu:0\n"
+    assert (
+        capsys.readouterr().err == "Device mapping: no known devices.\nConst: /job:localhost/replica:0/task:0/cpu:0\n"
+    )
 
 
 @pytest.fixture
@@ -609,7 +632,9 @@ def test_a_pruned_placement_is_logged_once(one_gpu: None, capsys: pytest.Capture
         session.run(c)
         session.run(a)
         session.run([a, c])
-    lines = [line.split(":")[0] for line in capsys.readouterr().err.splitlines() if "/gpu:0" in line and "->" not in line]
+    lines = [
+        line.split(":")[0] for line in capsys.readouterr().err.splitlines() if "/gpu:0" in line and "->" not in line
+    ]
     assert sorted(lines) == ["a", "c"]
 
 

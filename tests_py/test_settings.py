@@ -1,4 +1,7 @@
-"""Settings: calls, the environment, gpuconf.toml and pyproject.toml, and the administrator's ceilings. They take effect."""
+"""Settings: calls, the environment, gpuconf.toml and pyproject.toml, and the administrator's ceilings.
+
+They take effect.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("name", "head"), [("gpuconf.toml", ""), ("pyproject.toml", "[tool.gpuconf]\n")], ids=["gpuconf.toml", "pyproject.toml"]
+    ("name", "head"),
+    [("gpuconf.toml", ""), ("pyproject.toml", "[tool.gpuconf]\n")],
+    ids=["gpuconf.toml", "pyproject.toml"],
 )
 def test_a_file_takes_effect(here: Path, name: str, head: str) -> None:
     (here / name).write_text(f'{head}simulate = "2xT4"\nlimit = "6GiB"\n')
@@ -141,11 +146,16 @@ def test_a_mistake_in_a_file(here: Path, text: str, complaint: str) -> None:
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["config"], ["ps"], ["run", "--memory", "1GiB", "true"], ["lease", "--memory", "1GiB", "true"]])
+@pytest.mark.parametrize(
+    "words", [["config"], ["ps"], ["run", "--memory", "1GiB", "true"], ["lease", "--memory", "1GiB", "true"]]
+)
 def test_a_chosen_file_must_exist(here: Path, words: list[str]) -> None:
     """It is an error like any other wrong setting: run and lease ended with 3, as without a GPU."""
     code, _, err = run(*words, cwd=here, env={"GPUCONF_CONFIG": "nowhere.toml"})
-    assert (code, err.startswith(f"gpuconf {words[0]}: GPUCONF_CONFIG is 'nowhere.toml', but there is no such file")) == (1, True)
+    assert (
+        code,
+        err.startswith(f"gpuconf {words[0]}: GPUCONF_CONFIG is 'nowhere.toml', but there is no such file"),
+    ) == (1, True)
 
 
 def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
@@ -164,7 +174,10 @@ def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
 
 
 def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
-    """No way to configure a pool gets beyond the ceiling. A pool that lives when the file changes keeps its limit until a reset."""
+    """No way to configure a pool gets beyond the ceiling.
+
+    A pool that lives when the file changes keeps its limit until a reset.
+    """
     ceilings = here / "etc.toml"
     ceilings.write_text('[ceilings]\nlimit = "4GiB"\n')
     gpuconf.simulate("T4")
@@ -193,7 +206,9 @@ def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
 
 def test_a_mistake_of_the_administrator(here: Path) -> None:
     (here / "etc.toml").write_text('[ceiling]\nlimit = "4GiB"\n')
-    with pytest.raises(gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'; the settings are ceilings"):
+    with pytest.raises(
+        gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'; the settings are ceilings"
+    ):
         gpuconf.config.list_physical_devices()
 
 
@@ -211,7 +226,10 @@ def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
 
     assert python(code) == ("\n", ""), "a pyproject.toml that does not mention gpuconf is not parsed"
     (here / "gpuconf.toml").write_text('simulate = "T4"\n')
-    assert "for which Python 3.10 needs tomli: pip install 'gpuconf[toml]'" in python("sys.modules['tomli'] = None; " + code)[1]
+    assert (
+        "for which Python 3.10 needs tomli: pip install 'gpuconf[toml]'"
+        in python("sys.modules['tomli'] = None; " + code)[1]
+    )
     (here / "tomli.py").write_text("def loads(text): return {'simulate': text.split('\"')[1]}\n")
     assert python(code) == ("T4\n", "")
 
@@ -254,7 +272,11 @@ def test_a_hostile_file_is_one_sentence(here: Path, contents: str, told: str) ->
 
 def test_a_file_that_does_not_end(here: Path) -> None:
     os.mkfifo(here / "gpuconf.toml")
-    for chosen, told in ("", "it is a pipe"), ("/dev/ptmx", "or a terminal"), ("/dev/zero", "/dev/zero: it is larger than 4 MiB"):
+    for chosen, told in (
+        ("", "it is a pipe"),
+        ("/dev/ptmx", "or a terminal"),
+        ("/dev/zero", "/dev/zero: it is larger than 4 MiB"),
+    ):
         env = {"GPUCONF_CONFIG": chosen} if chosen else {}
         code, _, err = run("devices", cwd=here, env=env)
         assert (code, err.count("\n")) == (1, 1)
@@ -282,7 +304,9 @@ def test_a_working_directory_that_may_not_be_searched_has_no_settings(here: Path
         print(gpuconf.memory.stats("GPU:0").bytes_reserved)
         """
     words = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(words, cwd=here, env=environment({"GPUCONF_SIMULATE": "T4"}), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=here, env=environment({"GPUCONF_SIMULATE": "T4"}), capture_output=True, text=True, check=False
+    )
     assert (done.stdout, done.stderr) == ("0\n", "")
 
 

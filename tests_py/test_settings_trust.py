@@ -61,7 +61,13 @@ def loads_nothing(cwd: Path, trusted: str = "") -> bool:
     env = {"GPUCONF_SIMULATE": "T4", "GPUCONF_TRUST_SETTINGS": trusted}
     _, _, said = command("doctor", cwd=cwd, env=env)
     product = subprocess.run(
-        [sys.executable, "-c", PRODUCT], capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment(env)
+        [sys.executable, "-c", PRODUCT],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=cwd,
+        env=environment(env),
     )
     return "LOADED" not in said + product.stderr
 
@@ -254,7 +260,9 @@ def test_what_a_found_file_cannot_set(here: Path, monkeypatch: pytest.MonkeyPatc
         assert settings.explain({}, {})["GPUCONF_BLAS"].value == harmless
 
 
-def test_what_is_ignored_is_logged_once(here: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_ignored_is_logged_once(
+    here: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(settings, "_logged", set())
     (here / "gpuconf.toml").write_text('simulate = "T4"\n')
     with caplog.at_level(logging.WARNING, "gpuconf"):
@@ -272,7 +280,12 @@ def test_what_is_ignored_is_logged_once(here: Path, caplog: pytest.LogCaptureFix
 
 @pytest.mark.parametrize(
     ("entry", "why"),
-    [("*", "there is none for all folders"), (".", "a relative name"), ("~/work", "a relative name"), ("a\0b", "a relative name")],
+    [
+        ("*", "there is none for all folders"),
+        (".", "a relative name"),
+        ("~/work", "a relative name"),
+        ("a\0b", "a relative name"),
+    ],
 )
 def test_an_entry_that_is_no_folder(entry: str, why: str) -> None:
     with pytest.raises(gpuconf.errors.InvalidArgumentError, match="GPUCONF_TRUST_SETTINGS has the entry ") as caught:
@@ -286,7 +299,16 @@ def test_an_entry_that_is_no_folder(entry: str, why: str) -> None:
 
 def test_entries_that_name_nothing(here: Path) -> None:
     (here / "gpuconf.toml").write_text('simulate = "T4"\n')
-    for text in ("", ":", ":::", "/nowhere", "/" + "x" * 5000, "/x:" * 20_000, str(here / "below"), str(here / "gpuconf.toml")):
+    for text in (
+        "",
+        ":",
+        ":::",
+        "/nowhere",
+        "/" + "x" * 5000,
+        "/x:" * 20_000,
+        str(here / "below"),
+        str(here / "gpuconf.toml"),
+    ):
         assert len(settings.ignored({trust.VARIABLE: text})) == 1
     (here / "link").symlink_to(here)
     for text in (str(here), f"{here}/", f"::{here}:", f"{here}/below/..", str(here / "link")):
@@ -320,12 +342,18 @@ def test_a_simulation_beside_real_gpus_says_who_requested_it(
                 gpuconf.simulate("T4")
             assert gpuconf.simulated()
             gpuconf.reset()
-        return [record.getMessage() for record in caplog.records if record.getMessage().startswith(simulation_notice.BEGINNING)]
+        return [
+            record.getMessage()
+            for record in caplog.records
+            if record.getMessage().startswith(simulation_notice.BEGINNING)
+        ]
 
     if by == "variable":
         monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
     if by == "file":
-        (here / "pyproject.toml").write_text('[project]\nsimulate = 1\n[tool.gpuconf]\ngrowth = true\n"simulate" = "T4"\n')
+        (here / "pyproject.toml").write_text(
+            '[project]\nsimulate = 1\n[tool.gpuconf]\ngrowth = true\n"simulate" = "T4"\n'
+        )
         monkeypatch.setenv("GPUCONF_TRUST_SETTINGS", str(here))
     assert simulated() == [], "no driver"
     (here / "nvidiactl").touch()
@@ -340,7 +368,9 @@ def test_a_simulation_beside_real_gpus_says_who_requested_it(
     assert len(simulated()) == 1, "once"
 
 
-@pytest.mark.parametrize("text", ["tool.gpuconf.simulate = 'T4'", "[tool]\ngpuconf = {simulate = 'T4'}", "tool.gpuconf = {\n}"])
+@pytest.mark.parametrize(
+    "text", ["tool.gpuconf.simulate = 'T4'", "[tool]\ngpuconf = {simulate = 'T4'}", "tool.gpuconf = {\n}"]
+)
 def test_the_line_of_a_setting_is_for_people_only(text: str, tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     assert settings_file.line_of(str(tmp_path / "pyproject.toml"), "simulate") in (0, 1, 2)

@@ -1,4 +1,6 @@
-"""Simulated cards that the processes of a job share: one process has what another left, and all agree on how much that is."""
+"""Simulated cards that the processes of a job share: one process has what another left, and all agree on how much that
+is.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def cards() -> Iterator[_simulated_cards.OwnedCards]:
 
 
 def environment(library: Path, path: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
+    }
     ours = {"LD_LIBRARY_PATH": str(library), "FAKECUDA_GPUS": "2", "FAKECUDA_MEMORY": str(SIZE)}
     return {**kept, **ours, _simulated_cards.VARIABLE: path}
 
@@ -135,7 +139,10 @@ def test_a_second_process_has_what_the_first_left(library: Path, cards: _simulat
 
 
 def test_a_process_that_is_limited_in_the_size_of_its_files(library: Path, cards: _simulated_cards.OwnedCards) -> None:
-    """Memory lies in blocks, each below the one before; with a limit, as low as possible. The limit counts when the cards start."""
+    """Memory lies in blocks, each below the one before; with a limit, as low as possible.
+
+    The limit counts when the cards start.
+    """
     limit = "__import__('resource').setrlimit(1, (256 * MIB, -1))"
     again = "[cu.fakecuda_restart(), cu.cuInit(0), cu.cuDevicePrimaryCtxRetain(byref(contexts[0]), 0), on(0)][1:]"
     with Program(library, cards.path) as a:
@@ -177,7 +184,9 @@ def test_managed_memory_gives_way(library: Path, cards: _simulated_cards.OwnedCa
 
 
 def test_a_killed_process_gives_its_memory_back(library: Path, cards: _simulated_cards.OwnedCards) -> None:
-    """At the next request, and soon at a question: within a second, where the machine is not too busy for a program to answer."""
+    """At the next request, and soon at a question: within a second, where the machine is not too busy for a program to
+    answer.
+    """
     seconds = []
     with Program(library, cards.path) as b:
         for ask in ("allocate(1000) > 0", *["left() == 1024"] * 5):
@@ -190,7 +199,9 @@ def test_a_killed_process_gives_its_memory_back(library: Path, cards: _simulated
                 seconds.append(time.monotonic() - since)
             if "allocate" in ask:
                 assert used(cards) == {b.process.pid: 1000}
-                assert b.ask("cu.cuDevicePrimaryCtxReset_v2(0) or cu.cuDevicePrimaryCtxRetain(byref(c_void_p()), 0)") == 0
+                assert (
+                    b.ask("cu.cuDevicePrimaryCtxReset_v2(0) or cu.cuDevicePrimaryCtxRetain(byref(c_void_p()), 0)") == 0
+                )
         assert cards.usage()[CARDS[0]].used == 0
     assert sorted(seconds)[len(seconds) // 2] < 1, seconds
 
@@ -205,12 +216,17 @@ def test_freed_memory_is_the_hosts_again(library: Path, cards: _simulated_cards.
         assert a.ask(f"[free({at}), {held} < 64]") == [0, True]
 
 
-def test_a_program_that_starts_another_one_keeps_its_memory_apart(library: Path, cards: _simulated_cards.OwnedCards) -> None:
+def test_a_program_that_starts_another_one_keeps_its_memory_apart(
+    library: Path, cards: _simulated_cards.OwnedCards
+) -> None:
     """A forked child has nothing of the card: it cannot give its parent's memory back, and its end changes nothing."""
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
         at = a.ask("allocate(500)")
         assert (
-            a.ask(f"[os.fork() or (free({at}), cu.cuDevicePrimaryCtxReset_v2(0), os._exit(7)), os.waitpid(-1, 0)[1]][1]") == 7 << 8
+            a.ask(
+                f"[os.fork() or (free({at}), cu.cuDevicePrimaryCtxReset_v2(0), os._exit(7)), os.waitpid(-1, 0)[1]][1]"
+            )
+            == 7 << 8
         )
         assert used(cards) == {a.process.pid: 500}
         assert (b.ask("left()"), a.ask(f"free({at})"), b.ask("left()")) == (524, 0, 1024)
@@ -245,7 +261,8 @@ def test_exported_memory_is_charged_once_and_outlives_its_exporter(
 ) -> None:
     address = str(tmp_path / "socket")
     send = (
-        "[h := c_uint64(), cu.cuMemCreate(byref(h), c_size_t(512 * MIB), (c_int * 8)(1, 1, 1, 0, 0, 0, 0, 0), c_uint64(0)),"
+        "[h := c_uint64(), cu.cuMemCreate(byref(h), c_size_t(512 * MIB), (c_int * 8)(1, 1, 1, 0, 0, 0, 0, 0), "
+        "c_uint64(0)),"
         " d := c_int(), cu.cuMemExportToShareableHandle(byref(d), h, 1, c_uint64(0)),"
         " s := socket.socket(socket.AF_UNIX), "
         f"s.connect({address!r}), socket.send_fds(s, [b'x'], [d.value]), os.close(d.value)][3]"
@@ -255,7 +272,10 @@ def test_exported_memory_is_charged_once_and_outlives_its_exporter(
         " cu.cuMemImportFromShareableHandle(byref(h), c_void_p(d), 1), os.close(d), globals().update(h=h)][3]"
     )
     with Program(library, cards.path) as a, Program(library, cards.path) as b:
-        assert b.ask(f"[s := socket.socket(socket.AF_UNIX), s.bind({address!r}), s.listen(), globals().update(s=s), 1][4]") == 1
+        assert (
+            b.ask(f"[s := socket.socket(socket.AF_UNIX), s.bind({address!r}), s.listen(), globals().update(s=s), 1][4]")
+            == 1
+        )
         assert a.ask(send) == 0
         assert b.ask(receive) == 0
         assert cards.usage()[CARDS[0]].shared == 512 * MIB
@@ -313,7 +333,9 @@ def take(made, mib):
 def opened(library: Path, program: str, *words: str) -> str:
     """Run a program with machines that it opens itself, as gpuconf's core does."""
     command = [sys.executable, "-c", OPENED + program, str(library / "libcuda.so.1"), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment(library, ""))
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, env=environment(library, "")
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 
@@ -334,7 +356,8 @@ print(machine(cards, 1 << 30, None, 1))
     assert opened(library, program).splitlines() == [
         "1016",
         "1008 True False",
-        "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the process ends: "
+        "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the "
+        "process ends: "
         "simulate these in another process",
     ]
 
@@ -342,8 +365,13 @@ print(machine(cards, 1 << 30, None, 1))
 def test_nvml_says_who_has_what(library: Path) -> None:
     """In a process without a CUDA driver. The cards are those of the spec."""
     ask = {**environment(library, ""), "GPUCONF_SIMULATE": "2xT4:1GiB"}
-    names = "import pynvml as n; n.nvmlInit(); print(*(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)) for i in (0, 1)))"
-    uuids = subprocess.run([sys.executable, "-c", names], env=ask, capture_output=True, text=True, check=True).stdout.split()
+    names = (
+        "import pynvml as n; n.nvmlInit(); print(*(n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)) for i in "
+        "(0, 1)))"
+    )
+    uuids = subprocess.run(
+        [sys.executable, "-c", names], env=ask, capture_output=True, text=True, check=True
+    ).stdout.split()
     with _simulated_cards.share(dict.fromkeys(uuids, SIZE)) as cards:
         ask[_simulated_cards.VARIABLE] = cards.path
         hold = OPENED + "print(*take(machine(sys.argv[3:], 1 << 30, sys.argv[2]), 300), flush=True); sys.stdin.read()"
@@ -356,7 +384,9 @@ def test_nvml_says_who_has_what(library: Path) -> None:
             )
             a.kill()
         assert said == [[300, {str(a.pid): 300}], [0, {}]]
-        said = json.loads(subprocess.run([sys.executable, "-c", NVML], env=ask, capture_output=True, text=True, check=True).stdout)
+        said = json.loads(
+            subprocess.run([sys.executable, "-c", NVML], env=ask, capture_output=True, text=True, check=True).stdout
+        )
         assert said == [[0, {}], [0, {}]]
 
 
@@ -424,20 +454,29 @@ REASONS = {
 
 
 @pytest.mark.parametrize("kind", REASONS)
-def test_a_wrong_file_is_refused_with_its_path_and_the_reason(library: Path, cards: _simulated_cards.OwnedCards, kind: str) -> None:
+def test_a_wrong_file_is_refused_with_its_path_and_the_reason(
+    library: Path, cards: _simulated_cards.OwnedCards, kind: str
+) -> None:
     path = damaged(cards.path, kind)
     complaint = opened(library, "print(machine(sys.argv[3:], 1 << 30, sys.argv[2]))", path, *CARDS)
     assert f"{path}, cannot be used: " in complaint
     assert REASONS[kind] in complaint
     start = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
     done = subprocess.run(
-        [sys.executable, "-c", start], env=environment(library, path), capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", start],
+        env=environment(library, path),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout == "304\n"
     assert f"GPUCONF_SIMULATED_CARDS: {path} cannot be used: " in done.stderr
     assert REASONS[kind] in done.stderr
     nvml = {**environment(library, path), "GPUCONF_SIMULATE": "T4"}
-    done = subprocess.run([sys.executable, "-c", NVML], env=nvml, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", NVML], env=nvml, capture_output=True, text=True, check=False, timeout=60
+    )
     assert "NVMLError_DriverNotLoaded" in done.stderr
     assert REASONS[kind] in done.stderr
     if kind not in ("relative", "other users can open it", "other users can open its folder"):
@@ -484,7 +523,11 @@ def test_a_privileged_program_ignores_the_variable() -> None:
     """The libraries read it by secure_getenv, which finds nothing in a program with rights that its caller lacks."""
     for path in sorted((ROOT / "pybind/simulator").rglob("*.c")):
         for line in path.read_text().splitlines():
-            assert "SHARED_CARDS" not in line or "getenv(SHARED_CARDS)" not in line or "secure_getenv(SHARED_CARDS)" in line, path
+            assert (
+                "SHARED_CARDS" not in line
+                or "getenv(SHARED_CARDS)" not in line
+                or "secure_getenv(SHARED_CARDS)" in line
+            ), path
 
 
 def test_the_folder_is_private_and_ends_with_the_last_process(library: Path) -> None:

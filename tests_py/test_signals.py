@@ -91,7 +91,11 @@ def test_an_alarms_handler_may_use_gpuconf() -> None:
 
 @pytest.mark.parametrize("when", ["sleeps", "computes", "joins a thread"])
 def test_ctrl_c_interrupts_a_program_that(when: str) -> None:
-    what = {"sleeps": "time.sleep(60)", "computes": "while True: gpuconf.memory.stats()", "joins a thread": "thread.join()"}[when]
+    what = {
+        "sleeps": "time.sleep(60)",
+        "computes": "while True: gpuconf.memory.stats()",
+        "joins a thread": "thread.join()",
+    }[when]
     run_well(
         f"""
         import os, signal, threading, time
@@ -258,7 +262,8 @@ def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
 
 
 def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_running() -> None:
-    """Each step of the interpreter inside gpuconf in turn, as if a signal arrived there; with the recording held, and not.
+    """Each step of the interpreter inside gpuconf in turn, as if a signal arrived there; with the recording held, and
+    not.
 
     A recording was lost in some places: it ran, no handle referred to it, and no other one could start.
     """

@@ -20,7 +20,9 @@ GIB = 1 << 30
 
 def gpus() -> list[tuple[str, int]]:
     """Each GPU's product and memory limit."""
-    details = [gpuconf.config.experimental.get_device_details(gpu)["device_name"] for gpu in list_physical_devices("GPU")]
+    details = [
+        gpuconf.config.experimental.get_device_details(gpu)["device_name"] for gpu in list_physical_devices("GPU")
+    ]
     limits = [gpuconf.memory.stats(gpu.name).bytes_limit for gpu in gpuconf.config.list_logical_devices("GPU")]
     return list(zip(details, limits, strict=True))
 
@@ -58,7 +60,9 @@ def test_a_spec_makes_its_machine(spec: str) -> None:
     assert simulation.spec == gpuconf.simulated() == canonical
     assert repr(simulation) == f"gpuconf.simulate({canonical!r})"
     assert sorted(names()) == sorted(expected)
-    assert [gpu.name for gpu in list_physical_devices("GPU")] == [f"/physical_device:GPU:{i}" for i in range(len(expected))]
+    assert [gpu.name for gpu in list_physical_devices("GPU")] == [
+        f"/physical_device:GPU:{i}" for i in range(len(expected))
+    ]
 
 
 def test_memory_is_what_the_spec_says() -> None:
@@ -90,7 +94,8 @@ def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, mach
     assert gpuconf.simulate(spec).spec == machine
     assert gpuconf.simulated() == machine
     assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, gib * GIB)}
-    for said in (name, f"{name} (simulated)"):  # a driver's name of the model is accepted too, also that of a simulated one
+    # A driver's name of the model is accepted too, also that of a simulated one.
+    for said in (name, f"{name} (simulated)"):
         gpuconf.simulate(said)
         assert gpuconf.simulated() == machine.removeprefix("2x")
 
@@ -100,7 +105,8 @@ BAD_SPECS = {
     "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, Thor-128GB',
+    "3xFoo": 'unknown GPU model "Foo"; an example is 2xH100-80GB; known models: GB200-186GB, B200-180GB, GB10, '
+    "Thor-128GB",
     "A100-64GB": 'unknown GPU model "A100-64GB"; did you mean ',
     "0xT4": "must be from 1 to 64",
     "65xT4": "must be from 1 to 64",
@@ -215,7 +221,9 @@ def test_cuda_visible_devices_filters_and_renumbers_simulated_gpus(monkeypatch: 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     gpuconf.simulate("H100,A100-80GB,T4")
     assert names() == VISIBLE[value]
-    assert [gpu.name for gpu in list_physical_devices("GPU")] == [f"/physical_device:GPU:{i}" for i in range(len(VISIBLE[value]))]
+    assert [gpu.name for gpu in list_physical_devices("GPU")] == [
+        f"/physical_device:GPU:{i}" for i in range(len(VISIBLE[value]))
+    ]
     assert len(gpuconf.config.list_logical_devices("GPU")) == len(VISIBLE[value])
     if VISIBLE[value]:
         with gpuconf.memory.allocate(1000, "GPU:0") as buffer:
@@ -343,7 +351,8 @@ def test_a_change_is_refused_while_memory_is_in_use(change: Any) -> None:
         buffer.copy_from_host(b"mine")
         with pytest.raises(
             RuntimeError,
-            match=r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  <gpuconf.Buffer of 1000",
+            match=r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  "
+            r"<gpuconf.Buffer of 1000",
         ):
             change()
         assert buffer.copy_to_host()[:4] == b"mine"
@@ -454,7 +463,9 @@ def test_a_simulation_after_a_pytorch_for_cuda_is_refused(monkeypatch: pytest.Mo
 
 
 def test_what_others_can_write_is_not_loaded_for_pytorch(tmp_path: Path) -> None:
-    """The driver, NVML and the runtime, each by its own mode: an installation's folder may be right and one of its files not."""
+    """The driver, NVML and the runtime, each by its own mode: an installation's folder may be right and one of its
+    files not.
+    """
     shutil.copytree(Path(gpuconf.__file__).parent, tmp_path / "gpuconf", ignore=shutil.ignore_patterns("__pycache__"))
     libraries = tmp_path / "torch" / "lib"
     libraries.mkdir(parents=True)
@@ -474,7 +485,9 @@ def test_what_others_can_write_is_not_loaded_for_pytorch(tmp_path: Path) -> None
         library.chmod(0o666)
         said = run_well(program, env={"PYTHONPATH": str(tmp_path)})
         library.chmod(0o644)
-        assert said.startswith(f"the simulator is not loaded from {library}: {library} can be written by every user. Install")
+        assert said.startswith(
+            f"the simulator is not loaded from {library}: {library} can be written by every user. Install"
+        )
 
 
 def test_a_library_that_does_not_start_on_simulated_gpus_is_named_when_it_is_imported(tmp_path: Path) -> None:
@@ -510,7 +523,9 @@ def test_each_library_that_is_prepared_is_prepared_where_the_variable_simulates(
 
 @pytest.mark.parametrize("there", ["nothing", "nvcc", "a choice"])
 def test_vllm_samples_without_flashinfer_where_nothing_compiles_its_kernels(tmp_path: Path, there: str) -> None:
-    (tmp_path / "vllm.py").write_text("import os\nprint(os.environ.get('VLLM_USE_FLASHINFER_SAMPLER'))", encoding="utf-8")
+    (tmp_path / "vllm.py").write_text(
+        "import os\nprint(os.environ.get('VLLM_USE_FLASHINFER_SAMPLER'))", encoding="utf-8"
+    )
     (tmp_path / "bin").mkdir()
     if there == "nvcc":
         (tmp_path / "bin" / "nvcc").write_text("", encoding="utf-8")

@@ -1,4 +1,6 @@
-"""Functions of the simulated CUDA driver that programs call and gpuconf does not: each by ctypes, in its own process."""
+"""Functions of the simulated CUDA driver that programs call and gpuconf does not: each by ctypes, in its own
+process.
+"""
 
 from __future__ import annotations
 

@@ -181,7 +181,9 @@ def test_a_wrong_specification_is_refused_alike(spec: str, words: list[str]) -> 
         assert [word for word in words if word not in text] == []
 
 
-@pytest.mark.parametrize("spec", [MODELS[::3], MODELS[1::3], MODELS[2::3], ["A30:mig-container"], ["2xT4:8GiB:wsl"], ["GB10:mps"]])
+@pytest.mark.parametrize(
+    "spec", [MODELS[::3], MODELS[1::3], MODELS[2::3], ["A30:mig-container"], ["2xT4:8GiB:wsl"], ["GB10:mps"]]
+)
 def test_driver_nvml_and_gpuconf_agree_on_every_model(spec: list[str]) -> None:
     text = ",".join(spec)
     theirs = driver("print(json.dumps(cards()))", text)
@@ -203,9 +205,12 @@ def test_driver_nvml_and_gpuconf_agree_on_every_model(spec: list[str]) -> None:
     lanes = {"3": 192, "6.0": 64, "7": 64, "8.0": 64}
     for name, uuid, total, _, have in theirs:
         capability = f"{have['75']}.{have['76']}"
-        cores = lanes.get(capability, lanes.get(capability[0] if have["75"] < 10 and capability[0] in "37" else "", 128))
+        cores = lanes.get(
+            capability, lanes.get(capability[0] if have["75"] < 10 and capability[0] in "37" else "", 128)
+        )
         memory_clock = have["36"] // 1000 or "NVMLError_NotSupported"
-        reserved = 644939776 if "H200" in name and "GH200" not in name else 0  # what an H200 that was asked keeps for itself
+        # What an H200 that was asked keeps for itself.
+        reserved = 644939776 if "H200" in name and "GH200" not in name else 0
         memory = "NVMLError_NotSupported" if have["18"] else total + reserved
         cores_in_all = have["16"] * cores
         assert seen[uuid] == [name, memory, have["13"] // 1000, memory_clock, have["37"], cores_in_all, have["33"]]
@@ -216,7 +221,15 @@ def test_attributes_are_the_cards() -> None:
     (t4, *_), (gtx, *_), (h100, *_), (gb10, *_) = (
         driver("print(json.dumps(cards()))", s) for s in ("T4", "GTX1080Ti", "H100", "GB10")
     )
-    named = {"shared": "8", "clock": "13", "multiprocessors": "16", "integrated": "18", "ecc": "32", "l2": "38", "threads": "39"}
+    named = {
+        "shared": "8",
+        "clock": "13",
+        "multiprocessors": "16",
+        "integrated": "18",
+        "ecc": "32",
+        "l2": "38",
+        "threads": "39",
+    }
     named |= {"shared of a multiprocessor": "81", "opt in": "97", "managed": "89"}
     assert {name: [card[4][n] for card in (t4, gtx, h100, gb10)] for name, n in named.items()} == {
         "shared": [49152] * 4,
@@ -248,7 +261,9 @@ def test_visible_devices_and_their_order_are_as_gpuconf_takes_them() -> None:
     spec = "T4,2xH100:1GiB,GB10,K80"
     orders: list[dict[str, str]] = [{}, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, {"CUDA_DEVICE_ORDER": "nonsense"}]
     values = (None, "", "2,0", "0,-1,1", "1,1", " +3abc")
-    environments = [order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value}) for order in orders for value in values]
+    environments = [
+        order | ({} if value is None else {"CUDA_VISIBLE_DEVICES": value}) for order in orders for value in values
+    ]
     program = f"""
     import json, os, gpuconf
     for environment in {environments!r}:
@@ -374,16 +389,28 @@ def test_unified() -> None:
         *["NVMLError_NotSupported"] * 2,
         16 * GIB,
     ]
-    program = "import json; from gpuconf.machine.cards import survey; print(json.dumps([c.memory.kind for c in survey().cards]))"
+    program = (
+        "import json; from gpuconf.machine.cards import survey; print(json.dumps([c.memory.kind for c in "
+        "survey().cards]))"
+    )
     assert answer(program, "RTX4090:unified,GB10,T4") == ["unified", "unified", "dedicated"]
 
 
 @pytest.mark.parametrize(
     ("spec", "can", "atomics"),
-    [("2xA100-40GB", 1, 1), ("2xT4", 1, 0), ("2xRTX4090", 0, 0), ("A100-40GB,A100-80GB", 0, 0), ("2xA100-40GB:no-peers", 0, 0)],
+    [
+        ("2xA100-40GB", 1, 1),
+        ("2xT4", 1, 0),
+        ("2xRTX4090", 0, 0),
+        ("A100-40GB,A100-80GB", 0, 0),
+        ("2xA100-40GB:no-peers", 0, 0),
+    ],
 )
 def test_peers(spec: str, can: int, atomics: int) -> None:
-    """Equal cards access each other, unless NVIDIA's driver excludes them. To enable it twice is an error, and so to disable it."""
+    """Equal cards access each other, unless NVIDIA's driver excludes them.
+
+    To enable it twice is an error, and so to disable it.
+    """
     program = """
     can, value, contexts = c_int(7), c_int(7), [c_void_p(), c_void_p()]
     ok(cu.cuInit(0))
@@ -409,7 +436,10 @@ def test_peers(spec: str, can: int, atomics: int) -> None:
 @pytest.mark.parametrize("call", ["cuMemcpyPeer", "cuMemcpyPeerAsync", "cuMemcpyDtoD_v2"])
 @pytest.mark.parametrize(("spec", "peers"), [("2xA100-40GB", True), ("2xRTX4090", False)])
 def test_copies_between_pools(spec: str, peers: bool, call: str, growth: bool) -> None:
-    """Copies between two pools that grow once failed. Without peer access only those that name both contexts can work."""
+    """Copies between two pools that grow once failed.
+
+    Without peer access only those that name both contexts can work.
+    """
     program = f"""
     import os, sys, gpuconf
     gpuconf.configure(limit="64MiB", growth={growth}, libraries=[])
@@ -496,7 +526,10 @@ def both(other):
 @pytest.mark.parametrize("kind", ["mapped", "pooled"])
 @pytest.mark.parametrize(("spec", "granted"), [("2xA100-40GB", 0), ("2xRTX4090", 101)])
 def test_every_copy_needs_access(spec: str, granted: int, kind: str) -> None:
-    """To mapped memory and that of pools, which cuCtxEnablePeerAccess does not open. A copy that names both contexts needs none."""
+    """To mapped memory and that of pools, which cuCtxEnablePeerAccess does not open.
+
+    A copy that names both contexts needs none.
+    """
     program = f"""
     other, grant = {kind}(1)
     if {kind == "mapped"}:
@@ -533,7 +566,10 @@ def test_what_nvml_says_of_the_program_itself(profile: str, attribute: int, list
 
 @pytest.mark.parametrize(("profile", "lists"), [("", [1, 0, 0]), (":mps", [1, 1, 0])])
 def test_the_lists_of_processes_that_nvidia_smi_requests(profile: str, lists: list[int]) -> None:
-    """A row is nvmlProcessDetail_v1_t and a name: pid, bytes, no instance. With less room, the error says how many there are."""
+    """A row is nvmlProcessDetail_v1_t and a name: pid, bytes, no instance.
+
+    With less room, the error says how many there are.
+    """
     program = """
     import os, struct
     context()
@@ -610,7 +646,9 @@ def test_a_simulated_driver_is_chosen_by_the_call_too() -> None:
 
 
 def test_ordinary_programs_meet_no_check_of_the_tests() -> None:
-    """NVIDIA's driver takes host memory that is not page-locked in a stream, and a free waits for the work on its memory."""
+    """NVIDIA's driver takes host memory that is not page-locked in a stream, and a free waits for the work on its
+    memory.
+    """
     program = """
     context, stream, address = c_void_p(), c_void_p(), c_uint64()
     ok(cu.cuInit(0))
@@ -656,7 +694,9 @@ def test_contexts_take_memory() -> None:
 
 
 def test_a_context_is_not_what_a_test_has_left_behind() -> None:
-    """The pytest plugin compares what the process has on the card before and after a test, which may make the context."""
+    """The pytest plugin compares what the process has on the card before and after a test, which may make the
+    context.
+    """
     program = """
     held, second = c_uint64(), c_void_p()
     def now():
@@ -686,7 +726,9 @@ def test_what_a_context_takes_is_what_a_lease_reserves_for_it(spec: str, taken: 
 
 
 def test_processes_have_their_contexts_on_the_card_of_their_job() -> None:
-    """NVML and ``ps`` list what each has, free memory is the same number in all, and it comes back when a process ends."""
+    """NVML and ``ps`` list what each has, free memory is the same number in all, and it comes back when a process
+    ends.
+    """
     program = (
         DRIVER
         + """
@@ -712,7 +754,17 @@ print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, 
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(program)
         file.flush()
-        command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "A100-40GB:contexts", "--", sys.executable, file.name]
+        command = [
+            sys.executable,
+            "-m",
+            "gpuconf",
+            "run",
+            "--simulate",
+            "A100-40GB:contexts",
+            "--",
+            sys.executable,
+            file.name,
+        ]
         done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     both, one = 40960 - 2 * 1472, 40960 - 1472
@@ -723,7 +775,10 @@ print(json.dumps([theirs, mine, listed == {os.getpid(): 1472, other.pid: 1472}, 
     ("profile", "noted"),
     [
         ("wsl", []),
-        ("mig-container", ["the driver refuses queries of the whole card here", "MIG instances: the GPU enforces them"]),
+        (
+            "mig-container",
+            ["the driver refuses queries of the whole card here", "MIG instances: the GPU enforces them"],
+        ),
         ("unified", ["shares the host's memory"]),
         ("no-peers", []),
         ("mps", []),
@@ -748,7 +803,19 @@ def test_commands_and_limits_under_a_profile(profile: str, noted: list[str], tmp
         rows = json.loads(subprocess.run([*gpuconf_command, "ps", "--json"], capture_output=True, text=True, check=True).stdout)
         print(json.dumps([list(limits.values()), " ".join(told.split()), str(os.getpid()) in json.dumps(rows)]))
     """
-    command = ["-m", "gpuconf", "run", "--simulate", spec, "--memory", "1GiB", "--", sys.executable, "-c", textwrap.dedent(program)]
+    command = [
+        "-m",
+        "gpuconf",
+        "run",
+        "--simulate",
+        spec,
+        "--memory",
+        "1GiB",
+        "--",
+        sys.executable,
+        "-c",
+        textwrap.dedent(program),
+    ]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
     done = subprocess.run(
         [sys.executable, *command],

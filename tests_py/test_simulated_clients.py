@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that know nothing of gpuconf find the simulated driver and NVML under ``gpuconf run --simulate`` by their names."""
+"""Programs that know nothing of gpuconf find the simulated driver and NVML under ``gpuconf run --simulate`` by their
+names.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,19 @@ CARD = "NVIDIA A100-SXM4-40GB"
 
 
 def plain() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
+    }
 
 
 def run(*words: object, **environment: str) -> str:
     done = subprocess.run(
-        [*RUN, *map(str, words)], env={**plain(), **environment}, capture_output=True, text=True, timeout=120, check=False
+        [*RUN, *map(str, words)],
+        env={**plain(), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -50,7 +59,9 @@ def in_rust(folder: Path) -> None:
 def in_go(folder: Path) -> None:
     if shutil.which("go") is None:
         pytest.skip("there is no go")
-    subprocess.run(["go", "build", "-buildvcs=false", "-o", folder / "client", "./tests_py/clients/go"], cwd=ROOT, check=True)
+    subprocess.run(
+        ["go", "build", "-buildvcs=false", "-o", folder / "client", "./tests_py/clients/go"], cwd=ROOT, check=True
+    )
 
 
 @pytest.mark.parametrize("build", [in_c, in_rust, in_go])
@@ -89,7 +100,10 @@ def test_this_process_and_its_lease_leave_the_path_alone() -> None:
 
 @pytest.mark.parametrize("library", ["cuda", ":libcuda.so.1"])
 def test_a_linker_finds_the_driver(tmp_path: Path, library: str) -> None:
-    """As Triton calls it. What it links must need a driver by the name that NVIDIA's has: it is kept for machines with a GPU."""
+    """As Triton calls it.
+
+    What it links must need a driver by the name that NVIDIA's has: it is kept for machines with a GPU.
+    """
     source = "int cuInit(unsigned flags); int begin(void) { return cuInit(0); }"
     output = tmp_path / "linked.so"
     compiler = shlex.split(os.environ.get("CC", "cc"))

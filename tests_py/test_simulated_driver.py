@@ -40,7 +40,11 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(library: Path, program: str, **environment: str) -> tuple[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
+    }
     done = subprocess.run(
         [sys.executable, "-c", BEGIN + program, library],
         capture_output=True,
@@ -180,7 +184,9 @@ def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(t
 
 
 def test_the_handle_of_a_destroyed_stream_is_named_once(newest: Path) -> None:
-    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone): a program that does so gets a line."""
+    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone): a program that does so gets a
+    line.
+    """
     program = """
 stream, context = c_void_p(), c_void_p()
 assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(byref(context), 0) == cuda.cuCtxSetCurrent(context)

@@ -1,4 +1,6 @@
-"""A simulated GPU's memory is host memory: a program that would use up the host's ends with one line, before the kernel ends it."""
+"""A simulated GPU's memory is host memory: a program that would use up the host's ends with one line, before the kernel
+ends it.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,12 @@ def run(folder: Path, program: str, **environment: str) -> subprocess.CompletedP
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_"))}
     more = {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_MEMORY": str(64 << 30)}
     return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=clean | more | environment, timeout=120
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean | more | environment,
+        timeout=120,
     )
 
 
@@ -59,7 +66,9 @@ def test_it_ends_with_one_line_before_the_host_is_full(folder: Path) -> None:
 
 
 def test_freed_memory_is_the_hosts_again(folder: Path) -> None:
-    """Two gibibytes are written, 256 MiB at a time, and each is freed: the process never holds much more than one of them."""
+    """Two gibibytes are written, 256 MiB at a time, and each is freed: the process never holds much more than one of
+    them.
+    """
     program = """
 import ctypes
 driver = ctypes.CDLL("libcuda.so.1")
@@ -79,7 +88,10 @@ print(peak < 600 << 10)  # not ru_maxrss: that is at least the parent's
 
 
 def memory_group(name: str, limit: int) -> Path | None:
-    """Make a control group with a limit, of version 2 or 1, below this process's own; None where that is not permitted."""
+    """Make a control group with a limit, of version 2 or 1, below this process's own.
+
+    None where that is not permitted.
+    """
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, group = line.split(":", 2)
         version2 = number == "0" and not controllers
@@ -123,7 +135,9 @@ def resident(): return int(open("/proc/self/status").read().partition("VmRSS:")[
 """
 
 
-@pytest.mark.parametrize("call", ["cuMemsetD8_v2(address, 0, c_size_t(total))", "cuMemsetD32_v2(address, 0, c_size_t(total // 4))"])
+@pytest.mark.parametrize(
+    "call", ["cuMemsetD8_v2(address, 0, c_size_t(total))", "cuMemsetD32_v2(address, 0, c_size_t(total // 4))"]
+)
 def test_clearing_takes_no_host_memory(folder: Path, call: str) -> None:
     program = f"""{START}
 total = 60 << 30

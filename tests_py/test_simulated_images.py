@@ -1,4 +1,6 @@
-"""The simulated driver reads kernel images that are cut short, or state sizes that they do not have, without reading past them."""
+"""The simulated driver reads kernel images that are cut short, or state sizes that they do not have, without reading
+past them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ FUZZ = Path(__file__).with_name("image_fuzz.c")
 
 
 def compiled(folder: Path, broken: str = "", text: str = "") -> Path:
-    """The test and the driver in one program, under AddressSanitizer where the compiler has it: the guard page is there without."""
+    """The test and the driver in one program, under AddressSanitizer where the compiler has it: the guard page is there
+    without.
+    """
     sanitizers = ["-fsanitize=address,undefined"]
     flags = sanitizers if simulator_sources.compiles(folder, sanitizers) else []
     return simulator_sources.program(folder / "fuzz", FUZZ, flags, broken, text)
@@ -32,7 +36,9 @@ def test_damaged_images_are_loaded_or_refused(tmp_path: Path) -> None:
     assert fuzz(compiled(tmp_path), 1, 6000) == (0, "done\n")
 
 
-@pytest.mark.parametrize("bound", ["!holds(left, names.sh_offset, names.sh_size)", "!holds(left, head.header, head.bytes)"])
+@pytest.mark.parametrize(
+    "bound", ["!holds(left, names.sh_offset, names.sh_size)", "!holds(left, head.header, head.bytes)"]
+)
 def test_a_missing_bound_is_found(bound: str, tmp_path: Path) -> None:
     """The same test over a reader without one of its bounds: it must see the read."""
     text = (simulator_sources.ROOT / "pybind/simulator/cuda/images.c").read_text()

@@ -23,7 +23,14 @@ from gpuconf.sharing import _simulated_cards
 LIBRARY = Path(gpuconf.__file__).parent / "_simulator" / "libcuda.so.1"
 SPEC = "2xA100-40GB"
 MIB = 1 << 20
-INVALID_VALUE, INVALID_CONTEXT, PEER_ACCESS_UNSUPPORTED, INVALID_HANDLE, NOT_READY, NOT_SUPPORTED = 1, 201, 217, 400, 600, 801
+INVALID_VALUE, INVALID_CONTEXT, PEER_ACCESS_UNSUPPORTED, INVALID_HANDLE, NOT_READY, NOT_SUPPORTED = (
+    1,
+    201,
+    217,
+    400,
+    600,
+    801,
+)
 MAP_FAILED, UNKNOWN = 205, 999
 PRELUDE = """
 import array, ctypes, json, os, socket, sys, time
@@ -221,7 +228,9 @@ class Program:
 
 
 def plain(spec: str = SPEC) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "FAKE", "CUDA_", "LD_"))
+    }
     return {**kept, "GPUCONF_SIMULATE": spec}
 
 
@@ -239,7 +248,9 @@ for gpu in range(count.value):
     sizes[f"GPU-{uuid.UUID(bytes=bytes(found))}"] = total.value
 print(json.dumps(sizes))
 """
-    told = subprocess.run([sys.executable, "-c", code, str(LIBRARY)], env=environment, capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(LIBRARY)], env=environment, capture_output=True, text=True, check=True
+    )
     sizes: dict[str, int] = json.loads(told.stdout)
     return sizes
 
@@ -286,7 +297,9 @@ def test_one_process_sees_what_another_writes(pair: tuple[Program, Program], siz
     assert other.ask(f"read({there}, 6)") == "before"
     assert other.ask(f"write({there + 1}, 'cross')") == 0
     assert one.ask(f"read({at}, 6)") == "bcross"
-    assert other.ask(f"read({there + size}, 1)") == -INVALID_VALUE, "the pages around an allocation are not the importer's"
+    assert other.ask(f"read({there + size}, 1)") == -INVALID_VALUE, (
+        "the pages around an allocation are not the importer's"
+    )
     assert other.ask(f"free({there})") == INVALID_VALUE, "imported memory is closed, not freed"
     assert other.ask(f"close({there})") == 0
     assert other.ask(f"close({there})") == other.ask(f"read({there}, 1)") * -1 == INVALID_VALUE
@@ -415,7 +428,11 @@ def test_nothing_is_left_when_memory_is_freed(pair: tuple[Program, Program], job
     assert len(list(folder_of(job).glob("ipc-*"))) == 2
     there, its = other.ask(f"open_memory('{shared}')"), other.ask(f"open_event('{event}')")
     assert (
-        other.ask(f"close({there})") == other.ask(f"destroy({its})") == one.ask(f"free({at})") == one.ask(f"destroy({made})") == 0
+        other.ask(f"close({there})")
+        == other.ask(f"destroy({its})")
+        == one.ask(f"free({at})")
+        == one.ask(f"destroy({made})")
+        == 0
     )
     assert list(folder_of(job).glob("ipc-*")) == []
     assert other.ask(f"open_event('{event}')") == -INVALID_VALUE
@@ -498,13 +515,20 @@ def test_events_order_the_work_of_two_processes(pair: tuple[Program, Program]) -
     assert one.ask(f"query({made})") == other.ask(f"query({its})") == NOT_READY
     queue = other.ask("stream()")
     assert other.ask(f"wait({queue}, {its})") == 0
-    assert other.ask(f"cu.cuMemcpyDtoDAsync_v2(c_uint64({there + 100}), c_uint64({there}), c_size_t(4), c_void_p({queue}))") == 0
+    assert (
+        other.ask(
+            f"cu.cuMemcpyDtoDAsync_v2(c_uint64({there + 100}), c_uint64({there}), c_size_t(4), c_void_p({queue}))"
+        )
+        == 0
+    )
     assert other.ask(f"cu.cuStreamQuery(c_void_p({queue}))") == NOT_READY
     assert one.ask(f"set_word({word})") == 0
     assert other.ask(f"synchronize({its})") == 0
     assert other.ask(f"cu.cuStreamSynchronize(c_void_p({queue}))") == 0
     assert other.ask(f"read({there + 100}, 4)") == "xxxx"
-    assert other.ask(f"record({its}, {queue})") == one.ask(f"synchronize({made})") == 0, "the importer may record it, too"
+    assert other.ask(f"record({its}, {queue})") == one.ask(f"synchronize({made})") == 0, (
+        "the importer may record it, too"
+    )
 
 
 def test_a_record_whose_process_dies_holds_nobody_up(pair: tuple[Program, Program]) -> None:
@@ -570,7 +594,13 @@ def test_what_is_no_descriptor_of_memory(pair: tuple[Program, Program], tmp_path
     one, _ = pair
     own = tmp_path / "file"
     own.write_bytes(bytes(4096))
-    for wrong in (f"os.open({str(own)!r}, os.O_RDWR)", "os.memfd_create('gpuconf-simulated-gpux')", "os.pipe()[0]", "999", "-1"):
+    for wrong in (
+        f"os.open({str(own)!r}, os.O_RDWR)",
+        "os.memfd_create('gpuconf-simulated-gpux')",
+        "os.pipe()[0]",
+        "999",
+        "-1",
+    ):
         for function in "import_memory", "import_pool":
             assert one.ask(f"{function}({wrong})") == -UNKNOWN, (function, wrong)
         assert one.ask(f"import_external({wrong}, 2)") == -INVALID_VALUE, wrong
@@ -661,7 +691,10 @@ def test_external_memory_of_a_descriptor(pair: tuple[Program, Program]) -> None:
 
 def test_other_external_memory_and_semaphores_are_refused_by_name(job: dict[str, str]) -> None:
     with Program({**job, "GPUCONF_SIMULATOR_LOG": "1"}, stderr=subprocess.PIPE) as one:
-        assert one.ask("[import_external(3, 2, kind) for kind in (4, 9, 10, 0)]") == [-NOT_SUPPORTED] * 2 + [-INVALID_VALUE] * 2
+        assert (
+            one.ask("[import_external(3, 2, kind) for kind in (4, 9, 10, 0)]")
+            == [-NOT_SUPPORTED] * 2 + [-INVALID_VALUE] * 2
+        )
         assert one.ask("cu.cuImportExternalSemaphore(byref(c_void_p()), byref(External(1, 3)))") == NOT_SUPPORTED
         _, said = one.process.communicate()
         for name in "a Direct3D 12 heap", "a DMA-BUF descriptor", "cuImportExternalSemaphore of a descriptor":
@@ -680,6 +713,8 @@ print(cu.cuIpcGetMemHandle(None, ctypes.c_uint64(1)), cu.cuIpcGetMemHandle(ctype
       cu.cuIpcOpenMemHandle_v2(ctypes.byref(at), out, 0), cu.cuIpcCloseMemHandle(ctypes.c_uint64(1)),
       cu.cuIpcOpenEventHandle(None, out), cu.cuIpcOpenEventHandle(ctypes.byref(at), out))
 """
-    told = subprocess.run([sys.executable, "-c", code, str(LIBRARY)], env=plain(), capture_output=True, text=True, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(LIBRARY)], env=plain(), capture_output=True, text=True, check=True
+    )
     assert told.stdout.split() == ["1", "3", "1", "3", "1", "3"]
     assert ctypes.sizeof(ctypes.c_void_p) == 8

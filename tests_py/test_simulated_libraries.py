@@ -248,7 +248,9 @@ def test_sizes_of_nothing_are_answered_without_a_crash() -> None:
 
 
 def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
-    """So it was in the programs of benchmarks/accuracy/drawn, and what PyTorch reserves depends on it (cuda/blocks.c)."""
+    """So it was in the programs of benchmarks/accuracy/drawn, and what PyTorch reserves depends on it
+    (cuda/blocks.c).
+    """
     program = """
     def allocate(size):
         made = c_void_p()
@@ -258,7 +260,8 @@ def test_after_cudnn_has_started_memory_fills_the_room_of_the_driver() -> None:
     print(second - first, cuda.cudnnCreate(byref(c_void_p())))
     print(allocate(20) - first, allocate(20) - first, allocate(500) - second)
     """
-    # Blocks of 32 MiB, the second below 416 MiB that are kept; then these are filled upwards; what does not fit lies below all.
+    # Blocks of 32 MiB, the second below 416 MiB that are kept; then these are filled upwards; what does not fit lies
+    # below all.
     assert run(program) == ["-448 0", "-416 -396 -512"]
 
 

@@ -144,7 +144,11 @@ print(cuda.ncclCommInitRank(byref(comm), ranks, one, rank))
 
 def members(program: str, folder: Path, ranks: int) -> list[list[str]]:
     """Run a program in a process for each rank, and return what they print."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
+    }
     words = [sys.executable, "-c", BEGIN + MEMBER + textwrap.dedent(program), str(SHIPPED)]
     started = [
         subprocess.Popen(
@@ -170,7 +174,10 @@ def test_processes_reduce_and_split(tmp_path: Path) -> None:
     print(number.value, cuda.ncclAllReduce(b, b, c_size_t(1), 2, 0, part, None), back(rank, "i", b, 1))
     print(cuda.ncclCommSplit(comm, -1, 0, byref(part), None), part.value, cuda.ncclCommDestroy(comm))
     """
-    sums = [["0", "0 [6, 4]", "0", f"{number} 0 [{total}]", "0 None 0"] for number, total in ((1, 2), (1, 4), (0, 2), (0, 4))]
+    sums = [
+        ["0", "0 [6, 4]", "0", f"{number} 0 [{total}]", "0 None 0"]
+        for number, total in ((1, 2), (1, 4), (0, 2), (0, 4))
+    ]
     assert members(program, tmp_path, 4) == sums
 
 

@@ -205,7 +205,9 @@ def test_a_process_with_another_nvml_cannot_simulate(library: Path) -> None:
 
 
 def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: Path) -> None:
-    """As programs that look for errors of a card do; nvmlEventSetCreate was not supported, and nvidia-smi ended with an error."""
+    """As programs that look for errors of a card do; nvmlEventSetCreate was not supported, and nvidia-smi ended with an
+    error.
+    """
     program = """
     import threading, time
     events, kinds = n.nvmlEventSetCreate(), n.nvmlDeviceGetSupportedEventTypes(cards[0])
@@ -236,7 +238,9 @@ def test_a_program_that_waits_for_events_waits_until_its_time_is_over(library: P
 
 
 def test_fields_and_the_bus(library: Path) -> None:
-    """No field of nvmlDeviceGetFieldValues is known, and each says so; the classes are those of an H200 and of a GeForce card."""
+    """No field of nvmlDeviceGetFieldValues is known, and each says so; the classes are those of an H200 and of a
+    GeForce card.
+    """
     program = """
     fields = n.nvmlDeviceGetFieldValues(cards[0], [n.NVML_FI_DEV_POWER_AVERAGE, n.NVML_FI_DEV_ECC_CURRENT])
     info = [n.nvmlPciInfoExt_v1_t(version=n.nvmlPciInfoExt_v1) for _ in cards]
@@ -250,7 +254,9 @@ def test_fields_and_the_bus(library: Path) -> None:
 
 
 def test_how_cards_are_connected(library: Path) -> None:
-    """Each has a host bridge of its own; cards of one model have access to each other's memory, but for GeForce cards."""
+    """Each has a host bridge of its own; cards of one model have access to each other's memory, but for GeForce
+    cards.
+    """
     program = """
     pairs = [(cards[0], cards[1]), (cards[0], cards[2]), (cards[2], cards[3]), (cards[4], cards[5]), (cards[0], cards[0])]
     out = [[n.nvmlDeviceGetP2PStatus(*pair, capability) for capability in range(5)] for pair in pairs]
@@ -273,7 +279,9 @@ def test_how_cards_are_connected(library: Path) -> None:
 
 
 def test_the_table_without_names_that_nvidia_smi_requests(library: Path) -> None:
-    """It begins with its size, and the log says once that functions are not supported; another identifier is invalid."""
+    """It begins with its size, and the log says once that functions are not supported; another identifier is
+    invalid.
+    """
     program = """
     import ctypes
     done = [22, 71, 212, 213, 214]

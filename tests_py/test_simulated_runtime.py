@@ -21,7 +21,13 @@ def test_memory_is_the_drivers_and_runs_out() -> None:
     print(cuda.cudaMalloc(byref(c_void_p()), c_size_t(50 << 30)), cuda.cudaGetLastError(), cuda.cudaGetLastError())
     print(cuda.cudaGetErrorName(2).decode(), cuda.cudaGetErrorString(2).decode(), cuda.cudaFree(address), cuda.cudaSetDevice(2))
     """
-    assert run(program) == ["0 2", "0 0 40", "0 0 [1, 2, 3, 4]", "2 2 0", "cudaErrorMemoryAllocation out of memory 0 101"]
+    assert run(program) == [
+        "0 2",
+        "0 0 40",
+        "0 0 [1, 2, 3, 4]",
+        "2 2 0",
+        "cudaErrorMemoryAllocation out of memory 0 101",
+    ]
 
 
 @pytest.mark.parametrize(("cuda", "function", "multiprocessors"), [(12080, "_v2", 388), (13000, "", 384)])

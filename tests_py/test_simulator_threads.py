@@ -1,4 +1,5 @@
-"""The simulated driver under ThreadSanitizer: threads that use it at random have no data race, and read what they have written.
+"""The simulated driver under ThreadSanitizer: threads that use it at random have no data race, and read what they have
+written.
 
 Go's race detector sees nothing in C, so this covers for the simulator what `make race` covers for the Go core.
 """
@@ -30,7 +31,9 @@ def run(program: Path, *arguments: str) -> tuple[int, str]:
     fixed = [shutil.which("setarch") or "", "-R"] if shutil.which("setarch") else []
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_"))}
     environ = clean | {"FAKECUDA_GPUS": "2", "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"}
-    done = subprocess.run([*fixed, program, *arguments], capture_output=True, text=True, check=False, env=environ, timeout=120)
+    done = subprocess.run(
+        [*fixed, program, *arguments], capture_output=True, text=True, check=False, env=environ, timeout=120
+    )
     return done.returncode, done.stdout + done.stderr
 
 

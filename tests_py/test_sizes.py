@@ -59,7 +59,9 @@ def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_a_limit_counts_to_the_byte() -> None:
-    """It was rounded down to whole MiB: configure(limit="500MB") allowed 522,304 bytes less than gpuconf run --memory 500MB."""
+    """It was rounded down to whole MiB: configure(limit="500MB") allowed 522,304 bytes less than gpuconf run --memory
+    500MB.
+    """
     limit = 500_000_000
     before = gpuconf.config.list_physical_devices("GPU")[0]
     gpuconf.configure(limit="500MB", libraries=[])
@@ -92,7 +94,9 @@ def test_errors_tell_limits_apart() -> None:
     gpuconf.configure(limit=GIB + 1, libraries=[])
     with gpuconf.memory.allocate(1000), pytest.raises(gpuconf.errors.FailedPreconditionError) as caught:
         gpuconf.configure(limit=GIB + 2, libraries=[])
-    assert "limit 1073741826 bytes is too late: /physical_device:GPU:0 has the limit 1073741825 bytes" in str(caught.value)
+    assert "limit 1073741826 bytes is too late: /physical_device:GPU:0 has the limit 1073741825 bytes" in str(
+        caught.value
+    )
 
 
 @pytest.mark.usefixtures("one_gpu")
@@ -164,7 +168,9 @@ def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pyte
     assert "_limit" not in said
 
 
-@pytest.mark.parametrize("limit", [10**5000, -(10**5000), 1 << 63, True, 1.5, b"1GiB", object()], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "limit", [10**5000, -(10**5000), 1 << 63, True, 1.5, b"1GiB", object()], ids=lambda v: type(v).__name__
+)
 @pytest.mark.usefixtures("one_gpu")
 def test_a_limit_that_is_no_size_is_refused(limit: Any, trace: str) -> None:
     kind = InvalidArgumentError if type(limit) is int else InvalidTypeError

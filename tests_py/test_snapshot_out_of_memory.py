@@ -1,9 +1,11 @@
 """Plans of PyTorch snapshots that end with an out-of-memory error.
 
-The snapshots are PyTorch 2.15's, of a program that keeps the activations of growing batches, on a driver of 1 GiB of host memory
-(tests_py/frameworks). In torch-2.15-out-of-memory the GPU was full. PyTorch's message was: "Tried to allocate 34.00 MiB. GPU 0
-has a total capacity of 1024.00 MiB of which 22.00 MiB is free. Of the allocated memory 938.89 MiB is allocated by PyTorch, and
-63.11 MiB is reserved by PyTorch but unallocated." In torch-2.15-own-limit, set_per_process_memory_fraction(0.5) was in force.
+The snapshots are PyTorch 2.15's, of a program that keeps the activations of growing batches, on a driver of 1 GiB of
+host memory (tests_py/frameworks). In torch-2.15-out-of-memory the GPU was full. PyTorch's message was: "Tried to
+allocate 34.00 MiB. GPU 0 has a total capacity of 1024.00 MiB of which 22.00 MiB is free. Of the allocated memory 938.89
+MiB is allocated by PyTorch, and 63.11 MiB is reserved by PyTorch but unallocated." In torch-2.15-own-limit,
+set_per_process_memory_fraction(0.5) was in
+force.
 """
 
 from __future__ import annotations
@@ -95,7 +97,10 @@ def test_pytorchs_own_limit(tmp_path: pathlib.Path) -> None:
     found = gpuconf.plan(saved(tmp_path / "limit.pickle", snapshot("own-limit")))
     (state,) = found.out_of_memory
     assert (state.own_limit, state.bytes_limit, found.limit) == (True, 502 * MIB, 502 * MIB)
-    assert "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record" in str(found).splitlines()
+    assert (
+        "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
+        in str(found).splitlines()
+    )
 
 
 def test_other_limits(tmp_path: pathlib.Path) -> None:
@@ -151,7 +156,9 @@ def test_a_state_that_is_not_determined(alter: Callable[[Any], None], tmp_path: 
 def test_an_old_snapshot(tmp_path: pathlib.Path) -> None:
     """PyTorch 2.0 and 2.1 write no settings, no stacks by default, and not what the GPU had left."""
     contents = snapshot("out-of-memory")
-    events = [{k: v for k, v in e.items() if k in ("action", "addr", "size", "stream")} for e in contents["device_traces"][0]]
+    events = [
+        {k: v for k, v in e.items() if k in ("action", "addr", "size", "stream")} for e in contents["device_traces"][0]
+    ]
     for s in contents["segments"]:
         for name in ("is_expandable", "segment_pool_id", "frames", "requested_size"):
             del s[name]

@@ -28,7 +28,9 @@ def _no_settings(contents: dict[str, Any]) -> None:
 
 
 def _oldest(contents: dict[str, Any]) -> None:
-    """As 2.0 writes it: the address and the requested size of a block are only in its history, which ends with its allocation."""
+    """As 2.0 writes it: the address and the requested size of a block are only in its history, which ends with its
+    allocation.
+    """
     _no_times(contents)
     _no_settings(contents)
     for segment in contents["segments"]:
@@ -54,9 +56,13 @@ def original() -> bytes:
 
 
 @pytest.mark.parametrize("change", [_nothing, _no_times, _no_settings, _oldest, _newest])
-def test_fields_of_other_versions(change: Callable[[dict[str, Any]], None], original: bytes, tmp_path: pathlib.Path) -> None:
+def test_fields_of_other_versions(
+    change: Callable[[dict[str, Any]], None], original: bytes, tmp_path: pathlib.Path
+) -> None:
     contents = pickle.loads(original)
-    least = gpuconf.plan(recorded_runs.write(tmp_path / "run.pickle", contents), policy="pytorch").results[0].least_limit
+    least = (
+        gpuconf.plan(recorded_runs.write(tmp_path / "run.pickle", contents), policy="pytorch").results[0].least_limit
+    )
     change(contents)
     path = recorded_runs.write(tmp_path / "changed.pickle", contents)
     assert gpuconf.plan(path, policy="pytorch").results[0].least_limit == least
@@ -75,7 +81,12 @@ HOST = {"address": 1 << 40, "total_size": 512, "blocks": []}
     [
         {"segments": [], "device_traces": []},
         {"segments": [], "device_traces": [[], []], "allocator_settings": {}},
-        {"segments": [], "device_traces": [[]], "host_segments": [HOST], "host_traces": [{"action": "alloc", "addr": 1 << 40}]},
+        {
+            "segments": [],
+            "device_traces": [[]],
+            "host_segments": [HOST],
+            "host_traces": [{"action": "alloc", "addr": 1 << 40}],
+        },
     ],
     ids=["no GPU", "two idle GPUs", "host memory"],
 )

@@ -276,7 +276,8 @@ def test_a_plan_shows_who_holds_the_peak(recorded: Trace, tmp_path: Path) -> Non
         assert [(h.library, h.tag, h.bytes_in_use, h.live_blocks) for h in first] == [("gpuconf", "optimizer", 3072, 3)]
         assert first[0].call_site == (HERE, line_of(build), "build")
         assert second[0].tag == 'a,"b";c=d%é'
-        line = rf"  3\.0KiB in 3 blocks: gpuconf optimizer at \S*test_stacks\.py:{line_of(build)} \(build\)"  # in 80 columns
+        # In 80 columns.
+        line = rf"  3\.0KiB in 3 blocks: gpuconf optimizer at \S*test_stacks\.py:{line_of(build)} \(build\)"
         assert any(re.fullmatch(line, shown) for shown in str(found).splitlines())
         assert found.to_dict()["usages"][0]["holders_at_peak"][0]["stack"][0] == [HERE, line_of(build), "build"]
 
@@ -285,7 +286,9 @@ def test_advice_names_the_lines_that_hold_the_most(one_gpu: None, tmp_path: Path
     def through(library: Callable[[], Any], n: int) -> list[Any]:
         return [library() for _ in range(n)]  # one line of ours, whatever it calls
 
-    code = compile("def library(): return allocate(3 << 20)\ndef other(): return library()", "/x/site-packages/l.py", "exec")
+    code = compile(
+        "def library(): return allocate(3 << 20)\ndef other(): return library()", "/x/site-packages/l.py", "exec"
+    )
     names: dict[str, Any] = {"allocate": memory.allocate}
     exec(code, names)
     with memory.record(stacks=True) as recording:
@@ -298,8 +301,12 @@ def test_advice_names_the_lines_that_hold_the_most(one_gpu: None, tmp_path: Path
     assert len(usage.holders_at_peak) == 2, "two ways through the library"
     assert [(site.bytes_in_use, site.live_blocks) for site in usage.sites_at_peak] == [(9 << 20, 3)]
     who = f"9.00MiB in 3 blocks: gpuconf (untagged) at {HERE}:{line} ("
-    assert re.search(rf"^  9\.00MiB in 3 blocks: gpuconf \(untagged\) at \S*test_stacks\.py:{line} \(", str(found), re.MULTILINE)
-    assert f"\nadvice: no setting makes it fit: 9.00MiB are live at the peak; the largest holders are {who}" in str(found)
+    assert re.search(
+        rf"^  9\.00MiB in 3 blocks: gpuconf \(untagged\) at \S*test_stacks\.py:{line} \(", str(found), re.MULTILINE
+    )
+    assert f"\nadvice: no setting makes it fit: 9.00MiB are live at the peak; the largest holders are {who}" in str(
+        found
+    )
 
 
 def test_advice_without_a_setting_that_fits_is_the_least_limit(one_gpu: None) -> None:
@@ -308,7 +315,9 @@ def test_advice_without_a_setting_that_fits_is_the_least_limit(one_gpu: None) ->
     for buffer in kept:
         buffer.free()
     found = gpuconf.plan(recording, limit="9MiB", policy=["pytorch", "pytorch-expandable"])
-    assert "no setting makes it fit: the smallest limit that one of them needs is 20.00MiB (pytorch-expandable)" in str(found)
+    assert "no setting makes it fit: the smallest limit that one of them needs is 20.00MiB (pytorch-expandable)" in str(
+        found
+    )
 
 
 def test_old_events_have_the_new_fields() -> None:

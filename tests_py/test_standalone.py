@@ -41,7 +41,9 @@ def printed(program: Path) -> str:
 
 
 def test_the_library_needs_no_function_of_python() -> None:
-    symbols = subprocess.run(["nm", "-D", "--undefined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+    symbols = subprocess.run(
+        ["nm", "-D", "--undefined-only", LIBRARY], capture_output=True, text=True, check=True
+    ).stdout
     strong = re.findall(r"^ *U (_?Py\w*)$", symbols, re.M)
     assert strong == []  # add them to pybind/_gpuconf/weak.h
 

@@ -72,9 +72,13 @@ def python(
 ) -> tuple[str, list[JobEvent]]:
     """Run code in a Python with the startup code. Returns its output, and what it reported."""
     with Job() as job:
-        env = environment({"PYTHONPATH": os.pathsep.join([STARTUP, str(path)]), "GPUCONF_LIMIT": str(LIMIT), **variables})
+        env = environment(
+            {"PYTHONPATH": os.pathsep.join([STARTUP, str(path)]), "GPUCONF_LIMIT": str(LIMIT), **variables}
+        )
         command = [executable, *options, "-c", textwrap.dedent(code)]
-        done = subprocess.run(command, env={**env, **job.environment()}, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, env={**env, **job.environment()}, capture_output=True, text=True, check=False, timeout=60
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout, job.events()
 
@@ -122,7 +126,10 @@ def test_a_programs_own_limits_are_lowered() -> None:
 
 
 def test_ranks_share_it() -> None:
-    show = "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in gpuconf.config.list_logical_devices('GPU')])"
+    show = (
+        "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in "
+        "gpuconf.config.list_logical_devices('GPU')])"
+    )
     for rank in range(3):
         out, _ = python(show, GPUCONF_SIMULATE="2xT4", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="3")
         assert out == f"{[[LIMIT // 2, 0], [0, LIMIT], [LIMIT // 2, 0]][rank]}\n"
@@ -141,7 +148,10 @@ def test_an_invalid_limit_is_an_error_that_names_the_variable() -> None:
 
 
 def test_pytorch_and_cupy_are_routed_when_they_first_use_the_gpu(libraries: Path) -> None:
-    """Not at the import, because the core must not be loaded before a fork. Without a GPU they keep their own allocators."""
+    """Not at the import, because the core must not be loaded before a fork.
+
+    Without a GPU they keep their own allocators.
+    """
     out, events = python(
         """
         import os, sys
@@ -188,7 +198,10 @@ def another_python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_a_python_without_gpuconf_loads_it_for_a_library(libraries: Path, another_python: str) -> None:
-    code = "import sys, torch; print(sys.modules['gpuconf'].__file__); torch.cuda._lazy_init(); print(torch.cuda.initialized)"
+    code = (
+        "import sys, torch; print(sys.modules['gpuconf'].__file__); torch.cuda._lazy_init(); "
+        "print(torch.cuda.initialized)"
+    )
     out, events = python(code, executable=another_python, path=libraries)
     assert out == f"{PACKAGE / '__init__.py'}\nTrue\n"
     assert routes(events)[0].startswith("torch: not routed: ")
@@ -244,8 +257,12 @@ def test_options_that_exclude_it(options: list[str]) -> None:
 def test_a_process_reports_its_peaks_and_why_it_ended() -> None:
     with Job() as job:
         code = "import gpuconf as g; b = g.memory.allocate(5 << 20); b.free(); g.memory.allocate(1 << 40)"
-        env = environment({"PYTHONPATH": STARTUP, "GPUCONF_LIMIT": str(LIMIT), "GPUCONF_SIMULATE": "T4", **job.environment()})
-        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=60)
+        env = environment(
+            {"PYTHONPATH": STARTUP, "GPUCONF_LIMIT": str(LIMIT), "GPUCONF_SIMULATE": "T4", **job.environment()}
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=60
+        )
         assert done.returncode == 1
         largest, messages = peaks(job.events())
     assert largest == {"gpuconf": 5 << 20}

@@ -24,4 +24,6 @@ def test_the_parts_of_ranks(row: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rank, ranks, gpus = before.split()
     for name, value in (("LOCAL_RANK", rank), ("LOCAL_WORLD_SIZE", ranks)):
         monkeypatch.setenv(name, "" if value == "-" else value)
-    assert [gpuconf_startup.limit_of_rank(840, ordinal, int(gpus)) for ordinal in range(int(gpus))] == [*map(int, after.split())]
+    assert [gpuconf_startup.limit_of_rank(840, ordinal, int(gpus)) for ordinal in range(int(gpus))] == [
+        *map(int, after.split())
+    ]

@@ -1,4 +1,7 @@
-"""``tf.distribute``: how many replicas, on which devices. The recorded sessions of TensorFlow show the default strategy."""
+"""``tf.distribute``: how many replicas, on which devices.
+
+The recorded sessions of TensorFlow show the default strategy.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,11 @@ def test_devices(two_gpus: None, devices: Any, found: list[str]) -> None:
     [
         ("GPU:0", ValueError, "Unknown attribute 'G' is encountered while parsing the device spec: 'G'."),
         (["x"], ValueError, "Unknown attribute 'x' is encountered while parsing the device spec: 'x'."),
-        (["GPU:0", "/gpu:0"], AssertionError, f"No duplicates allowed in `devices` argument: ('{JOB}GPU:0', '{JOB}GPU:0')"),
+        (
+            ["GPU:0", "/gpu:0"],
+            AssertionError,
+            f"No duplicates allowed in `devices` argument: ('{JOB}GPU:0', '{JOB}GPU:0')",
+        ),
         (["/job:worker/task:0/device:GPU:0"], ValueError, "/job:worker/replica:0/task:0/device:GPU:0 unknown device."),
         (3, TypeError, "'int' object is not iterable"),
         ([3], TypeError, "device must be a string"),
@@ -99,7 +106,9 @@ def test_each_replica_runs_on_its_device(two_gpus: None) -> None:
     assert strategy.reduce("SUM", found, axis=0).numpy() == 18.0
     assert strategy.run(lambda: 5) == 5
     assert strategy.run(lambda: (1, None)) == (1, None)
-    chosen = strategy.experimental_distribute_values_from_function(lambda context: context.replica_id_in_sync_group * 10)
+    chosen = strategy.experimental_distribute_values_from_function(
+        lambda context: context.replica_id_in_sync_group * 10
+    )
     assert strategy.experimental_local_results(strategy.run(lambda x: x + 1, args=(chosen,))) == (1, 11)
 
 
@@ -108,7 +117,11 @@ def test_each_replica_runs_on_its_device(two_gpus: None) -> None:
     [
         (lambda s: s.reduce("SUM", 1, axis=None), ValueError, "A non-DistributedValues value 1 cannot be reduced"),
         (lambda s: s.reduce("x", 1, axis=None), ValueError, "'X' is not a valid ReduceOp"),
-        (lambda s: s.reduce("SUM", s.run(lambda: tf.constant(1.0)), axis=0), ValueError, "Invalid reduction dimension 0"),
+        (
+            lambda s: s.reduce("SUM", s.run(lambda: tf.constant(1.0)), axis=0),
+            ValueError,
+            "Invalid reduction dimension 0",
+        ),
         (lambda s: s.run(3), TypeError, "'int' object is not callable"),
         (lambda s: s.run(lambda: {}["key"]), KeyError, "'key'"),
         (
@@ -163,5 +176,7 @@ def test_the_default_strategy_is_one_replica() -> None:
     replica = tf.distribute.get_replica_context()
     assert replica is not None
     assert (replica.replica_id_in_sync_group, replica.devices, replica.all_reduce("SUM", 3)) == (0, ("",), 3)
-    with pytest.raises(RuntimeError, match=r"^worker_devices\(\) method unsupported by default tf\.distribute\.Strategy\.$"):
+    with pytest.raises(
+        RuntimeError, match=r"^worker_devices\(\) method unsupported by default tf\.distribute\.Strategy\.$"
+    ):
         strategy.extended.worker_devices  # noqa: B018

@@ -1,4 +1,7 @@
-"""The core has one state for the process. A second interpreter, which does not know what the first one holds, is refused."""
+"""The core has one state for the process.
+
+A second interpreter, which does not know what the first one holds, is refused.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,9 @@ def can_make(kind: str) -> bool:
 @pytest.mark.parametrize("kind", ["shared", "own"])
 @pytest.mark.parametrize("first", ["main", "other"])
 def test_a_subinterpreter_is_refused_and_the_main_one_works(kind: str, first: str) -> None:
-    """An interpreter that shares the GIL got the same core as the main one, and could reset it despite the main one's views."""
+    """An interpreter that shares the GIL got the same core as the main one, and could reset it despite the main one's
+    views.
+    """
     if not can_make(kind):
         pytest.skip("this Python was built without the modules that make subinterpreters")
     run_well(

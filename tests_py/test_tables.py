@@ -81,4 +81,11 @@ def test_a_measurement_has_numbers_when_it_has_ended() -> None:
             measured.to_dict()
         memory.allocate(1000).free()
     row = {"library": "gpuconf", "tag": "", "before": 0, "after": 0, "peak": 1024}
-    assert measured.to_dict() == {"before": 0, "after": 0, "peak": 1024, "increase": 0, "peak_increase": 1024, "rows": [row]}
+    assert measured.to_dict() == {
+        "before": 0,
+        "after": 0,
+        "peak": 1024,
+        "increase": 0,
+        "peak_increase": 1024,
+        "rows": [row],
+    }

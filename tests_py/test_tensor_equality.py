@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparisons of tensors and variables are elementwise, as TensorFlow 2.21's, and ``ref()`` is the key of a tensor.
 
-``==`` was identity, so that ``if tf.reduce_sum(x) == 11.0`` took the wrong branch in silence. The answers here are those of
-TensorFlow.
+``==`` was identity, so that ``if tf.reduce_sum(x) == 11.0`` took the wrong branch in silence. The answers here are
+those of TensorFlow.
 """
 
 from __future__ import annotations

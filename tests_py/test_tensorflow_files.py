@@ -60,7 +60,11 @@ def test_errors_of_files(tmp_path: Path, call: Any, kind: type[Exception], text:
 
 def test_options_of_datasets() -> None:
     options = tf.data.Options()
-    assert (options.deterministic, options.threading.private_threadpool_size, options.autotune.enabled) == (None, None, None)
+    assert (options.deterministic, options.threading.private_threadpool_size, options.autotune.enabled) == (
+        None,
+        None,
+        None,
+    )
     assert options.experimental_distribute.auto_shard_policy == tf.data.experimental.AutoShardPolicy.AUTO
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.experimental_deterministic = False

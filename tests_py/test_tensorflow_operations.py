@@ -172,7 +172,11 @@ def test_settings_of_keras() -> None:
     assert keras.mixed_precision.global_policy().name == "float32"
     keras.mixed_precision.set_global_policy("mixed_float16")
     policy = keras.mixed_precision.global_policy()
-    assert (policy.compute_dtype, policy.variable_dtype, repr(policy)) == ("float16", "float32", '<DTypePolicy "mixed_float16">')
+    assert (policy.compute_dtype, policy.variable_dtype, repr(policy)) == (
+        "float16",
+        "float32",
+        '<DTypePolicy "mixed_float16">',
+    )
     keras.backend.clear_session()
     assert keras.mixed_precision.global_policy().name == "float32"
     with pytest.raises(ValueError, match="Unknown `floatx` value"):
@@ -253,7 +257,10 @@ def test_classes_are_pythons_where_tensorflows_are(two_gpus: None) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.list_logical_devices()
     for kind, call in (
-        (RuntimeError, lambda: tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)),
+        (
+            RuntimeError,
+            lambda: tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2),
+        ),
         (ValueError, lambda: tf.config.experimental.set_memory_growth(cpu, True)),
         (KeyError, lambda: tf.config.experimental.get_memory_growth(cpu)),
         (ValueError, lambda: tf.config.experimental.get_memory_info("GPU:9")),
@@ -312,7 +319,12 @@ def test_a_finalized_graph_runs_and_does_not_grow(one_gpu: None) -> None:
         assert not graph.finalized
         graph.finalize()
         assert graph.finalized
-        for add in (lambda: tf1.constant(1.0), lambda: tf1.placeholder("float32"), lambda: tf1.identity(total), tf1.no_op):
+        for add in (
+            lambda: tf1.constant(1.0),
+            lambda: tf1.placeholder("float32"),
+            lambda: tf1.identity(total),
+            tf1.no_op,
+        ):
             with pytest.raises(RuntimeError, match=r"^Graph is finalized and cannot be modified\.$") as caught:
                 add()
             assert type(caught.value) is RuntimeError

@@ -26,7 +26,12 @@ def books() -> tuple[Any, ...]:
     tf.config.list_logical_devices()
     live = json.loads(core.pybind_LiveTensors())
     pools = [tf.memory.stats(device) for device in tf.config.list_logical_devices("GPU")]
-    return len(live["tensors"]), live["host_blocks"], live["host_bytes"], [(p.live_blocks, p.bytes_in_use) for p in pools]
+    return (
+        len(live["tensors"]),
+        live["host_blocks"],
+        live["host_bytes"],
+        [(p.live_blocks, p.bytes_in_use) for p in pools],
+    )
 
 
 EMPTY = (0, 0, 0, [(0, 0), (0, 0)])
@@ -153,7 +158,9 @@ def test_a_huge_tensor_is_out_of_memory(two_gpus: None) -> None:
     for device in ("CPU:0", "GPU:0"):
         with (
             tf.device(device),
-            pytest.raises(MemoryError, match=r"OOM when allocating tensor with shape\[1099511627776,1024\].* out of memory"),
+            pytest.raises(
+                MemoryError, match=r"OOM when allocating tensor with shape\[1099511627776,1024\].* out of memory"
+            ),
         ):
             tf.constant(1.0, shape=[2**40, 2**10])
     assert books() == EMPTY
@@ -247,9 +254,21 @@ def test_empty_tensors(two_gpus: None, device: str) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
-        (lambda: tf.matmul([1.0], [[1.0]]), ValueError, "In[0] is not a matrix. Instead it has shape [1] [Op:MatMul] name: "),
-        (lambda: tf.matmul([[1.0]], [[1.0], [1.0]]), ValueError, "Matrix size-incompatible: In[0]: [1,1], In[1]: [2,1]"),
-        (lambda: tf.matmul([[1]], np.array([[1.0]])), ValueError, "cannot compute MatMul as input #1(zero-based) was expected"),
+        (
+            lambda: tf.matmul([1.0], [[1.0]]),
+            ValueError,
+            "In[0] is not a matrix. Instead it has shape [1] [Op:MatMul] name: ",
+        ),
+        (
+            lambda: tf.matmul([[1.0]], [[1.0], [1.0]]),
+            ValueError,
+            "Matrix size-incompatible: In[0]: [1,1], In[1]: [2,1]",
+        ),
+        (
+            lambda: tf.matmul([[1]], np.array([[1.0]])),
+            ValueError,
+            "cannot compute MatMul as input #1(zero-based) was expected",
+        ),
         (lambda: tf.add([1.0, 2.0], [1.0, 2.0, 3.0]), ValueError, "Incompatible shapes: [2] vs. [3]"),
         (
             lambda: tf.add_n([[1.0], [1.0, 2.0]]),
@@ -487,7 +506,10 @@ def test_a_forked_child_gets_a_clear_error_and_leaves_its_parents_tensors_alone(
 
 
 def test_tensors_at_the_end_of_the_process() -> None:
-    assert run_well("import gpuconf as tf\ntf.simulate('T4')\nx = tf.constant([1.0])\ncycle = [x]\ncycle.append(cycle)\n") == ""
+    assert (
+        run_well("import gpuconf as tf\ntf.simulate('T4')\nx = tf.constant([1.0])\ncycle = [x]\ncycle.append(cycle)\n")
+        == ""
+    )
 
 
 def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
@@ -536,7 +558,10 @@ def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
 
 
 def test_a_tensor_is_its_own_copy_and_pickles_its_elements(two_gpus: None) -> None:
-    """A second owner of the same memory would release it under the first. A tensor is immutable, so it needs no copy."""
+    """A second owner of the same memory would release it under the first.
+
+    A tensor is immutable, so it needs no copy.
+    """
     tensor = tf.constant([[1.0, 2.0]])
     assert copy.copy(tensor) is tensor
     assert copy.deepcopy({"weights": [tensor]})["weights"][0] is tensor

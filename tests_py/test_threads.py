@@ -1,4 +1,6 @@
-"""Many threads at once: exact accounting, limits that hold, untouched memory, correct waits, and no crash during resets."""
+"""Many threads at once: exact accounting, limits that hold, untouched memory, correct waits, and no crash during
+resets.
+"""
 
 from __future__ import annotations
 
@@ -476,9 +478,11 @@ def test_allocations_work_after_one_during_a_reset(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_garbage_collection_keeps_up_with_threads_that_drop_cycles() -> None:
-    """Each block that a collection freed let the other thread run, which made more garbage meanwhile: memory grew without end.
+    """Each block that a collection freed let the other thread run, which made more garbage meanwhile: memory grew
+    without end.
 
-    A collection in one thread does nothing while the other thread's is running. Half of them did nothing, now one in fifty.
+    A collection in one thread does nothing while the other thread's is running. Half of them did nothing, now one in
+    fifty.
     """
     out = run_well(
         """

@@ -41,7 +41,9 @@ class Terminal:
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
         # A session of its own, so that the kernel signals a new size to it.
-        self.program = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=kept, preexec_fn=_own_terminal)
+        self.program = subprocess.Popen(
+            words, stdin=theirs, stdout=theirs, stderr=theirs, env=kept, preexec_fn=_own_terminal
+        )
 
     def _size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -231,7 +233,9 @@ def test_many_cards_fit(env: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "x"], ["--iterations", "0"]])
 def test_bad_usage(words: list[str]) -> None:
-    done = subprocess.run([COMMAND, "top", *words], capture_output=True, text=True, check=False, env=environment(), timeout=60)
+    done = subprocess.run(
+        [COMMAND, "top", *words], capture_output=True, text=True, check=False, env=environment(), timeout=60
+    )
     assert (done.returncode, done.stdout) == (2, "")
 
 
@@ -239,7 +243,9 @@ def test_bad_usage(words: list[str]) -> None:
 def test_a_narrow_screen_keeps_the_numbers(tmp_path: Path, columns: int) -> None:
     """Of several cards on few lines: the name is cut, and not the memory."""
     env = {"GPUCONF_SIMULATE": "30xH100", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "COLUMNS": str(columns)}
-    done = subprocess.run([COMMAND, "top"], env=environment(env), capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [COMMAND, "top"], env=environment(env), capture_output=True, text=True, check=False, timeout=60
+    )
     cards = [line for line in done.stdout.splitlines() if "[" in line]
     assert len(cards) > 10
     assert all(line.endswith("0B of  80.00GiB") and len(line) <= columns for line in cards)

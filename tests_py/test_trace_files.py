@@ -79,7 +79,9 @@ def test_the_csv_is_rmms(one_gpu: None, tmp_path: Path) -> None:
 
 
 def rmm_parser(text: str) -> list[Short]:
-    """The rules of RMM's own parser (benchmarks/utilities/log_parser.hpp): columns by name, three actions, C's conversions."""
+    """The rules of RMM's own parser (benchmarks/utilities/log_parser.hpp): columns by name, three actions, C's
+    conversions.
+    """
     names, *rows = [line.split(",") for line in text.splitlines()]
     events = []
     for row in rows:
@@ -137,7 +139,16 @@ def test_what_rmm_writes_is_read(tmp_path: Path) -> None:
         (b"\x7fELF\0\0\0", "it is neither CSV nor a pickle"),
         (b"\x80", "it is not a memory snapshot: at byte 0: expected 1 more bytes, but the file has 0"),
     ],
-    ids=["nothing", "another text", "an action", "a field less", "a size", "bytes", "another file", "a byte of a pickle"],
+    ids=[
+        "nothing",
+        "another text",
+        "an action",
+        "a field less",
+        "a size",
+        "bytes",
+        "another file",
+        "a byte of a pickle",
+    ],
 )
 def test_files_that_are_none_are_refused_with_the_line(content: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / "trace"
@@ -218,7 +229,11 @@ def draw_as_the_viewer_does(snapshot: Any) -> int:
                 (start,) = (s for s, n in segments.items() if s <= address and address + size <= s + n)
                 length = segments.pop(start)
                 segments.update(
-                    {a: n for a, n in ((start, address - start), (address + size, start + length - address - size)) if n}
+                    {
+                        a: n
+                        for a, n in ((start, address - start), (address + size, start + length - address - size))
+                        if n
+                    }
                 )
             elif action == "segment_unmap":
                 below = next((s for s, n in segments.items() if s + n == address), address)
@@ -261,7 +276,9 @@ def test_torchs_own_code_takes_a_snapshot(two_gpus: None, tmp_path: Path) -> Non
         sys.path.insert(0, folder)
         import _memory_viz as viz  # type: ignore[import-not-found]
     else:
-        viz = pytest.importorskip("torch.cuda._memory_viz", reason="torch is not installed, and TORCH_MEMORY_VIZ is not set")
+        viz = pytest.importorskip(
+            "torch.cuda._memory_viz", reason="torch is not installed, and TORCH_MEMORY_VIZ is not set"
+        )
     session(growth=True).save(tmp_path / "trace.pickle")
     snapshot = load(tmp_path / "trace.pickle")
     assert "total_reserved: " in viz.segsum(snapshot)
@@ -275,7 +292,14 @@ def test_torchs_own_code_takes_a_snapshot(two_gpus: None, tmp_path: Path) -> Non
 
 def torch_snapshot(**changes: Any) -> dict[str, Any]:
     """A snapshot with PyTorch's field names, built by hand."""
-    event = {"action": "alloc", "addr": 0x7F0000000000, "size": 1000, "stream": 0, "time_us": 1_700_000_000_123_456, "frames": []}
+    event = {
+        "action": "alloc",
+        "addr": 0x7F0000000000,
+        "size": 1000,
+        "stream": 0,
+        "time_us": 1_700_000_000_123_456,
+        "frames": [],
+    }
     live = {"size": 512, "requested_size": 300, "state": "active_allocated", "address": 0x7F0000100000}
     free = {"size": 1536, "requested_size": 1536, "state": "inactive"}
     return {
@@ -339,7 +363,9 @@ def hostile(mark: Path) -> dict[str, bytes]:
         "eval, in protocol 0's words behind protocol 2's mark": b"\x80\x02c__builtin__\neval\n(S\"open('"
         + str(mark).encode()
         + b"', 'w')\"\ntR.",
-        "deep inside": pickle.dumps(torch_snapshot(segments=[{"blocks": [Bomb(os.system, f"touch {mark}")]}]), protocol=4),
+        "deep inside": pickle.dumps(
+            torch_snapshot(segments=[{"blocks": [Bomb(os.system, f"touch {mark}")]}]), protocol=4
+        ),
         "an instance": b"\x80\x02(ios\nsystem\nS'" + touch + b"'\n.",
         "a plain class": pickle.dumps({"device_traces": [Path]}, protocol=4),
         "an ordered dictionary": pickle.dumps(collections.OrderedDict(device_traces=[]), protocol=4),
@@ -382,7 +408,10 @@ def test_a_pickle_runs_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
-    """It contains a memo index of 2**30. Python's unpickler, formerly the reader, created a table of 16 GiB for that."""
+    """It contains a memo index of 2**30.
+
+    Python's unpickler, formerly the reader, created a table of 16 GiB for that.
+    """
     write(tmp_path, b"\x80\x04K\x01r\xff\xff\xff\x3f.")
     out = run_well(
         f"""
@@ -412,7 +441,9 @@ def test_a_plan_of_a_huge_allocation_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_mutants_of_snapshots() -> None:
-    """A sample of the 100,000 of ``make fuzz``: none prints anything, takes much memory, or is read differently than by Python."""
+    """A sample of the 100,000 of ``make fuzz``: none prints anything, takes much memory, or is read differently than by
+    Python.
+    """
     script = Path(__file__).with_name("snapshot_mutants.py")
     done = subprocess.run([sys.executable, script, "3000"], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -454,7 +485,10 @@ BLOCK = {"size": 5, "state": "active_allocated"}
         (torch_snapshot(segments=7), "segments: expected a list, but got int"),
         (torch_snapshot(segments=[7]), "segments[0]: expected a dict, but got int"),
         (torch_snapshot(segments=[{"address": 1, "blocks": 7}]), "segments[0].blocks: expected a list, but got int"),
-        (torch_snapshot(segments=[{"address": 1, "blocks": [7]}]), "segments[0].blocks[0]: expected a dict, but got int"),
+        (
+            torch_snapshot(segments=[{"address": 1, "blocks": [7]}]),
+            "segments[0].blocks[0]: expected a dict, but got int",
+        ),
         (
             torch_snapshot(segments=[{"address": 1, "blocks": [{"size": None}]}]),
             "segments[0].blocks[0]: size must be an integer from 0 to 9223372036854775807, but got None",
@@ -500,7 +534,9 @@ def test_csv_round_trip(tmp_path: Path, events: list[Short]) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(1, 300), st.integers(0, 2**60)), max_size=40))
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(1, 300), st.integers(0, 2**60)), max_size=40)
+)
 def test_snapshot_round_trip(tmp_path: Path, steps: list[tuple[int, int, int, int]]) -> None:
     """Of consistent jobs: each step allocates an address that is free, or frees one that is not."""
     live: dict[tuple[int, int], int] = {}

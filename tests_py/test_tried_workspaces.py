@@ -19,7 +19,11 @@ def event(action: str, address: int, size: int) -> dict[str, int | str]:
 
 
 def block(address: int, size: int) -> list[dict[str, int | str]]:
-    return [event("alloc", address, size), event("free_requested", address, size), event("free_completed", address, size)]
+    return [
+        event("alloc", address, size),
+        event("free_requested", address, size),
+        event("free_completed", address, size),
+    ]
 
 
 def test_a_marked_workspace_that_is_freed_at_once_is_left_out() -> None:

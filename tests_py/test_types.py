@@ -1,7 +1,7 @@
 """The results of mypy for programs that use the installed package.
 
-``LogicalDeviceConfiguration(memory_limit="x")`` and ``GPUOptions(alow_growth=True)`` passed: constructors accepted anything. And
-every name was an attribute of ``gpuconf``.
+``LogicalDeviceConfiguration(memory_limit="x")`` and ``GPUOptions(alow_growth=True)`` passed: constructors accepted
+anything. And every name was an attribute of ``gpuconf``.
 """
 
 from __future__ import annotations
@@ -93,8 +93,12 @@ def test_mypy_accepts_and_refuses(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stderr == ""
-    found = {int(line): code for line, code in re.findall(r"^program\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M)}
-    wanted = {number: text.partition("  # ")[2] for number, text in enumerate(PROGRAM.splitlines(), start=1) if "  # " in text}
+    found = {
+        int(line): code for line, code in re.findall(r"^program\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M)
+    }
+    wanted = {
+        number: text.partition("  # ")[2] for number, text in enumerate(PROGRAM.splitlines(), start=1) if "  # " in text
+    }
     assert found == wanted, done.stdout
 
 

@@ -1,6 +1,8 @@
-"""Pools of unified memory, which may exceed the GPU: ``per_process_gpu_memory_fraction`` above 1, and ``use_unified_memory``.
+"""Pools of unified memory, which may exceed the GPU:
+``per_process_gpu_memory_fraction`` above 1, and ``use_unified_memory``.
 
-The fraction used to raise only the limit: the pool still requested device memory, and an allocation beyond the card failed.
+The fraction used to raise only the limit: the pool still requested device memory, and an allocation beyond the card
+failed.
 """
 
 from __future__ import annotations
@@ -88,7 +90,10 @@ def test_the_picture_shows_what_exceeds_the_card() -> None:
         with memory.allocate(10 * MIB):
             picture = memory.memory_map()
             assert picture.oversubscribed_bytes == 6 * MIB
-            assert str(picture).splitlines()[1] == "  memory in use exceeds this GPU's memory by 6.00MiB, which is in host memory"
+            assert (
+                str(picture).splitlines()[1]
+                == "  memory in use exceeds this GPU's memory by 6.00MiB, which is in host memory"
+            )
 
 
 def test_the_fraction_is_of_each_gpu() -> None:
@@ -114,7 +119,9 @@ def test_a_fraction_up_to_one_may_be_unified_memory_too(grows: bool) -> None:
 def test_logical_gpus_share_a_card_of_unified_memory() -> None:
     gpuconf.simulate("T4:64MiB")
     virtual = tf1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[48, 48])
-    with pytest.raises(ValueError, match="It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set"):
+    with pytest.raises(
+        ValueError, match="It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set"
+    ):
         tf1.Session(config=unified(per_process_gpu_memory_fraction=1.5, experimental={"virtual_devices": [virtual]}))
     tf1.Session(config=unified(experimental={"virtual_devices": [virtual]}))
     with memory.allocate(48 * MIB, "GPU:0") as first, memory.allocate(48 * MIB, "GPU:1") as second:
@@ -153,7 +160,9 @@ def test_another_session_without_it_is_refused_while_memory_is_in_use() -> None:
 
 
 def test_limits_of_their_own_on_an_old_card() -> None:
-    """TensorFlow checks the sizes that it computes: an explicit limit is not checked, so unified memory has to fit on the GPU."""
+    """TensorFlow checks the sizes that it computes: an explicit limit is not checked, so unified memory has to fit on
+    the GPU.
+    """
     gpuconf.simulate("K40:64MiB")
     virtual = tf1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[96])
     tf1.Session(config=unified(experimental={"virtual_devices": [virtual]}))
@@ -240,13 +249,16 @@ tf.memory.allocate(MIB).free()
         FAKECUDA_WITHOUT="managed",
     )
     assert out == (
-        "UnimplementedError GPU:0 cannot use unified memory: NVIDIA Fake 1GB (GPU 0) does not support managed memory. Do not set "
+        "UnimplementedError GPU:0 cannot use unified memory: NVIDIA Fake 1GB (GPU 0) does not support managed memory. "
+        "Do not set "
         "use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below {}\n"
     )
 
 
 def test_the_driver_refuses_the_whole_limit(folder: Path) -> None:
-    """Without concurrent access, as under WSL, managed memory must fit: the pool shrinks to what is available, with a warning."""
+    """Without concurrent access, as under WSL, managed memory must fit: the pool shrinks to what is available, with a
+    warning.
+    """
     out = run(
         folder,
         """
@@ -264,5 +276,6 @@ with tf.memory.allocate(60 * MIB):
         FAKECUDA_WITHOUT="concurrent",
     )
     assert out == (
-        "WARNING the limit of GPU:0 is 96.00MiB, and NVIDIA Fake 0GB has only 64.00MiB: the excess is not available\nTrue 0\n"
+        "WARNING the limit of GPU:0 is 96.00MiB, and NVIDIA Fake 0GB has only 64.00MiB: the excess is not "
+        "available\nTrue 0\n"
     )

@@ -101,7 +101,13 @@ def test_memory_from_c_has_a_tag_too(c: Any) -> None:
 @pytest.mark.usefixtures("one_gpu")
 def test_c_tags_that_are_invalid_change_nothing(c: Any) -> None:
     assert c.gpuconf_tag_push(b"kept") == 1
-    for name, why in ((None, "empty"), (b"", "empty"), (b"x" * 201, "200 bytes"), (b"\xff", "UTF-8"), (b"a\tb", "control")):
+    for name, why in (
+        (None, "empty"),
+        (b"", "empty"),
+        (b"x" * 201, "200 bytes"),
+        (b"\xff", "UTF-8"),
+        (b"a\tb", "control"),
+    ):
         assert c.gpuconf_tag_push(name) == 0
         assert why in c.gpuconf_last_error().decode()
     with memory.allocate(1000):
@@ -406,7 +412,11 @@ def test_a_measurement_is_split_in_the_same_way() -> None:
         gone.free()
         with memory.tag("late"):
             memory.allocate(1024).free()
-    assert {row.tag: row[2:] for row in outer.rows} == {"before": (4352, 256, 4352), "new": (0, 512, 10240), "late": (0, 0, 1024)}
+    assert {row.tag: row[2:] for row in outer.rows} == {
+        "before": (4352, 256, 4352),
+        "new": (0, 512, 10240),
+        "late": (0, 0, 1024),
+    }
     assert {row.tag: row[2:] for row in inner.rows} == {"before": (4352, 4352, 4352), "new": (0, 512, 10240)}
     assert [row.tag for row in outer.rows] == ["new", "before", "late"]
     for measured in (outer, inner):

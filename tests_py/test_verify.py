@@ -84,7 +84,11 @@ def test_an_altered_block_at_the_end_fails(training: dict[str, Any], tmp_path: p
 
 @pytest.mark.parametrize(
     "settings",
-    [{"large_segment_size": 40 << 20}, {"max_split_size": 4 << 20}, {"roundup_power2_divisions": {"1": 1, "2": 1, "4": 2, "8": 2}}],
+    [
+        {"large_segment_size": 40 << 20},
+        {"max_split_size": 4 << 20},
+        {"roundup_power2_divisions": {"1": 1, "2": 1, "4": 2, "8": 2}},
+    ],
 )
 def test_the_settings_of_the_snapshot_count(settings: dict[str, Any], tmp_path: pathlib.Path) -> None:
     (path,) = (path for path in recorded_runs.FILES if path.name == "cnn.json.gz")
@@ -100,7 +104,9 @@ def test_the_settings_of_the_snapshot_count(settings: dict[str, Any], tmp_path: 
         (pickle.dumps({"device_traces": []}, protocol=4), "no device_traces and segments"),
         (pickle.dumps({"segments": [], "device_traces": 3}, protocol=4), "no device_traces and segments"),
         (
-            pickle.dumps({"segments": [{"address": 4096, "total_size": 512, "blocks": []}], "device_traces": []}, protocol=4),
+            pickle.dumps(
+                {"segments": [{"address": 4096, "total_size": 512, "blocks": []}], "device_traces": []}, protocol=4
+            ),
             "its blocks have 0 bytes, and the segment has 512",
         ),
     ],

@@ -1,9 +1,9 @@
 """User-visible text is in plain English: phrases that readers had to decode do not come back.
 
-An early version of gpuconf had its own idiom: a "stream that is none", "nobody's memory", "the books". Each entry below is one such
-phrase with its replacement. The tests read what users see: the documents, public docstrings, every string in the Python package and
-in the Go and C sources (messages, notices, help), the doc.go pages, and the C header. And they read all comments and docstrings.
-Variables have nouns: tests_go/arch/names.go has the same rule for Go.
+An early version of gpuconf had its own idiom: a "stream that is none", "nobody's memory", "the books". Each entry below
+is one such phrase with its replacement. The tests read what users see: the documents, public docstrings, every string
+in the Python package and in the Go and C sources (messages, notices, help), the doc.go pages, and the C header. And
+they read all comments and docstrings. Variables have nouns: tests_go/arch/names.go has the same rule for Go.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ def documents() -> Iterator[tuple[str, str]]:
 
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Of a module and of everything in it that has no leading underscore. Most public names live in modules that have one."""
+    """Of a module and of everything in it that has no leading underscore.
+
+    Most public names live in modules that have one.
+    """
     todo: list[ast.AST] = [ast.parse(source)]
     while todo:
         node = todo.pop()
@@ -78,7 +81,10 @@ def python_strings(source: str) -> Iterator[tuple[int, str]]:
             skip.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
             skip.update(id(part) for part in node.values)
-            yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values),
+            )
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skip:
             yield node.lineno, node.value
 
@@ -188,7 +194,11 @@ def test_messages_of_go_and_c() -> None:
 
 
 def test_package_pages_and_the_header() -> None:
-    pages = [*ROOT.glob("gocore/*/doc.go"), *ROOT.glob("pybind/**/doc.go"), ROOT / "python" / "gpuconf" / "include" / "gpuconf.h"]
+    pages = [
+        *ROOT.glob("gocore/*/doc.go"),
+        *ROOT.glob("pybind/**/doc.go"),
+        ROOT / "python" / "gpuconf" / "include" / "gpuconf.h",
+    ]
     assert len(pages) > 15
     found = [f"{where(path, 1)}: {text}" for path in sorted(pages) for text in complaints(comments(path.read_text()))]
     assert not found, "\n".join(found)
@@ -209,7 +219,7 @@ def test_comments() -> None:
 
 # Participles that say nothing of what a variable holds. They are allowed for a few lines only.
 VAGUE = {"found", "held", "taken", "told"}
-MOST_LINES = 5
+MOST_LINES = 8
 
 
 def vague_variables(source: str) -> Iterator[tuple[int, str]]:
@@ -235,7 +245,9 @@ def test_variables_have_nouns() -> None:
     assert not vague, "\n".join(vague)
 
 
-@pytest.mark.parametrize(("lines", "complaint"), [(5, []), (6, [(1, "found lives for 6 lines of f: name it by what it is")])])
+@pytest.mark.parametrize(
+    ("lines", "complaint"), [(8, []), (9, [(1, "found lives for 9 lines of f: name it by what it is")])]
+)
 def test_a_vague_variable_is_noticed(lines: int, complaint: list[tuple[int, str]]) -> None:
     assert list(vague_variables("def f(found):" + "\n" * lines + "    return found\n")) == complaint
 

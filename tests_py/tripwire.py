@@ -45,8 +45,8 @@ class Trip:
 def interrupted(use: Callable[[], object], at: int) -> tuple[str | None, Interrupt | None]:
     """Call use, and interrupt it at a step.
 
-    Returns the function of that step, None if the call has fewer steps, and the exception with its traceback, which keeps all
-    frames and their objects alive; None if something has caught it.
+    Returns the function of that step, None if the call has fewer steps, and the exception with its traceback, which
+    keeps all frames and their objects alive; None if something has caught it.
     """
     trip, caught = Trip(at), None
     sys.settrace(trip)

@@ -1,10 +1,12 @@
-"""Rehearses whole scripts of Liger-Kernel that call torch.compile, and compares all peaks that they measure with the recorded ones.
+"""Rehearses whole scripts of Liger-Kernel that call torch.compile, and compares all peaks that they measure with the
+recorded ones.
 
     TORCH_2_4=PYTHON TORCH_2_5=PYTHON TORCH_2_6=PYTHON LIGER=FOLDER python benchmarks/accuracy/compiled.py [KERNEL...]
 
-The scripts are those of runs.json whose kernels call torch.compile, at its commits. They run as their authors ran them: for all
-sizes and providers, first for time and then for memory, because functions that were compiled keep memory. What a script writes
-into its table is compared with the rows that the commit has. The result is compiled.json, which page.py reads.
+The scripts are those of runs.json whose kernels call torch.compile, at its commits. They run as their authors ran them:
+for all sizes and providers, first for time and then for memory, because functions that were compiled keep memory. What
+a script writes into its table is compared with the rows that the commit has. The result is compiled.json, which page.py
+reads.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ SCRIPTS = {
     "fused_linear_grpo_loss_sequence": "benchmark_grpo_loss.py",
     "embedding": "benchmark_embedding.py",
 }
-RELEASES = {"2.4": "2024-07-24", "2.5": "2024-10-17", "2.6": "2025-01-29"}  # the newest of these on the day of a recording
+# The newest of these on the day of a recording.
+RELEASES = {"2.4": "2024-07-24", "2.5": "2024-10-17", "2.6": "2025-01-29"}
 VERSIONS = {"kto_loss": "2.5"}  # the day's newest is 2.6, with which none of its ten peaks agrees; with 2.5 all do
 TABLE = "benchmark/data/all_benchmark_data.csv"
 LONGEST = 1800  # seconds
@@ -73,7 +76,11 @@ def rehearsed(run: dict[str, Any]) -> dict[str, Any]:
         words = [python, "-m", "gpuconf", "plan", *options, "--", python, SCRIPTS[run["kernel"]], "--overwrite"]
         begin = time.monotonic()
         done = subprocess.run(words, capture_output=True, text=True, cwd=scripts, env=environment)
-        found: dict[str, Any] = {"seconds": round(time.monotonic() - begin), "card": run["recorded_on"], "torch": version}
+        found: dict[str, Any] = {
+            "seconds": round(time.monotonic() - begin),
+            "card": run["recorded_on"],
+            "torch": version,
+        }
         try:
             answer = json.loads(done.stdout)
         except ValueError:
@@ -83,7 +90,9 @@ def rehearsed(run: dict[str, Any]) -> dict[str, Any]:
             return found | {"failed": f"no end within {LONGEST} s"}
         if answer["ran"]["status"]:
             return found | {"failed": answer["why_no_verdict"]}
-        (output,) = {re.match(r"what the program wrote is in ([^;]+);", line)[1] for line in answer["outputs"] if "wrote" in line}  # type: ignore[index]
+        (output,) = {
+            re.match(r"what the program wrote is in ([^;]+);", line)[1] for line in answer["outputs"] if "wrote" in line
+        }  # type: ignore[index]
         (written,) = Path(output).rglob("all_benchmark_data.csv")
         return found | {"rows": compared(rows(written.read_text(), run), rows(recorded_table(run["commit"]), run))}
 
@@ -106,7 +115,9 @@ def rows(text: str, run: dict[str, Any]) -> dict[tuple[str, str, str], float]:
     return {key: peak for key, (_, peak) in found.items()}
 
 
-def compared(predicted: dict[tuple[str, str, str], float], recorded: dict[tuple[str, str, str], float]) -> list[dict[str, Any]]:
+def compared(
+    predicted: dict[tuple[str, str, str], float], recorded: dict[tuple[str, str, str], float]
+) -> list[dict[str, Any]]:
     """Return the rows that both have."""
     return [
         {"provider": provider, "config": config, "x": x, "predicted": peak, "recorded": recorded[provider, config, x]}
@@ -124,7 +135,8 @@ def text(runs: Sequence[dict[str, Any]]) -> str:
     exact = sum(abs(row["predicted"] / row["recorded"] - 1) <= 1e-6 for row in every)
     lines = [table([_summary(kernel, one) for kernel, one in measured.items()]), ""]
     lines.append(
-        f"Within {100 * CLOSE:g} %: {close} of {len(every)} peaks ({100 * close / len(every):.0f} %), of which {exact} to the byte."
+        f"Within {100 * CLOSE:g} %: {close} of {len(every)} peaks ({100 * close / len(every):.0f} %), of which "
+        f"{exact} to the byte."
     )
     lines += [f"**{kernel}** did not end: {one['failed']}." for kernel, one in kept.items() if "failed" in one]
     ran = [run for run in runs if "failed" not in run["rehearsed"]]

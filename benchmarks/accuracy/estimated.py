@@ -26,7 +26,9 @@ def model(program: str, arguments: list[str]) -> tuple[torch.nn.Module, bool, st
 
 
 def main() -> None:
-    """Print the estimate: the weights, or for training the most of the model, its gradients, the optimizer and its step."""
+    """Print the estimate: the weights, or for training the most of the model, its gradients, the optimizer and its
+    step.
+    """
     with torch.device("meta"):
         found, trains, kind = model(sys.argv[1], sys.argv[2:])
     size, _ = calculate_maximum_sizes(found)

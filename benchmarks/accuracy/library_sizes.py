@@ -46,7 +46,28 @@ SIZES = [
     513,
     600,
 ]
-SIZES += [640, 700, 768, 800, 900, 1000, 1023, 1024, 1025, 1280, 1500, 1536, 2000, 2048, 2049, 3000, 4000, 4096, 6000, 8192]
+SIZES += [
+    640,
+    700,
+    768,
+    800,
+    900,
+    1000,
+    1023,
+    1024,
+    1025,
+    1280,
+    1500,
+    1536,
+    2000,
+    2048,
+    2049,
+    3000,
+    4000,
+    4096,
+    6000,
+    8192,
+]
 FEW = [
     1,
     2,
@@ -149,10 +170,17 @@ def solver(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
             f"{letter}gesvd",
             (((m, n), size_of(get("gesvd"), handle, m, n)) for m, n in [*((n, n) for n in SIZES), *shapes] if m >= n),
         )
-        yield f"{letter}{sy}evd", (((n, j), size_of(get(f"{sy}evd"), handle, j, 0, n, at, n, at)) for n in SIZES for j in (0, 1))
+        yield (
+            f"{letter}{sy}evd",
+            (((n, j), size_of(get(f"{sy}evd"), handle, j, 0, n, at, n, at)) for n in SIZES for j in (0, 1)),
+        )
         yield (
             f"{letter}{sy}evj",
-            (((n, j), size_of(get(f"{sy}evj"), handle, j, 0, n, at, n, at, more=(jacobi,))) for n in SIZES for j in (0, 1)),
+            (
+                ((n, j), size_of(get(f"{sy}evj"), handle, j, 0, n, at, n, at, more=(jacobi,)))
+                for n in SIZES
+                for j in (0, 1)
+            ),
         )
         yield (
             f"{letter}{sy}evjBatched",
@@ -185,7 +213,12 @@ def solver(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
         yield (
             f"Xpotrf/{letter}",
             (
-                ((n, u), twice(lib.cusolverDnXpotrf_bufferSize, handle, parameters, u, c_int64(n), data, at, c_int64(n), data))
+                (
+                    (n, u),
+                    twice(
+                        lib.cusolverDnXpotrf_bufferSize, handle, parameters, u, c_int64(n), data, at, c_int64(n), data
+                    ),
+                )
                 for n in SIZES
                 for u in (0, 1)
             ),
@@ -218,7 +251,18 @@ def solver(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
                 (
                     (n, j),
                     twice(
-                        lib.cusolverDnXsyevd_bufferSize, handle, parameters, j, 0, c_int64(n), data, at, c_int64(n), real, at, data
+                        lib.cusolverDnXsyevd_bufferSize,
+                        handle,
+                        parameters,
+                        j,
+                        0,
+                        c_int64(n),
+                        data,
+                        at,
+                        c_int64(n),
+                        real,
+                        at,
+                        data,
                     ),
                 )
                 for n in SIZES
@@ -405,12 +449,24 @@ def fourier(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
         (64, 1009),
     ]
     planes += [(640, 480), (1000, 1000), (1024, 1024), (2048, 2048), (1021, 1021), (4096, 4096)]
-    volumes = [(8, 8, 8), (16, 24, 32), (31, 16, 16), (64, 64, 64), (100, 100, 100), (128, 128, 128), (17, 19, 23), (256, 256, 256)]
+    volumes = [
+        (8, 8, 8),
+        (16, 24, 32),
+        (31, 16, 16),
+        (64, 64, 64),
+        (100, 100, 100),
+        (128, 128, 128),
+        (17, 19, 23),
+        (256, 256, 256),
+    ]
     for kind in ("c2c", "r2c", "c2r", "z2z", "d2z", "z2d"):
         yield f"fft/{kind}", (((n, b), one((n,), b, kind)) for n in lines for b in (1, 7))
         yield f"fft2/{kind}", (((*n, b), one(n, b, kind)) for n in planes for b in (1, 3))
         yield f"fft3/{kind}", (((*n, b), one(n, b, kind)) for n in volumes for b in (1,))
-    yield "fft/half", (((n, b), one((n,), b, "half")) for n in (2, 16, 64, 256, 1024, 4096, 8192, 65536) for b in (1, 7))
+    yield (
+        "fft/half",
+        (((n, b), one((n,), b, "half")) for n in (2, 16, 64, 256, 1024, 4096, 8192, 65536) for b in (1, 7)),
+    )
 
 
 def networks(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
@@ -506,7 +562,9 @@ def networks(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
                 for shape in sizes
                 for algorithm in (0, 1)
                 for layout in (0, 1, 2)
-                for projection in ((0, shape[1] // 2) if mode == 2 and layout == 0 and algorithm == 0 and shape[1] > 1 else (0,))
+                for projection in (
+                    (0, shape[1] // 2) if mode == 2 and layout == 0 and algorithm == 0 and shape[1] > 1 else (0,)
+                )
                 for training in (0, 1)
                 if layout == 0 or (dtype == 0 and math == 0)
             ),
@@ -518,7 +576,14 @@ def sparse(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
     handle = c_void_p()
     lib.cusparseCreate(byref(handle))
     at, one = c_void_p(memory), c_float(1)
-    shapes = [(16, 16, 32), (100, 100, 500), (256, 512, 8000), (1000, 1000, 10000), (5000, 300, 20000), (10000, 10000, 100000)]
+    shapes = [
+        (16, 16, 32),
+        (100, 100, 500),
+        (256, 512, 8000),
+        (1000, 1000, 10000),
+        (5000, 300, 20000),
+        (10000, 10000, 100000),
+    ]
 
     def matrix(m: int, n: int, k: int, index: int) -> c_void_p:
         found = c_void_p()
@@ -526,12 +591,20 @@ def sparse(memory: int) -> Iterator[tuple[str, Iterable[Point]]]:
         return found
 
     def products() -> Iterator[Point]:
-        for (m, n, k), columns, index, algorithm, order in itertools.product(shapes, (1, 8, 64, 500), (2, 3), (0, 4, 6), (1, 2)):
+        for (m, n, k), columns, index, algorithm, order in itertools.product(
+            shapes, (1, 8, 64, 500), (2, 3), (0, 4, 6), (1, 2)
+        ):
             b, c = c_void_p(), c_void_p()
-            lib.cusparseCreateDnMat(byref(b), c_int64(n), c_int64(columns), c_int64(n if order == 1 else columns), at, 0, order)
-            lib.cusparseCreateDnMat(byref(c), c_int64(m), c_int64(columns), c_int64(m if order == 1 else columns), at, 0, order)
+            lib.cusparseCreateDnMat(
+                byref(b), c_int64(n), c_int64(columns), c_int64(n if order == 1 else columns), at, 0, order
+            )
+            lib.cusparseCreateDnMat(
+                byref(c), c_int64(m), c_int64(columns), c_int64(m if order == 1 else columns), at, 0, order
+            )
             a = matrix(m, n, k, index)
-            found = size_of(lib.cusparseSpMM_bufferSize, handle, 0, 0, byref(one), a, b, byref(one), c, 0, algorithm, kind=c_size_t)
+            found = size_of(
+                lib.cusparseSpMM_bufferSize, handle, 0, 0, byref(one), a, b, byref(one), c, 0, algorithm, kind=c_size_t
+            )
             yield (m, n, k, columns, index, algorithm, order), found
 
     def vectors() -> Iterator[Point]:
@@ -587,7 +660,9 @@ def main() -> None:
                             break
                 except Exception as error:
                     print(json.dumps({"sizes": name, "error": repr(error)}), flush=True)
-                print(json.dumps({"sizes": name, "points": found, "seconds": round(time.time() - began, 2)}), flush=True)
+                print(
+                    json.dumps({"sizes": name, "points": found, "seconds": round(time.time() - began, 2)}), flush=True
+                )
         except Exception as error:
             print(json.dumps({"sizes": group.__name__, "error": repr(error)}), flush=True)
 

@@ -15,7 +15,9 @@ import torch
 
 
 def main(checkout: str, kernel: str, provider: str, x: str, config: str) -> None:
-    """Run the script that has the kernel, with its function for measurements replaced by one that makes this one only."""
+    """Run the script that has the kernel, with its function for measurements replaced by one that makes this one
+    only.
+    """
     scripts = Path(checkout) / "benchmark" / "scripts"
     sys.path[:0] = [str(scripts), str(Path(checkout) / "src"), checkout]
     import utils
@@ -38,7 +40,9 @@ def main(checkout: str, kernel: str, provider: str, x: str, config: str) -> None
 
 def _dtype(value: object) -> object:
     """Return a setting as the scripts have it: types are written as text."""
-    return getattr(torch, value.removeprefix("torch.")) if isinstance(value, str) and value.startswith("torch.") else value
+    return (
+        getattr(torch, value.removeprefix("torch.")) if isinstance(value, str) and value.startswith("torch.") else value
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Compare two recordings of operator_recorder.py: of a GPU and of a simulated one.
 
-``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many have the
-same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the units that differ,
+``python operator_compare.py REAL SIMULATED [--list] [--show NAME] [--unseen]`` prints, for each kind of unit, how many
+have the same sequence of allocations and frees, the same peak and the same bytes after each phase. --list prints the
+units that differ,
 --show both traces of those whose name contains NAME. Units of the unseen half (by a hash of the name) are only counted. With
 ``--reduce RECORDING...`` it writes REAL, with what is compared of these.
 """
@@ -49,7 +50,9 @@ def error(phase: dict[str, Any]) -> str:
 
 
 def ordered(trace: list[int]) -> list[int]:
-    """Return a trace with frees that follow each other in the order of their allocations: autocast frees its cache in any order."""
+    """Return a trace with frees that follow each other in the order of their allocations: autocast frees its cache in
+    any order.
+    """
     found: list[int] = []
     frees: list[int] = []
     for step in [*trace, 1]:
@@ -66,7 +69,8 @@ def sequences(unit: dict[str, Any]) -> list[Any]:
 
 
 def numbers(unit: dict[str, Any], key: str) -> list[int]:
-    """Return a number for each phase: "reserved", or "peak" and "after" of what the unit has requested, in blocks of 512 bytes.
+    """Return a number for each phase:
+    "reserved", or "peak" and "after" of what the unit has requested, in blocks of 512 bytes.
 
     The allocator's own counts depend on what units before have left in its caches.
     """
@@ -120,9 +124,13 @@ def table(real: Recording, simulated: Recording, names: list[str]) -> None:
         f"{'kind':17}{'units':>7}{'sequence':>10}{'peak':>8}{'within 1%':>11}{'after':>8}{'reserved':>10}{'sum of peaks off':>18}"
     )
     for kind, count in sorted(counts.items()):
-        rates = [f"{100 * count[key] / count['units']:.1f}%" for key in ("sequence", "peak", "near", "after", "reserved")]
+        rates = [
+            f"{100 * count[key] / count['units']:.1f}%" for key in ("sequence", "peak", "near", "after", "reserved")
+        ]
         off = f"{100 * count['off'] / max(count['high'], 1):.2f}%"
-        print(f"{kind:17}{count['units']:7}{rates[0]:>10}{rates[1]:>8}{rates[2]:>11}{rates[3]:>8}{rates[4]:>10}{off:>18}")
+        print(
+            f"{kind:17}{count['units']:7}{rates[0]:>10}{rates[1]:>8}{rates[2]:>11}{rates[3]:>8}{rates[4]:>10}{off:>18}"
+        )
 
 
 def change(one: list[Any], other: list[Any]) -> str:
@@ -168,7 +176,10 @@ def main() -> None:
     reasons = json.loads(Path(__file__).with_name("operator_reasons.json").read_text())
     different = [name for name in seen if sequences(real[name]) != sequences(simulated[name])]
     unexplained = {name for name in different if not any(re.search(pattern, name) for pattern in reasons)}
-    print(f"{len(different)} of the seen half differ, {len(unexplained)} of them without a reason in operator_reasons.json")
+    print(
+        f"{len(different)} of the seen half differ, {len(unexplained)} of them without a reason in "
+        "operator_reasons.json"
+    )
     for name in seen:
         one, other = sequences(real[name]), sequences(simulated[name])
         if one != other and (options.list or name in unexplained):

@@ -1,11 +1,11 @@
 """What PyTorch's operators allocate on the GPU of this machine, real or simulated, recorded from the caching allocator.
 
 ``python benchmarks/accuracy/operator_recorder.py FOLDER [--processes N] [--seconds S] [--second]`` writes
-FOLDER/operators.jsonl.gz: a line for each unit (an operator of op_db with a type and a sample, or a unit of operator_units.py) with
-its phases (forward, backward, ...). A phase has the trace, in which a positive number is an allocation's requested bytes and a
-negative one frees the allocation of that index, counted from 1 in this unit (0: one from before it); the peak and the bytes after
-it, over what was allocated before the unit; what was reserved after it; and an error's class and first line. It needs
-PyTorch alone.
+FOLDER/operators.jsonl.gz: a line for each unit (an operator of op_db with a type and a sample, or a unit of
+operator_units.py) with its phases (forward, backward, ...). A phase has the trace, in which a positive number is an
+allocation's requested bytes and a negative one frees the allocation of that index, counted from 1 in this unit (0: one
+from before it); the peak and the bytes after it, over what was allocated before the unit; what was reserved after it;
+and an error's class and first line. It needs PyTorch alone.
 """
 
 from __future__ import annotations
@@ -58,13 +58,17 @@ class Phases:
         self.found.append(one)
         self.cuda.synchronize()
         self.cuda.reset_peak_memory_stats()
-        self.cuda.memory._record_memory_history("all", context=None, stacks="python", max_entries=1 << 17, clear_history=True)
+        self.cuda.memory._record_memory_history(
+            "all", context=None, stacks="python", max_entries=1 << 17, clear_history=True
+        )
         error = None
         try:
             yield
             self.cuda.synchronize()
         except Exception as raised:
-            one["error"] = f"{type(raised).__name__}: {str(raised).strip().splitlines()[0][:160] if str(raised).strip() else ''}"
+            one["error"] = (
+                f"{type(raised).__name__}: {str(raised).strip().splitlines()[0][:160] if str(raised).strip() else ''}"
+            )
             error = raised.with_traceback(None)
         trace = self.cuda.memory._snapshot()["device_traces"][0]
         self.cuda.memory._record_memory_history(None)
@@ -107,7 +111,9 @@ def on_card_from_cpu() -> None:
             return own(*shape, dtype=dtype, device=device, requires_grad=requires_grad, **more)
         made = own(*shape, dtype=dtype, device="cpu", **more)
         flat = torch.as_strided(made, (made.untyped_storage().nbytes() // made.element_size(),), (1,), 0)
-        return torch.as_strided(flat.to(device), made.shape, made.stride(), made.storage_offset()).requires_grad_(requires_grad)
+        return torch.as_strided(flat.to(device), made.shape, made.stride(), made.storage_offset()).requires_grad_(
+            requires_grad
+        )
 
     _creation.make_tensor = make_tensor
     torch.testing.make_tensor = make_tensor
@@ -144,7 +150,9 @@ def without_expecttest() -> None:
 
 
 def table_units(samples: int) -> Iterator[tuple[str, Unit]]:
-    """Yield a name and a unit for each operator of op_db, type and sample; a unit whose sample is missing does nothing."""
+    """Yield a name and a unit for each operator of op_db, type and sample; a unit whose sample is missing does
+    nothing.
+    """
     without_expecttest()
     on_card_from_cpu()
     import torch
@@ -156,9 +164,13 @@ def table_units(samples: int) -> Iterator[tuple[str, Unit]]:
         for dtype in kinds or [one for one in (torch.int64, torch.bool) if one in op.dtypesIfCUDA]:
             backward = op.supports_autograd and dtype in op.backward_dtypesIfCUDA
 
-            def unit(phase: Phases, rule: random.Random, op: Any = op, dtype: Any = dtype, backward: bool = backward) -> None:
+            def unit(
+                phase: Phases, rule: random.Random, op: Any = op, dtype: Any = dtype, backward: bool = backward
+            ) -> None:
                 index = rule.sample_index  # type: ignore[attr-defined]
-                sample = next(itertools.islice(op.sample_inputs("cuda", dtype, requires_grad=backward), index, None), None)
+                sample = next(
+                    itertools.islice(op.sample_inputs("cuda", dtype, requires_grad=backward), index, None), None
+                )
                 if sample is None:
                     return
                 phase.start, phase.reserved = phase.cuda.memory_allocated(), phase.cuda.memory_reserved()
@@ -201,7 +213,8 @@ def recorded(name: str, unit: Unit) -> dict[str, Any]:
 def all_units(samples: int, second: bool) -> list[tuple[str, Unit]]:
     """Return all units in an order that is the same everywhere: the larger ones, then those of the table.
 
-    The second call of a machine begins with grids and the table, and then has the larger ones that the first had no time for.
+    The second call of a machine begins with grids and the table, and then has the larger ones that the first had no
+    time for.
     """
     import operator_units
 
@@ -247,7 +260,9 @@ def work(share: int, options: argparse.Namespace) -> None:
 
 
 def work_fresh(only: str, stop: float) -> None:
-    """Record units that need a process of their own: each in a child forked before CUDA starts, else in a new process."""
+    """Record units that need a process of their own: each in a child forked before CUDA starts, else in a new
+    process.
+    """
     import operator_units
     import torch
 
@@ -289,7 +304,8 @@ def one_fresh(name: str) -> None:
 ABOUT = (
     "import torch, json, platform\n"
     "p = torch.cuda.get_device_properties(0)\n"
-    "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': torch.backends.cudnn.version(),"
+    "print(json.dumps({'about': {'torch': torch.__version__, 'cuda': torch.version.cuda, 'cudnn': "
+    "torch.backends.cudnn.version(),"
     " 'python': platform.python_version(), 'device': p.name, 'config': torch.__config__.show(), "
     "'properties': str(p), 'total': p.total_memory}}))"
 )

@@ -90,12 +90,16 @@ def products() -> Iterator[tuple[str, Unit]]:
 
         def a(*lead: int, m: int = m, k: int = k, dtype: torch.dtype = dtype, layout: str = layout) -> torch.Tensor:
             return (
-                made(*lead, m, k, dtype=dtype) if layout[0] == "n" else made(*lead, k, m, dtype=dtype).mT.detach().requires_grad_()
+                made(*lead, m, k, dtype=dtype)
+                if layout[0] == "n"
+                else made(*lead, k, m, dtype=dtype).mT.detach().requires_grad_()
             )
 
         def b(*lead: int, n: int = n, k: int = k, dtype: torch.dtype = dtype, layout: str = layout) -> torch.Tensor:
             return (
-                made(*lead, k, n, dtype=dtype) if layout[1] == "n" else made(*lead, n, k, dtype=dtype).mT.detach().requires_grad_()
+                made(*lead, k, n, dtype=dtype)
+                if layout[1] == "n"
+                else made(*lead, n, k, dtype=dtype).mT.detach().requires_grad_()
             )
 
         where = f"{short(dtype)}/{layout}/{m}x{n}x{k}"
@@ -167,7 +171,10 @@ def products() -> Iterator[tuple[str, Unit]]:
                 f"vdot/{short(dtype)}/{size}",
                 simple(torch.vdot, partial(made, size, dtype=dtype), partial(made, size, dtype=dtype)),
             )
-        yield f"outer/{short(dtype)}", simple(torch.outer, partial(made, 1000, dtype=dtype), partial(made, 700, dtype=dtype))
+        yield (
+            f"outer/{short(dtype)}",
+            simple(torch.outer, partial(made, 1000, dtype=dtype), partial(made, 700, dtype=dtype)),
+        )
         yield (
             f"multi_dot/{short(dtype)}",
             simple(
@@ -177,7 +184,10 @@ def products() -> Iterator[tuple[str, Unit]]:
                 partial(made, 70, 800, dtype=dtype),
             ),
         )
-        yield f"kron/{short(dtype)}", simple(torch.kron, partial(made, 50, 60, dtype=dtype), partial(made, 40, 30, dtype=dtype))
+        yield (
+            f"kron/{short(dtype)}",
+            simple(torch.kron, partial(made, 50, 60, dtype=dtype), partial(made, 40, 30, dtype=dtype)),
+        )
         yield (
             f"bilinear/{short(dtype)}",
             simple(
@@ -287,7 +297,9 @@ def convolution(
             form = torch.channels_last if dims == 2 else torch.channels_last_3d
             x, layer = x.to(memory_format=form), layer.to(memory_format=form)
         x.requires_grad_()
-        with torch.backends.cudnn.flags(enabled=True, benchmark=benchmark, deterministic=deterministic, allow_tf32=True):
+        with torch.backends.cudnn.flags(
+            enabled=True, benchmark=benchmark, deterministic=deterministic, allow_tf32=True
+        ):
             with phase("forward"):
                 y = layer(x)
             g = torch.ones_like(y)
@@ -318,8 +330,14 @@ def normalizations() -> Iterator[tuple[str, Unit]]:
 
                 where = f"{d}/{'x'.join(map(str, shape))}/train={train}/last={last}"
                 if kind == "module":
-                    yield f"batch_norm/{where}", module(partial(nn.BatchNorm2d, shape[1], dtype=torch.float32), x, train=train)
-                    yield f"batch_norm-same/{where}", module(partial(nn.BatchNorm2d, shape[1], dtype=dtype), x, train=train)
+                    yield (
+                        f"batch_norm/{where}",
+                        module(partial(nn.BatchNorm2d, shape[1], dtype=torch.float32), x, train=train),
+                    )
+                    yield (
+                        f"batch_norm-same/{where}",
+                        module(partial(nn.BatchNorm2d, shape[1], dtype=dtype), x, train=train),
+                    )
                 elif train:
                     yield f"instance_norm/{where}", simple(F.instance_norm, x)
                     yield f"group_norm/{where}", simple(partial(F.group_norm, num_groups=1 if shape[1] == 3 else 8), x)
@@ -335,7 +353,10 @@ def normalizations() -> Iterator[tuple[str, Unit]]:
             yield f"softmax-float/{where}", simple(partial(F.softmax, dim=-1, dtype=torch.float32), x2)
         yield f"weight_norm/{d}", module(partial(weight_normed, dtype), partial(made, 32, 128, dtype=dtype))
         yield f"spectral_norm/{d}", module(partial(spectral_normed, dtype), partial(made, 32, 128, dtype=dtype))
-        yield f"local_response_norm/{d}", simple(partial(F.local_response_norm, size=5), partial(made, 4, 32, 28, 28, dtype=dtype))
+        yield (
+            f"local_response_norm/{d}",
+            simple(partial(F.local_response_norm, size=5), partial(made, 4, 32, 28, 28, dtype=dtype)),
+        )
 
 
 def weight_normed(dtype: torch.dtype) -> nn.Module:
@@ -430,7 +451,11 @@ def attention() -> Iterator[tuple[str, Unit]]:
     for number, (backend, dtype) in enumerate(itertools.product(backends, FLOATS)):
         for again in range(9):
             rule = random.Random(f"attention {number} {again}")
-            batch, heads, wide = rule.choice([1, 2, 4]), rule.choice([4, 8, 12]), rule.choice([32, 64, 64, 80, 128, 96, 256, 40])
+            batch, heads, wide = (
+                rule.choice([1, 2, 4]),
+                rule.choice([4, 8, 12]),
+                rule.choice([32, 64, 64, 80, 128, 96, 256, 40]),
+            )
             query = rule.choice([1, 64, 128, 200, 512, 1024])
             key = query if rule.random() < 0.6 else rule.choice([64, 77, 300, 1024])
             mask = ["none", "causal", "bool", "float", "dropout", "gqa", "grad-mask", "none-layout", "no-grad"][again]
@@ -442,14 +467,20 @@ def attention() -> Iterator[tuple[str, Unit]]:
                 where = f"{short(dtype)}/train={train}/bias={bias}"
                 yield (
                     f"MultiheadAttention/{where}",
-                    module(partial(own_attention, dtype, bias, False), partial(made, 4, 100, 256, dtype=dtype), train=train),
+                    module(
+                        partial(own_attention, dtype, bias, False), partial(made, 4, 100, 256, dtype=dtype), train=train
+                    ),
                 )
                 yield (
                     f"MultiheadAttention-weights/{where}",
-                    module(partial(own_attention, dtype, bias, True), partial(made, 4, 100, 256, dtype=dtype), train=train),
+                    module(
+                        partial(own_attention, dtype, bias, True), partial(made, 4, 100, 256, dtype=dtype), train=train
+                    ),
                 )
             for first in (True, False):
-                layer = partial(nn.TransformerEncoderLayer, 256, 8, 1024, batch_first=True, norm_first=first, dtype=dtype)
+                layer = partial(
+                    nn.TransformerEncoderLayer, 256, 8, 1024, batch_first=True, norm_first=first, dtype=dtype
+                )
                 yield (
                     f"TransformerEncoderLayer/{short(dtype)}/train={train}/norm_first={first}",
                     module(layer, partial(made, 4, 100, 256, dtype=dtype), train=train),
@@ -462,7 +493,12 @@ def attention() -> Iterator[tuple[str, Unit]]:
             decoder = partial(nn.TransformerDecoderLayer, 256, 8, 1024, batch_first=True, dtype=dtype)
             yield (
                 f"TransformerDecoderLayer/{short(dtype)}/train={train}",
-                module(decoder, partial(made, 4, 60, 256, dtype=dtype), partial(made, 4, 100, 256, dtype=dtype), train=train),
+                module(
+                    decoder,
+                    partial(made, 4, 60, 256, dtype=dtype),
+                    partial(made, 4, 100, 256, dtype=dtype),
+                    train=train,
+                ),
             )
         encoder = partial(stack_of_layers, dtype)
         yield f"TransformerEncoder/{short(dtype)}", module(encoder, partial(made, 4, 128, 512, dtype=dtype))
@@ -490,7 +526,9 @@ class own_attention(nn.Module):
         return self.layer(x, x, x, need_weights=self.weights)[0]
 
 
-def one_attention(backend: Any, dtype: torch.dtype, batch: int, heads: int, query: int, key: int, wide: int, mask: str) -> Unit:
+def one_attention(
+    backend: Any, dtype: torch.dtype, batch: int, heads: int, query: int, key: int, wide: int, mask: str
+) -> Unit:
     from torch.nn.attention import sdpa_kernel
 
     def unit(phase: Phases, rule: random.Random) -> None:
@@ -498,7 +536,10 @@ def one_attention(backend: Any, dtype: torch.dtype, batch: int, heads: int, quer
         grad = mask != "no-grad"
         if mask == "none-layout":
             q = torch.randn(batch, query, heads, wide, device=CARD, dtype=dtype).transpose(1, 2).requires_grad_()
-            k, v = (torch.randn(batch, key, few, wide, device=CARD, dtype=dtype).transpose(1, 2).requires_grad_() for _ in range(2))
+            k, v = (
+                torch.randn(batch, key, few, wide, device=CARD, dtype=dtype).transpose(1, 2).requires_grad_()
+                for _ in range(2)
+            )
         else:
             q = made(batch, heads, query, wide, dtype=dtype, grad=grad)
             k, v = (made(batch, few, key, wide, dtype=dtype, grad=grad) for _ in range(2))
@@ -557,18 +598,32 @@ def indices() -> Iterator[tuple[str, Unit]]:
         yield f"histc-range/{size}", simple(partial(torch.histc, bins=64, min=-1, max=1), lambda size=size: drawn(size))
         yield (
             f"multinomial/{size}",
-            simple(partial(torch.multinomial, num_samples=20, replacement=True), lambda size=size: drawn(min(size, 1 << 20)).abs()),
+            simple(
+                partial(torch.multinomial, num_samples=20, replacement=True),
+                lambda size=size: drawn(min(size, 1 << 20)).abs(),
+            ),
         )
         yield (
             f"multinomial-without/{size}",
             simple(partial(torch.multinomial, num_samples=20), lambda size=size: drawn(min(size, 1 << 20)).abs()),
         )
-        yield f"searchsorted/{size}", simple(torch.searchsorted, lambda size=size: drawn(size).sort()[0], partial(drawn, 300))
-        yield f"bucketize/{size}", simple(torch.bucketize, partial(drawn, size), lambda: torch.arange(10.0, device=CARD))
+        yield (
+            f"searchsorted/{size}",
+            simple(torch.searchsorted, lambda size=size: drawn(size).sort()[0], partial(drawn, 300)),
+        )
+        yield (
+            f"bucketize/{size}",
+            simple(torch.bucketize, partial(drawn, size), lambda: torch.arange(10.0, device=CARD)),
+        )
         yield f"quantile/{size}", simple(partial(torch.quantile, q=0.3), partial(drawn, size))
-        yield f"logcumsumexp/{size}", simple(partial(torch.logcumsumexp, dim=0), lambda size=size: drawn(size).requires_grad_())
+        yield (
+            f"logcumsumexp/{size}",
+            simple(partial(torch.logcumsumexp, dim=0), lambda size=size: drawn(size).requires_grad_()),
+        )
         yield f"diff/{size}", simple(torch.diff, lambda size=size: drawn(size).requires_grad_())
-    for rows, wide, dtype in itertools.product((3, 64, 5000), (10, 300, 1025, 40000), (torch.float32, torch.bfloat16, torch.int64)):
+    for rows, wide, dtype in itertools.product(
+        (3, 64, 5000), (10, 300, 1025, 40000), (torch.float32, torch.bfloat16, torch.int64)
+    ):
         if rows * wide > 1 << 24:
             continue
         where = f"{short(dtype)}/{rows}x{wide}"
@@ -617,19 +672,29 @@ def indices() -> Iterator[tuple[str, Unit]]:
                 f"index_add-deterministic/{where}",
                 deterministic(lambda a, i, o: a.clone().index_add(0, i, o.to(a.dtype)), x2, take, one),
             )
-            yield f"index_copy/{where}", simple(lambda a, i, o: a.clone().index_copy(0, i, o.to(a.dtype)), x2, take, one)
+            yield (
+                f"index_copy/{where}",
+                simple(lambda a, i, o: a.clone().index_copy(0, i, o.to(a.dtype)), x2, take, one),
+            )
             yield (
                 f"scatter_add/{where}",
-                simple(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one),
+                simple(
+                    lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one
+                ),
             )
             yield (
                 f"scatter_add-deterministic/{where}",
-                deterministic(lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one),
+                deterministic(
+                    lambda a, i, o: a.scatter_add(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype)), x2, take, one
+                ),
             )
             yield (
                 f"scatter_reduce/{where}",
                 simple(
-                    lambda a, i, o: a.scatter_reduce(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype), "amax"), x2, take, one
+                    lambda a, i, o: a.scatter_reduce(0, i[:, None].expand(-1, a.shape[1]), o.to(a.dtype), "amax"),
+                    x2,
+                    take,
+                    one,
                 ),
             )
             yield (
@@ -653,9 +718,24 @@ def indices() -> Iterator[tuple[str, Unit]]:
                     partial(drawn, rows, high=wide),
                 ),
             )
-            for act in ("gelu", "silu", "relu", "softplus", "mish", "hardswish", "elu", "glu", "leaky_relu", "sigmoid", "tanh"):
+            for act in (
+                "gelu",
+                "silu",
+                "relu",
+                "softplus",
+                "mish",
+                "hardswish",
+                "elu",
+                "glu",
+                "leaky_relu",
+                "sigmoid",
+                "tanh",
+            ):
                 if wide % 2 == 0:
-                    yield f"{act}/{where}", simple(getattr(torch, act) if act in ("sigmoid", "tanh") else getattr(F, act), x2)
+                    yield (
+                        f"{act}/{where}",
+                        simple(getattr(torch, act) if act in ("sigmoid", "tanh") else getattr(F, act), x2),
+                    )
 
 
 def deterministic(call: Callable[..., Any], *inputs: Callable[[], Any]) -> Unit:
@@ -676,10 +756,16 @@ def embeddings() -> Iterator[tuple[str, Unit]]:
         x = partial(drawn, 2, count, high=rows)
         yield f"embedding/{where}", module(partial(nn.Embedding, rows, wide, dtype=dtype), x)
         yield f"embedding-padding/{where}", module(partial(nn.Embedding, rows, wide, padding_idx=0, dtype=dtype), x)
-        yield f"embedding-frequency/{where}", module(partial(nn.Embedding, rows, wide, scale_grad_by_freq=True, dtype=dtype), x)
+        yield (
+            f"embedding-frequency/{where}",
+            module(partial(nn.Embedding, rows, wide, scale_grad_by_freq=True, dtype=dtype), x),
+        )
         yield f"embedding-sparse/{where}", module(partial(nn.Embedding, rows, wide, sparse=True, dtype=dtype), x)
         for mode in ("sum", "mean", "max"):
-            yield f"embedding_bag/{mode}/{where}", module(partial(nn.EmbeddingBag, rows, wide, mode=mode, dtype=dtype), x)
+            yield (
+                f"embedding_bag/{mode}/{where}",
+                module(partial(nn.EmbeddingBag, rows, wide, mode=mode, dtype=dtype), x),
+            )
             yield (
                 f"embedding_bag-offsets/{mode}/{where}",
                 module(
@@ -688,7 +774,10 @@ def embeddings() -> Iterator[tuple[str, Unit]]:
                     lambda: torch.tensor([0, 3, 5], device=CARD),
                 ),
             )
-        yield f"embedding_bag-sparse/{where}", module(partial(nn.EmbeddingBag, rows, wide, mode="sum", sparse=True, dtype=dtype), x)
+        yield (
+            f"embedding_bag-sparse/{where}",
+            module(partial(nn.EmbeddingBag, rows, wide, mode="sum", sparse=True, dtype=dtype), x),
+        )
 
 
 # ---- pictures, Fourier transforms, linear algebra ----
@@ -732,7 +821,9 @@ def pictures() -> Iterator[tuple[str, Unit]]:
         )
         yield (
             f"affine_grid/{where}",
-            simple(partial(F.affine_grid, size=(4, 3, 30, 30), align_corners=False), partial(made, 4, 2, 3, dtype=dtype)),
+            simple(
+                partial(F.affine_grid, size=(4, 3, 30, 30), align_corners=False), partial(made, 4, 2, 3, dtype=dtype)
+            ),
         )
     for dtype in FLOATS:
         volume = partial(made, 2, 8, 14, 14, 14, dtype=dtype)
@@ -740,7 +831,10 @@ def pictures() -> Iterator[tuple[str, Unit]]:
         yield f"max_pool3d/{short(dtype)}", simple(partial(F.max_pool3d, kernel_size=2), volume)
         yield f"avg_pool3d/{short(dtype)}", simple(partial(F.avg_pool3d, kernel_size=2), volume)
         yield f"adaptive_avg_pool3d/{short(dtype)}", simple(partial(F.adaptive_avg_pool3d, output_size=3), volume)
-        yield f"interpolate-trilinear/{short(dtype)}", simple(partial(F.interpolate, scale_factor=2, mode="trilinear"), volume)
+        yield (
+            f"interpolate-trilinear/{short(dtype)}",
+            simple(partial(F.interpolate, scale_factor=2, mode="trilinear"), volume),
+        )
         yield f"max_pool1d/{short(dtype)}", simple(partial(F.max_pool1d, kernel_size=3), line)
         yield f"avg_pool1d/{short(dtype)}", simple(partial(F.avg_pool1d, kernel_size=3), line)
         yield (
@@ -751,7 +845,10 @@ def pictures() -> Iterator[tuple[str, Unit]]:
             f"ctc_loss/{short(dtype)}",
             simple(
                 lambda x: F.ctc_loss(
-                    x.float().log_softmax(2), torch.randint(1, 20, (4, 10), device=CARD), torch.full((4,), 50), torch.full((4,), 10)
+                    x.float().log_softmax(2),
+                    torch.randint(1, 20, (4, 10), device=CARD),
+                    torch.full((4,), 50),
+                    torch.full((4,), 10),
                 ),
                 partial(made, 50, 4, 20, dtype=dtype),
             ),
@@ -772,20 +869,36 @@ def transforms() -> Iterator[tuple[str, Unit]]:
             if dtype == torch.complex128 or size in (64, 1024):
                 yield (
                     f"fft/fft/{short(dtype)}/{size}",
-                    simple(torch.fft.fft, lambda size=size, dtype=dtype: torch.zeros(4, size, device=CARD, dtype=dtype)),
+                    simple(
+                        torch.fft.fft, lambda size=size, dtype=dtype: torch.zeros(4, size, device=CARD, dtype=dtype)
+                    ),
                 )
-    for shape in ((32, 32), (100, 120), (256, 255), (512, 512), (1009, 64), (16, 24, 32), (64, 64, 64), (2, 8, 100, 100)):
+    for shape in (
+        (32, 32),
+        (100, 120),
+        (256, 255),
+        (512, 512),
+        (1009, 64),
+        (16, 24, 32),
+        (64, 64, 64),
+        (2, 8, 100, 100),
+    ):
         where = "x".join(map(str, shape))
         yield f"fft/fftn/{where}", simple(torch.fft.fftn, partial(made, *shape, dtype=torch.complex64))
         yield f"fft/rfftn/{where}", simple(torch.fft.rfftn, partial(made, *shape))
         yield f"fft/irfft2/{where}", simple(torch.fft.irfft2, partial(made, *shape, dtype=torch.complex64))
-        yield f"fft/fft-first/{where}", simple(partial(torch.fft.fft, dim=0), partial(made, *shape, dtype=torch.complex64))
+        yield (
+            f"fft/fft-first/{where}",
+            simple(partial(torch.fft.fft, dim=0), partial(made, *shape, dtype=torch.complex64)),
+        )
         yield f"fft/fft2-norm/{where}", simple(partial(torch.fft.fft2, norm="ortho"), partial(made, *shape))
     for size in (400, 1024):
         yield (
             f"fft/stft/{size}",
             simple(
-                lambda x, size=size: torch.stft(x, size, window=torch.hann_window(size, device=CARD), return_complex=True),
+                lambda x, size=size: torch.stft(
+                    x, size, window=torch.hann_window(size, device=CARD), return_complex=True
+                ),
                 partial(made, 4, 16000),
             ),
         )
@@ -806,7 +919,11 @@ def linear_algebra() -> Iterator[tuple[str, Unit]]:
     for dtype, n, batch in itertools.product(
         (torch.float32, torch.float64, torch.complex64), (3, 32, 33, 100, 256, 513, 1000), ((), (2,), (9,), (600,))
     ):
-        if (batch == (600,) and n > 40) or (batch == (9,) and n > 300) or (n == 1000 and (batch or dtype != torch.float32)):
+        if (
+            (batch == (600,) and n > 40)
+            or (batch == (9,) and n > 300)
+            or (n == 1000 and (batch or dtype != torch.float32))
+        ):
             continue
         where = f"{short(dtype)}/{'x'.join(map(str, (*batch, n)))}"
         a = partial(positive, *batch, n, n, dtype=dtype)
@@ -835,7 +952,9 @@ def linear_algebra() -> Iterator[tuple[str, Unit]]:
             (
                 "lstsq",
                 lambda x, y: (
-                    la.lstsq(x, torch.cat([y, y[..., :20, :]], -2) if y.shape[-2] >= 20 else y.new_zeros(*x.shape[:-1], 5)).solution
+                    la.lstsq(
+                        x, torch.cat([y, y[..., :20, :]], -2) if y.shape[-2] >= 20 else y.new_zeros(*x.shape[:-1], 5)
+                    ).solution
                 ),
                 (tall, b),
             ),
@@ -868,11 +987,23 @@ def others() -> Iterator[tuple[str, Unit]]:
     for kind in ("rand", "randn"):
         for dtype in FLOATS:
             yield f"{kind}/{short(dtype)}", simple(partial(getattr(torch, kind), 1000, 333, device=CARD, dtype=dtype))
-    for kind in ("normal_", "uniform_", "bernoulli_", "exponential_", "cauchy_", "log_normal_", "geometric_", "random_"):
+    for kind in (
+        "normal_",
+        "uniform_",
+        "bernoulli_",
+        "exponential_",
+        "cauchy_",
+        "log_normal_",
+        "geometric_",
+        "random_",
+    ):
         arguments = (0.3,) if kind == "geometric_" else ()
         yield (
             f"{kind}",
-            simple(lambda x, kind=kind, arguments=arguments: getattr(x, kind)(*arguments), partial(made, 1000, 50, grad=False)),
+            simple(
+                lambda x, kind=kind, arguments=arguments: getattr(x, kind)(*arguments),
+                partial(made, 1000, 50, grad=False),
+            ),
         )
     yield "poisson", simple(torch.poisson, lambda: drawn(1000, 50).abs())
     yield "gumbel_softmax", simple(partial(F.gumbel_softmax, hard=True), partial(made, 100, 50))
@@ -984,7 +1115,9 @@ def optimizers() -> Iterator[tuple[str, Unit]]:
 
 
 def network() -> nn.Module:
-    return nn.Sequential(nn.Linear(300, 700), nn.GELU(), nn.LayerNorm(700), nn.Linear(700, 300), nn.Linear(300, 1)).to(CARD)
+    return nn.Sequential(nn.Linear(300, 700), nn.GELU(), nn.LayerNorm(700), nn.Linear(700, 300), nn.Linear(300, 1)).to(
+        CARD
+    )
 
 
 def optimizer(kind: str, named: dict[str, Any]) -> Unit:
@@ -1196,7 +1329,9 @@ def side_stream(phase: Phases, rule: random.Random) -> None:
 def nested(layout: str, phase: Phases, rule: random.Random) -> None:
     parts = [torch.ones(n, 64, device=CARD) for n in (5, 30, 17)]
     with phase("make"):
-        x = torch.nested.nested_tensor(parts, layout=torch.jagged if layout == "jagged" else torch.strided, requires_grad=True)
+        x = torch.nested.nested_tensor(
+            parts, layout=torch.jagged if layout == "jagged" else torch.strided, requires_grad=True
+        )
     layer = nn.Linear(64, 96).to(CARD)
     with phase("forward"):
         y = layer(x)
@@ -1251,7 +1386,9 @@ def grids() -> Iterator[tuple[str, Unit]]:
         if n * c * side * side < 1 << 25:
 
             def x(shape: Any = (n, c, side, side), dtype: Any = dtype) -> torch.Tensor:
-                return torch.randn(*shape, device=CARD, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
+                return (
+                    torch.randn(*shape, device=CARD, dtype=dtype).to(memory_format=torch.channels_last).requires_grad_()
+                )
 
             yield f"batch_norm/{short(dtype)}/{n}x{c}x{side}", module(partial(nn.BatchNorm2d, c), x)
     for mask, batch, heads, length, wide in itertools.product(
@@ -1259,7 +1396,10 @@ def grids() -> Iterator[tuple[str, Unit]]:
     ):
         if (batch, heads) in ((1, 4), (4, 12)) or mask == "none":
             name = f"attention/{batch}x{heads}x{length}x{wide}/{mask}"
-            yield name, one_attention(SDPBackend.CUDNN_ATTENTION, torch.bfloat16, batch, heads, length, length, wide, mask)
+            yield (
+                name,
+                one_attention(SDPBackend.CUDNN_ATTENTION, torch.bfloat16, batch, heads, length, length, wide, mask),
+            )
     for dtype, last, (c, out, kernel, stride, side, groups), n in itertools.product(
         (torch.float32, torch.bfloat16),
         (False, True),

@@ -145,9 +145,12 @@ def _verdict(ran: Sequence[dict[str, Any]]) -> str:
     both = [run for run in ran if "recorded_reserved" in run]
     kept = sum(abs(_off(run["rehearsed"]["reserved"], run["recorded_reserved"])) <= MOST_RESERVED for run in both)
     return (
-        f"Allocated within {100 * MOST_ALLOCATED:g} %: {good} of {len(ran)} runs ({100 * good / len(ran):.0f} %), of which {exact} "
-        f"to a millionth, which is the byte. Reserved within {100 * MOST_RESERVED:g} %: {kept} of the {len(both)} whose reserved "
-        f"memory was recorded. The goals are 90 % of the runs each: that of allocated memory is {_met(good, len(ran))}, that of "
+        f"Allocated within {100 * MOST_ALLOCATED:g} %: {good} of {len(ran)} runs ({100 * good / len(ran):.0f} %), of "
+        f"which {exact} "
+        f"to a millionth, which is the byte. Reserved within {100 * MOST_RESERVED:g} %: {kept} of the {len(both)} "
+        "whose reserved "
+        "memory was recorded. The goals are 90 % of the runs each: that of allocated memory is "
+        f"{_met(good, len(ran))}, that of "
         f"reserved memory is {_met(kept, len(both))}."
     )
 
@@ -191,7 +194,11 @@ def _cuts(ran: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
             said = [says(run["rehearsed"], (1 + cut) * run[f"recorded_{what}"]) for run in some]
             counts = {word: str(said.count(word)) for word in ("fits", "depends", "does not fit")}
             rows.append(
-                {"the card": f"the {what} peak {100 * cut:+.0f} %".replace("+0 %", "").strip(), "runs": str(len(some)), **counts}
+                {
+                    "the card": f"the {what} peak {100 * cut:+.0f} %".replace("+0 %", "").strip(),
+                    "runs": str(len(some)),
+                    **counts,
+                }
             )
     return rows
 

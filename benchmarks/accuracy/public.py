@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy/public.py OWNER/NAME=GIT_DIRECTORY...
 
-Takes each file of the clones' histories that is named *.pickle or *.pkl, contents that occur twice once. The results go to
-public.json, of which docs/accuracy.md has a section; the snapshots themselves are not kept.
+Takes each file of the clones' histories that is named *.pickle or *.pkl, contents that occur twice once. The results go
+to public.json, of which docs/accuracy.md has a section; the snapshots themselves are not kept.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def main() -> None:
         for repository, _, clone in (word.partition("=") for word in sys.argv[1:]):
             for blob, path in _files(clone):
                 if blob not in tried:
-                    tried[blob] = {"repository": repository, "path": path} | _try(clone, blob, Path(folder, Path(path).name))
+                    tried[blob] = {"repository": repository, "path": path} | _try(
+                        clone, blob, Path(folder, Path(path).name)
+                    )
                     print(tried[blob], flush=True)
     RESULTS.write_text(json.dumps(list(tried.values()), indent=1) + "\n")
 
@@ -66,7 +68,11 @@ def _try(clone: str, blob: str, file: Path) -> dict[str, Any]:
     plan = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     verify = subprocess.run([*command, "--verify"], capture_output=True, text=True, check=False)
     file.unlink()
-    found: dict[str, Any] = {"bytes": len(data), "planned": plan.returncode in PLANNED, "agrees": AGREES in verify.stdout}
+    found: dict[str, Any] = {
+        "bytes": len(data),
+        "planned": plan.returncode in PLANNED,
+        "agrees": AGREES in verify.stdout,
+    }
     if not found["planned"]:
         found["error"] = plan.stderr.strip().rpartition("as a trace: ")[2]
     return found
@@ -82,7 +88,9 @@ def text() -> str:
         absent=len(kept) - len(rows),
         files=len(rows),
         repositories=len(names),
-        names="\n".join(f"- https://github.com/{name}: {sum(row['repository'] == name for row in rows)}" for name in names),
+        names="\n".join(
+            f"- https://github.com/{name}: {sum(row['repository'] == name for row in rows)}" for name in names
+        ),
         snapshots=len(rows) - len(refused),
         planned=sum(row["planned"] for row in rows),
         agree=sum(row["agrees"] for row in rows),

@@ -1,10 +1,13 @@
 """Rehearses the programs of runs.json, compares the peaks with the recorded ones, and writes docs/accuracy.md.
 
-    TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again NAME...|--page]
+    TORCH_2_6=PYTHON TORCH_2_9=PYTHON TORCH_2_11=PYTHON LIGER=FOLDER python benchmarks/accuracy/run.py [--again
+    NAME...|--page]
 
-Each PYTHON has gpuconf, that version of PyTorch, transformers, timm, accelerate, triton and liger-kernel. FOLDER is a clone of
+Each PYTHON has gpuconf, that version of PyTorch, transformers, timm, accelerate, triton and liger-kernel. FOLDER is a
+clone of
 https://github.com/linkedin/Liger-Kernel with its history. Two scripts need older transformers: TRANSFORMERS_4_44 and
-TRANSFORMERS_4_55 are folders with those (pip install --target). What is measured is kept in build/accuracy, and not measured again.
+TRANSFORMERS_4_55 are folders with those (pip install --target). What is measured is kept in build/accuracy, and not
+measured again.
 """
 
 from __future__ import annotations
@@ -93,7 +96,14 @@ def program(run: dict[str, Any], folder: Path) -> list[str]:
         return [str(HERE / "vit_giant.py")]
     check_out(Path(os.environ["LIGER"]), run["commit"], folder / "liger")
     config = json.dumps(run["config"])
-    return [str(HERE / "liger_program.py"), str(folder / "liger"), run["kernel"], run["provider"], str(run["x"]), config]
+    return [
+        str(HERE / "liger_program.py"),
+        str(folder / "liger"),
+        run["kernel"],
+        run["provider"],
+        str(run["x"]),
+        config,
+    ]
 
 
 def check_out(repository: Path, commit: str, folder: Path) -> None:
@@ -125,7 +135,11 @@ def rehearsed(python: str, words: list[str], card: str, folder: str, packages: s
     options = ["--json", "--gpu", card, "--seconds", str(LONGEST)]
     begin = time.monotonic()
     done = subprocess.run(
-        [python, "-m", "gpuconf", "plan", *options, "--", *words], capture_output=True, text=True, cwd=folder, env=variables
+        [python, "-m", "gpuconf", "plan", *options, "--", *words],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=variables,
     )
     found: dict[str, Any] = {"seconds": time.monotonic() - begin}
     try:
@@ -138,7 +152,10 @@ def rehearsed(python: str, words: list[str], card: str, folder: str, packages: s
     most = max(answer["processes"], key=lambda one: one["allocated"])
     own = [line.split()[1] for line in done.stderr.splitlines() if line.startswith("MEMORY ")]
     found |= {"allocated": most["allocated"] / MIB, "reserved": most["reserved"] / MIB}
-    found |= {"least": most["least"]["default"] / MIB, "workspaces": most["largest"] / MIB if most["convolutions"] else 0.0}
+    found |= {
+        "least": most["least"]["default"] / MIB,
+        "workspaces": most["largest"] / MIB if most["convolutions"] else 0.0,
+    }
     return found | ({"allocated": float(own[0])} if own else {})
 
 
@@ -157,7 +174,19 @@ def printed(words: list[str], label: str, folder: str) -> dict[str, Any]:
 
 def simulated(python: str, name: str, *words: str) -> list[str]:
     """Return the words that run a program of this folder on a simulated GPU."""
-    return [python, "-m", "gpuconf", "run", "--simulate", "H100-80GB", "--values", "none", python, str(HERE / name), *words]
+    return [
+        python,
+        "-m",
+        "gpuconf",
+        "run",
+        "--simulate",
+        "H100-80GB",
+        "--values",
+        "none",
+        python,
+        str(HERE / name),
+        *words,
+    ]
 
 
 def weights(python: str, run: dict[str, Any], folder: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """A program under FakeTensorMode and PyTorch's MemTracker: prints the peak that the tracker counts, in MiB.
 
-python tracked.py PROGRAM ARGUMENTS... needs a driver, because fake CUDA tensors do: a simulated one is enough. New tensors are made
-on the GPU at once, and modules are not moved there, because a module of fake tensors that is tracked cannot be moved.
+python tracked.py PROGRAM ARGUMENTS... needs a driver, because fake CUDA tensors do: a simulated one is enough. New
+tensors are made on the GPU at once, and modules are not moved there, because a module of fake tensors that is tracked
+cannot be moved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A step of a vision Transformer as in PyTorch AO's README: bfloat16, activations checkpointed, batches of 32, fused AdamW.
+"""A step of a vision Transformer as in PyTorch AO's README: bfloat16, activations checkpointed, batches of 32, fused
+AdamW.
 
 Prints the peak in MiB. Instead of the data set's images these are random ones.
 """

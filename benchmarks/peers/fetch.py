@@ -1,7 +1,7 @@
 """Download the other allocators from where they are published, and build each as a shared object behind cpp/peer.h.
 
-A peer that is not available is not an error: the reason becomes its row. All files are written to the environment that this runs
-in, not to the tree.
+A peer that is not available is not an error: the reason becomes its row. All files are written to the environment that
+this runs in, not to the tree.
 """
 
 from __future__ import annotations
@@ -55,10 +55,14 @@ def get_all(progress: Callable[[str], None]) -> list[Peer]:
         (_rmm, Peer(("RMM's free list",), "headers of the wheel librmm-cu13")),
         (
             _crates,
-            Peer(("offset-allocator", "Vulkan Memory Allocator", "rlsf (TLSF)"), "the crates offset-allocator, vk-mem and rlsf"),
+            Peer(
+                ("offset-allocator", "Vulkan Memory Allocator", "rlsf (TLSF)"),
+                "the crates offset-allocator, vk-mem and rlsf",
+            ),
         ),
         (_rmm_arena, Peer(("RMM's arena",), "the library of the wheel librmm-cu13")),
-        (_mimalloc, Peer(("mimalloc",), "a package of Debian")),  # last: its library replaces malloc for what is loaded after it
+        # Last: its library replaces malloc for what is loaded after it.
+        (_mimalloc, Peer(("mimalloc",), "a package of Debian")),
     ]
     for get, peer in peers:
         progress(f"getting {', '.join(peer.contenders)}: {peer.source}")
@@ -80,7 +84,13 @@ def _tensorflow() -> tuple[Path, str]:
     _pip(pinned[0])
     folder = WHEELS / "tensorflow"
     flags = ["-D_GLIBCXX_USE_CXX11_ABI=1", "-DEIGEN_MAX_ALIGN_BYTES=64", "-Wno-deprecated-declarations"]
-    flags += ["-isystem", str(folder / "include"), f"-L{folder}", "-l:libtensorflow_framework.so.2", f"-Wl,-rpath,{folder}"]
+    flags += [
+        "-isystem",
+        str(folder / "include"),
+        f"-L{folder}",
+        "-l:libtensorflow_framework.so.2",
+        f"-Wl,-rpath,{folder}",
+    ]
     return _cpp("tensorflow.cc", flags), pinned[0].replace("==", " ")
 
 
@@ -112,9 +122,23 @@ def _crates() -> tuple[Path, str]:
         raise MissingError("there is no cargo here (Rust's package manager)")
     manifest = HERE / "crates" / "Cargo.toml"
     target = BUILT / "crates"
-    _run([cargo, "build", "--quiet", "--release", "--locked", "--manifest-path", str(manifest), "--target-dir", str(target)])
+    _run(
+        [
+            cargo,
+            "build",
+            "--quiet",
+            "--release",
+            "--locked",
+            "--manifest-path",
+            str(manifest),
+            "--target-dir",
+            str(target),
+        ]
+    )
     pinned = re.findall(r'^([\w-]+) = "=(.+)"', manifest.read_text(), re.M)
-    return target / "release" / "libpeers.so", ", ".join(f"{name} {version}" for name, version in pinned if name in CRATES)
+    return target / "release" / "libpeers.so", ", ".join(
+        f"{name} {version}" for name, version in pinned if name in CRATES
+    )
 
 
 def _mimalloc() -> tuple[Path, str]:
@@ -134,7 +158,9 @@ def _installed_mimalloc() -> tuple[Path, str] | None:
 def _debian_mimalloc() -> tuple[Path, str]:
     """Unpack the package; installing it would need root."""
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise MissingError("libmimalloc is not installed, and without apt-get and dpkg-deb there is no package to unpack")
+        raise MissingError(
+            "libmimalloc is not installed, and without apt-get and dpkg-deb there is no package to unpack"
+        )
     folder = BUILT / "mimalloc"
     folder.mkdir(exist_ok=True)
     why = MissingError("no package")
@@ -169,7 +195,17 @@ def _cpp(source: str, flags: list[str]) -> Path:
 
 def _pip(wheel: str) -> None:
     """Install one wheel without its dependencies: only its headers and libraries are used."""
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+    ]
     _run([*pip, wheel])
 
 

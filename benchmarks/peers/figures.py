@@ -152,7 +152,11 @@ def recorded_means(run: dict[str, Any]) -> dict[str, float]:
 
 def footprints(run: dict[str, Any], law: str) -> dict[str, tuple[float, float]]:
     """By contender: host memory in bytes, in total and per live block."""
-    return {one["name"]: (one["bytes"], one["bytes"] / one["blocks"]) for one in run["result"]["footprints"] if one["law"] == law}
+    return {
+        one["name"]: (one["bytes"], one["bytes"] / one["blocks"])
+        for one in run["result"]["footprints"]
+        if one["law"] == law
+    }
 
 
 def missing(run: dict[str, Any]) -> dict[str, str]:

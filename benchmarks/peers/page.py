@@ -1,4 +1,6 @@
-"""The parts of docs/allocator-benchmarks.md that come from a run's measurements; the text around them is in the page."""
+"""The parts of docs/allocator-benchmarks.md that come from a run's measurements; the text around them is in the
+page.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,10 @@ def parts(run: dict[str, Any]) -> dict[str, str]:
 
 def _run(run: dict[str, Any]) -> str:
     return (
-        "Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ {gcc}, {rust}."
-        "\n\nThe run took {seconds} s for {rounds} rounds; the load average was {load} at the start and {load_end} at the end."
+        "Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ "
+        "{gcc}, {rust}."
+        "\n\nThe run took {seconds} s for {rounds} rounds; the load average was {load} at the start and {load_end} at "
+        "the end."
     ).format(**run["machine"])
 
 
@@ -78,7 +82,8 @@ def _floor(run: dict[str, Any]) -> str:
     floor = run["result"]["floor"]
     rows = [{"what": "a lock and an unlock of Go's `sync.Mutex`", "time": f"{floor['lock_ns']:.1f} ns"}]
     rows += [
-        {"what": f"one read of a table of {_binary(one['table_bytes'])}", "time": f"{one['ns']:.1f} ns"} for one in floor["reads"]
+        {"what": f"one read of a table of {_binary(one['table_bytes'])}", "time": f"{one['ns']:.1f} ns"}
+        for one in floor["reads"]
     ]
     return table(rows)
 
@@ -141,13 +146,25 @@ def _optimum(run: dict[str, Any]) -> str:
     ):
         found = figures.needs(run, kind)
         if not found:
-            rows.append({"problem": f"{title}: missing; set MINIMALLOC to the folder of its problems", **dict.fromkeys(order, "-")})
+            rows.append(
+                {
+                    "problem": f"{title}: missing; set MINIMALLOC to the folder of its problems",
+                    **dict.fromkeys(order, "-"),
+                }
+            )
             continue
         for one in found:
             name = f"MiniMalloc {one['name']}" if kind == "minimalloc" else one["name"]
-            rows.append({"problem": name, **{who: f"{one['over'][who]:.3f}" if who in one["over"] else "-" for who in order}})
+            rows.append(
+                {"problem": name, **{who: f"{one['over'][who]:.3f}" if who in one["over"] else "-" for who in order}}
+            )
         means = {who: figures.mean_need(run, (kind,), who) for who in order}
-        rows.append({"problem": f"**{title}, mean**", **{who: f"**{mean:.3f}**" if mean else "-" for who, mean in means.items()}})
+        rows.append(
+            {
+                "problem": f"**{title}, mean**",
+                **{who: f"**{mean:.3f}**" if mean else "-" for who, mean in means.items()},
+            }
+        )
     return table(rows)
 
 
@@ -177,7 +194,13 @@ def recorded(run: dict[str, Any]) -> str:
 
 
 def _peers(run: dict[str, Any]) -> str:
-    rows = [{"contender": "**gpuconf**", "from": "this tree", "version": "this one: exact split, and TensorFlow's split rule"}]
+    rows = [
+        {
+            "contender": "**gpuconf**",
+            "from": "this tree",
+            "version": "this one: exact split, and TensorFlow's split rule",
+        }
+    ]
     rows += [
         {
             "contender": ", ".join(peer["contenders"]),
@@ -192,7 +215,9 @@ def _peers(run: dict[str, Any]) -> str:
 def _out(run: dict[str, Any]) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for one in run["result"]["out"]:
-        found.setdefault((one["name"], ("failed: " if one["broken"] else "not run: ") + one["why"]), []).append(one["trace"])
+        found.setdefault((one["name"], ("failed: " if one["broken"] else "not run: ") + one["why"]), []).append(
+            one["trace"]
+        )
     for path, why in run["result"]["missing"].items():
         found[path.rpartition("/")[2], "could not be opened: " + why] = ["all"]
     lines = [f"- {who}, {', '.join(dict.fromkeys(traces))}: {why}" for (who, why), traces in found.items()]
@@ -231,7 +256,8 @@ def goals(run: dict[str, Any]) -> str:
 
 
 def _speed_goals(run: dict[str, Any]) -> Iterator[Goal]:
-    fastest = figures.fastest_peer(run) if figures.complete(run) else {}  # the best of an incomplete set would be misleading
+    # The best of an incomplete set would be misleading.
+    fastest = figures.fastest_peer(run) if figures.complete(run) else {}
     over = [ratio for _, ratio in fastest.values()]
     worst = max(fastest, key=lambda law: fastest[law][1], default="")
     detail = f"{figures.LAWS[worst]}: {fastest[worst][0]}" if over else ""
@@ -254,9 +280,22 @@ def _speed_goals(run: dict[str, Any]) -> Iterator[Goal]:
     yield Goal("times as fast as RMM's list with 36 000 blocks", ">=", 1000, 0, rmm.get("random-1MiB"), "", why)
     slope = figures.slopes(run)[figures.OURS]
     peer, theirs, ours = figures.most_live(run)
-    yield Goal("time with 10^6 live blocks over the fastest peer's", "<=", 0.6, 2, ours / theirs if fastest else None, peer, see)
-    why = "the tables of a million blocks are larger than the cache; the peers' are too, and their times rise in the same way"
-    yield Goal("time with 10^6 live blocks over that with 10^3", "<=", 2.5, 2, slope[max(slope)] / slope[min(slope)], "", why)
+    yield Goal(
+        "time with 10^6 live blocks over the fastest peer's",
+        "<=",
+        0.6,
+        2,
+        ours / theirs if fastest else None,
+        peer,
+        see,
+    )
+    why = (
+        "the tables of a million blocks are larger than the cache; the peers' are too, and their times rise in the "
+        "same way"
+    )
+    yield Goal(
+        "time with 10^6 live blocks over that with 10^3", "<=", 2.5, 2, slope[max(slope)] / slope[min(slope)], "", why
+    )
     tails = {law: one["p999"] for law, one in equal[figures.OURS].items()}
     worst = max(tails, key=lambda law: tails[law])
     why = "the first use of a page of the tables, which the system then provides, and preemption by other programs"
@@ -273,7 +312,10 @@ def _memory_goals(run: dict[str, Any]) -> Iterator[Goal]:
     why = "among holes of one size the lowest is not always used: finding it would cost time"
     mean = figures.mean_need(run, ("minimalloc",), figures.OURS)
     yield Goal("MiniMalloc, over the optimum, mean", "<=", 1.54, 3, mean, "", why)
-    for kinds, what, goal in ((("law",), "laws", 1.01), (("guillotine", "pinwheel", "minimalloc"), "known optima", None)):
+    for kinds, what, goal in (
+        (("law",), "laws", 1.01),
+        (("guillotine", "pinwheel", "minimalloc"), "known optima", None),
+    ):
         found = {}
         for one in (one for kind in kinds if figures.complete(run) for one in figures.needs(run, kind)):
             if best := min((one["over"][who] for who in figures.PEERS if who in one["over"]), default=None):
@@ -282,10 +324,14 @@ def _memory_goals(run: dict[str, Any]) -> Iterator[Goal]:
         ratio, best, over = found.get(worst, (None, 0, {}))
         detail, why = "", "for random lifetimes chance decides between good fits"
         if found:
-            detail = f"{figures.LAWS.get(worst, worst)}; mean {figures.geometric([ratio for ratio, _, _ in found.values()]):.3f}"
+            detail = (
+                f"{figures.LAWS.get(worst, worst)}; mean "
+                f"{figures.geometric([ratio for ratio, _, _ in found.values()]):.3f}"
+            )
         if found and goal is None:
             why = (
-                f"gpuconf promises [best fit](concepts/how-a-limit-works.md), which needs {over[figures.OURS]:.3f} there, and "
+                f"gpuconf promises [best fit](concepts/how-a-limit-works.md), which needs {over[figures.OURS]:.3f} "
+                "there, and "
                 f"{over[figures.RMM]:.3f} in RMM's list; another rule needs {best:.3f}"
             )
         yield Goal(f"address space over the best peer's, {what}, worst", "<=", goal, 3, ratio, detail, why)

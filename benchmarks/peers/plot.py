@@ -55,7 +55,13 @@ def _points(ax: Axes, who: str, at: list[float], values: list[float], *, line: b
     if line:
         ax.plot(at, values, color=color, linewidth=2 if who == figures.OURS else 1.2, zorder=2)
     ax.scatter(
-        at, values, color=color, marker=marker, s=large, label=who, zorder=4 if who in (figures.OURS, figures.VIRTUAL) else 3
+        at,
+        values,
+        color=color,
+        marker=marker,
+        s=large,
+        label=who,
+        zorder=4 if who in (figures.OURS, figures.VIRTUAL) else 3,
     )
 
 
@@ -105,7 +111,10 @@ def _needs(ax: Axes, run: dict[str, Any]) -> None:
     for one in figures.needs(run, "law"):
         for who, over in one["over"].items():
             values.setdefault(who, {})[one["name"]] = over
-    for kinds, label in ((("guillotine", "pinwheel"), "packings,\nmean of 8"), (("minimalloc",), "MiniMalloc,\nmean of 11")):
+    for kinds, label in (
+        (("guillotine", "pinwheel"), "packings,\nmean of 8"),
+        (("minimalloc",), "MiniMalloc,\nmean of 11"),
+    ):
         for who in list(values):
             mean = figures.mean_need(run, kinds, who)
             if mean:

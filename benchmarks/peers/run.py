@@ -28,7 +28,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
     arguments.add_argument("--rounds", type=int, default=7)
-    arguments.add_argument("--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing")
+    arguments.add_argument(
+        "--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing"
+    )
     arguments.add_argument("--keep", type=Path)
     arguments.add_argument("--from", type=Path, dest="kept")
     options = arguments.parse_args()
@@ -57,7 +59,9 @@ def measure(minimalloc: str, rounds: int, task: str) -> dict[str, object]:
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=env, cwd=ROOT)
     return {
         "result": json.loads(done.stdout),
-        "peers": [{"contenders": p.contenders, "source": p.source, "version": p.version, "missing": p.missing} for p in peers],
+        "peers": [
+            {"contenders": p.contenders, "source": p.source, "version": p.version, "missing": p.missing} for p in peers
+        ],
         "machine": {
             "date": datetime.date.today().isoformat(),
             "cpu": cpu(),

@@ -1,9 +1,9 @@
-/* A program without Python that allocates GPU memory within a limit: GPUCONF_LIMIT=1GiB ./limit, on a real or simulated GPU. */
+/* A program without Python that allocates GPU memory within a limit: GPUCONF_LIMIT=1GiB ./limit, on a real or simulated
+ * GPU. */
 #include <gpuconf.h>
 #include <stdio.h>
 
-int main(void)
-{
+int main(void) {
 	if (gpuconf_abi_version() != GPUCONF_ABI_VERSION || !gpuconf_init()) {
 		fprintf(stderr, "gpuconf: %s\n", gpuconf_last_error());
 		return 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #define _GNU_SOURCE
 #include "library.h"
@@ -9,16 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How libraries name cblas_sgemm: what they put before and behind. Those with 64-bit integers come first, since MKL has both. */
+/* How libraries name cblas_sgemm: what they put before and behind. Those with 64-bit integers come first, since MKL has
+ * both. */
 static const struct {
 	const char *before, *behind;
 	int wide;
 } symbols[] = {
-	{"scipy_", "64_", 1},
-	{"", "64_", 1},
-	{"", "_64", 1},
-	{"scipy_", "", 0},
-	{"", "", 0},
+    {"scipy_", "64_", 1},
+    {"", "64_", 1},
+    {"", "_64", 1},
+    {"scipy_", "", 0},
+    {"", "", 0},
 };
 
 #define NAMINGS ((int)(sizeof symbols / sizeof symbols[0]))
@@ -100,7 +101,8 @@ void blas_load(const char *path, int only_loaded, struct blas_load_answer *answe
 }
 
 /* The beginnings of the names of the files of BLAS libraries. */
-static const char *const names[] = {"libscipy_openblas", "libopenblas", "libmkl_rt.", "libblis", "libcblas", "libblas", "libsatlas", "libtatlas"};
+static const char *const names[] = {
+    "libscipy_openblas", "libopenblas", "libmkl_rt.", "libblis", "libcblas", "libblas", "libsatlas", "libtatlas"};
 
 struct listing {
 	char *next, *end;

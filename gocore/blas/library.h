@@ -8,14 +8,14 @@
 #pragma GCC visibility push(hidden)
 
 /* CBLAS's functions. Integers are 64 bits wide here even if the library's are not: see doc.go. */
-typedef void blas_sgemm(int order, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-	const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
-typedef void blas_dgemm(int order, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
-	const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
-typedef void blas_sgemv(int order, int trans, int64_t m, int64_t n, float alpha, const float *a, int64_t lda, const float *x, int64_t step_x,
-	float beta, float *y, int64_t step_y);
-typedef void blas_dgemv(int order, int trans, int64_t m, int64_t n, double alpha, const double *a, int64_t lda, const double *x,
-	int64_t step_x, double beta, double *y, int64_t step_y);
+typedef void blas_sgemm(int order, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+    const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+typedef void blas_dgemm(int order, int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha,
+    const double *a, int64_t lda, const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+typedef void blas_sgemv(int order, int trans, int64_t m, int64_t n, float alpha, const float *a, int64_t lda,
+    const float *x, int64_t step_x, float beta, float *y, int64_t step_y);
+typedef void blas_dgemv(int order, int trans, int64_t m, int64_t n, double alpha, const double *a, int64_t lda,
+    const double *x, int64_t step_x, double beta, double *y, int64_t step_y);
 
 struct blas_functions {
 	blas_sgemm *sgemm;
@@ -26,7 +26,8 @@ struct blas_functions {
 
 enum blas_load_state {
 	BLAS_LOADED,
-	BLAS_NO_LIBRARY, /* the loader's message is in text; empty if only_loaded and the process has not loaded the library */
+	BLAS_NO_LIBRARY, /* the loader's message is in text; empty if only_loaded and the process has not loaded the library
+	                  */
 	BLAS_INCOMPLETE, /* it lacks CBLAS's functions */
 };
 
@@ -42,12 +43,13 @@ struct blas_load_answer {
 };
 
 /*
- * blas_load opens the library at path and looks its functions up. With only_loaded, the process must have loaded it already. The library is
- * never unloaded, even if this fails.
+ * blas_load opens the library at path and looks its functions up. With only_loaded, the process must have loaded it
+ * already. The library is never unloaded, even if this fails.
  */
 void blas_load(const char *path, int only_loaded, struct blas_load_answer *answer);
 
-/* blas_loaded writes the paths of the BLAS libraries that the process has loaded, each with a newline, as many as fit. */
+/* blas_loaded writes the paths of the BLAS libraries that the process has loaded, each with a newline, as many as fit.
+ */
 void blas_loaded(char *paths, int size);
 
 struct blas_product {

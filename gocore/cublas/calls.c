@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #include "calls.h"
 
@@ -32,13 +32,14 @@ cublasStatus_t cublascall_destroy(uint64_t handle) { return cublas.cublasDestroy
 		type one_ = 1, zero_ = 0; \
 		if (cublas.name == NULL) \
 			return MISSING_64; \
-		return cublas.name(handle_of(handle), g.transpose_a ? OP_T : OP_N, g.transpose_b ? OP_T : OP_N, (size)g.m, (size)g.n, \
-		                   (size)g.k, &one_, pointer_of(g.a), (size)g.lda, pointer_of(g.b), (size)g.ldb, &zero_, pointer_of(g.c), \
-		                   (size)g.ldc); \
+		return cublas.name(handle_of(handle), g.transpose_a ? OP_T : OP_N, g.transpose_b ? OP_T : OP_N, (size)g.m, \
+		    (size)g.n, (size)g.k, &one_, pointer_of(g.a), (size)g.lda, pointer_of(g.b), (size)g.ldb, &zero_, \
+		    pointer_of(g.c), (size)g.ldc); \
 	} while (0)
 
 cublasStatus_t cublascall_gemm(uint64_t handle, struct cublas_gemm g) {
-	cublasStatus_t status = cublas.cublasSetWorkspace_v2(handle_of(handle), pointer_of(g.workspace), (size_t)g.workspace_bytes);
+	cublasStatus_t status =
+	    cublas.cublasSetWorkspace_v2(handle_of(handle), pointer_of(g.workspace), (size_t)g.workspace_bytes);
 	if (status != 0)
 		return status;
 	int is_wide = wide(g.m) || wide(g.n) || wide(g.k) || wide(g.lda) || wide(g.ldb) || wide(g.ldc);
@@ -57,8 +58,8 @@ cublasStatus_t cublascall_gemm(uint64_t handle, struct cublas_gemm g) {
 		type one_ = 1; \
 		if (cublas.name == NULL) \
 			return MISSING_64; \
-		return cublas.name(handle_of(handle), OP_N, OP_N, (size)g.m, (size)g.n, &one_, pointer_of(g.a), (size)g.lda, &one_, \
-		                   pointer_of(g.b), (size)g.ldb, pointer_of(g.c), (size)g.ldc); \
+		return cublas.name(handle_of(handle), OP_N, OP_N, (size)g.m, (size)g.n, &one_, pointer_of(g.a), (size)g.lda, \
+		    &one_, pointer_of(g.b), (size)g.ldb, pointer_of(g.c), (size)g.ldc); \
 	} while (0)
 
 cublasStatus_t cublascall_geam(uint64_t handle, struct cublas_geam g) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cuBLAS calls for Go: one cgo call each, in the context of the handle. Handles are numbers, because Go must not hold foreign
- * pointers. */
+/* The cuBLAS calls for Go: one cgo call each, in the context of the handle. Handles are numbers, because Go must not
+ * hold foreign pointers. */
 #ifndef GPUCONF_CUBLAS_CALLS_H
 #define GPUCONF_CUBLAS_CALLS_H
 

@@ -21,7 +21,8 @@ extern struct cublas_functions cublas;
 
 enum cublas_load_state {
 	CUBLAS_LOADED,
-	CUBLAS_NO_LIBRARY, /* the loader's message is in text; empty if only_loaded and the process has not loaded the library */
+	CUBLAS_NO_LIBRARY, /* the loader's message is in text; empty if only_loaded and the process has not loaded the
+	                      library */
 	CUBLAS_INCOMPLETE, /* the required function named in text is missing or fails */
 };
 
@@ -32,8 +33,8 @@ struct cublas_load_answer {
 };
 
 /*
- * cublas_load opens the library at path and fills the table; before, if not NULL, is loaded first. With only_loaded, the process must
- * have loaded the library already. The library is never unloaded, even if this fails.
+ * cublas_load opens the library at path and fills the table; before, if not NULL, is loaded first. With only_loaded,
+ * the process must have loaded the library already. The library is never unloaded, even if this fails.
  */
 void cublas_load(const char *before, const char *path, int only_loaded, struct cublas_load_answer *answer);
 

@@ -4,8 +4,8 @@
  *
  *     X(name, oldest major version that has it, parameters)
  *
- * A function of OLDEST_CUBLAS is required: a library without it cannot be used. A newer one may be missing; then only the calls that
- * need it fail.
+ * A function of OLDEST_CUBLAS is required: a library without it cannot be used. A newer one may be missing; then only
+ * the calls that need it fail.
  */
 #ifndef GPUCONF_CUBLAS_SYMBOLS_H
 #define GPUCONF_CUBLAS_SYMBOLS_H
@@ -15,12 +15,12 @@
 #define OLDEST_CUBLAS 11
 
 #define GEMM(type, size) \
-	(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, size m, size n, size k, const type *alpha, \
-	 const type *a, size lda, const type *b, size ldb, const type *beta, type *c, size ldc)
+	(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, size m, size n, size k, \
+	    const type *alpha, const type *a, size lda, const type *b, size ldb, const type *beta, type *c, size ldc)
 
 #define GEAM(type, size) \
-	(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, size m, size n, const type *alpha, const type *a, \
-	 size lda, const type *beta, const type *b, size ldb, type *c, size ldc)
+	(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, size m, size n, const type *alpha, \
+	    const type *a, size lda, const type *beta, const type *b, size ldb, type *c, size ldc)
 
 #define CUBLAS_SYMBOLS(X) \
 	X(cublasGetProperty, 11, (int property, int *value)) \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #include "calls.h"
 
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 /* BOUND binds a machine to the thread until the end of the block. */
-#define BOUND(machine) __attribute__((cleanup(simulated_unbind))) const struct simulated_binding bound_ = simulated_bind(machine)
+#define BOUND(machine) \
+	__attribute__((cleanup(simulated_unbind))) const struct simulated_binding bound_ = simulated_bind(machine)
 
 /* CALL calls a function of the table, or returns MISSING if the driver lacks it. */
 #define CALL(field, ...) (cuda.field != NULL ? cuda.field(__VA_ARGS__) : MISSING(field))
@@ -39,9 +40,9 @@ static CUresult enter(CUcontext context, struct cuda_visit *visit) {
 }
 
 /*
- * Any function may return a failure of work queued earlier although it succeeded itself. So after a failure, check the current context
- * to see whether to try again. Setting the caller's context is the last resort. If that fails too, the call's own result is still
- * returned: the caller must know whether the call succeeded.
+ * Any function may return a failure of work queued earlier although it succeeded itself. So after a failure, check the
+ * current context to see whether to try again. Setting the caller's context is the last resort. If that fails too, the
+ * call's own result is still returned: the caller must know whether the call succeeded.
  */
 static void leave(const struct cuda_visit *visit) {
 	CUcontext now;
@@ -54,8 +55,9 @@ static void leave(const struct cuda_visit *visit) {
 }
 
 /*
- * CUDA may refuse allocations and queries of progress while any thread captures a stream, in case the caller expects them to be
- * captured too. Ours are not meant to be: they are made in relaxed mode, and the thread's mode is restored afterwards.
+ * CUDA may refuse allocations and queries of progress while any thread captures a stream, in case the caller expects
+ * them to be captured too. Ours are not meant to be: they are made in relaxed mode, and the thread's mode is restored
+ * afterwards.
  */
 #define RELAXED(call) \
 	__extension__({ \
@@ -216,7 +218,8 @@ int cudacall_can_access(void *machine, CUdevice device, CUdevice memory) {
 	return cuda.cuDeviceCanAccessPeer(&can, device, memory) == 0 && can;
 }
 
-CUresult cudacall_set_access(void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes) {
+CUresult cudacall_set_access(
+    void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes) {
 	BOUND(machine);
 	CUmemAccessDesc access[CUDACALL_MOST_DEVICES];
 	for (int i = 0; i < count; i++)
@@ -270,22 +273,26 @@ CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t va
 	return IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))));
 }
 
-CUresult cudacall_copy_to_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_to_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
 	BOUND(machine);
 	return IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream));
 }
 
-CUresult cudacall_copy_from_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_from_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
 	BOUND(machine);
 	return IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream));
 }
 
-CUresult cudacall_copy_within_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_within_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
 	BOUND(machine);
 	return IN(context, cuMemcpyDtoDAsync, dst, src, bytes, stream_of(stream));
 }
 
-CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_fill_async(
+    void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
 	BOUND(machine);
 	return IN(context, cuMemsetD8Async, dst, value, bytes, stream_of(stream));
 }
@@ -293,7 +300,8 @@ CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes) {
 	BOUND(machine);
 	void *memory = NULL;
-	CUresult result = IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
+	CUresult result =
+	    IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
 	return (struct cuda_memory){result, memory};
 }
 
@@ -404,7 +412,8 @@ static CUresult hold(CUstream stream, int32_t *life) {
 	uint64_t id;
 	CUgraph graph = NULL;
 	CUuserObject object = NULL;
-	/* Not the dependencies: where their edges have data, as between overlapping kernels, a query of them alone is an error. */
+	/* Not the dependencies: where their edges have data, as between overlapping kernels, a query of them alone is an
+	 * error. */
 	CUresult result = CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, NULL, NULL);
 	if (result == 0 && status != CAPTURE_STATUS_ACTIVE)
 		result = STREAM_CAPTURE_INVALIDATED;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's previous
- * context. Handles are numbers, because Go must not hold foreign pointers.
+ * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's
+ * previous context. Handles are numbers, because Go must not hold foreign pointers.
  *
- * machine is a simulated one (simulated.h), which is bound to the thread for the time of the call; NULL for the loaded driver's own.
+ * machine is a simulated one (simulated.h), which is bound to the thread for the time of the call; NULL for the loaded
+ * driver's own.
  */
 #ifndef GPUCONF_CUDA_CALLS_H
 #define GPUCONF_CUDA_CALLS_H
@@ -70,17 +71,22 @@ CUresult cudacall_copy_to(void *machine, uint64_t context, uint64_t dst, const v
 CUresult cudacall_copy_from(void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes);
 CUresult cudacall_copy_within(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes);
 CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes);
-CUresult cudacall_copy_to_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_from_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_within_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_to_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_from_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_within_async(
+    void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_fill_async(
+    void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
 struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes);
 CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr);
 struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes);
 #define CUDACALL_MOST_DEVICES 64
 /* Whether a device can access another one's memory; 0 if the driver cannot say. */
 int cudacall_can_access(void *machine, CUdevice device, CUdevice memory);
-CUresult cudacall_set_access(void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes);
+CUresult cudacall_set_access(
+    void *machine, uint64_t context, const CUdevice *devices, int count, uint64_t addr, uint64_t bytes);
 struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority);
 CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream);
 struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream);
@@ -98,7 +104,8 @@ CUresult cudacall_event_query(void *machine, uint64_t context, uint64_t event);
 CUresult cudacall_context_synchronize(void *machine, uint64_t context);
 struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream); /* the id, 0 for none */
 void *cudacall_capture_info_function(void);
-struct cuda_memory cudacall_capture_life(void *machine, uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
+struct cuda_memory cudacall_capture_life(void *machine, uint64_t context,
+    uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
 
 #pragma GCC visibility pop
 

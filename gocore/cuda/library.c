@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #include "library.h"
 
@@ -26,7 +26,7 @@ typedef CUresult (*get_proc_address)(const char *base, void **function, int vers
 struct cuda_symbol_info cuda_symbol_info(int symbol) {
 	static const struct cuda_symbol_info infos[] = {
 #define INFO(field, base, exported, version, parameters) {exported, version},
-		CUDA_SYMBOLS(INFO)
+	    CUDA_SYMBOLS(INFO)
 #undef INFO
 	};
 	return infos[symbol];
@@ -39,8 +39,8 @@ int cuda_has(int symbol) {
 }
 
 /*
- * cuGetProcAddress returns the exact form of a function in a given version, and tools that intercept CUDA expect it to be used.
- * Drivers before 12.0 do not have it in this form, but their exported symbols are versioned too.
+ * cuGetProcAddress returns the exact form of a function in a given version, and tools that intercept CUDA expect it to
+ * be used. Drivers before 12.0 do not have it in this form, but their exported symbols are versioned too.
  */
 static void *find(void *library, get_proc_address ask, const char *base, const char *exported, int version) {
 	void *function = NULL;

@@ -26,7 +26,7 @@ enum cuda_symbol {
 #define PLACE(field, base, exported, version, parameters) SYMBOL_##field,
 	CUDA_SYMBOLS(PLACE)
 #undef PLACE
-	SYMBOL_COUNT
+	    SYMBOL_COUNT
 };
 
 /* The result of a call to a function that the driver lacks: less than every CUresult. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #define _GNU_SOURCE
 #include "simulated.h"
@@ -33,7 +33,8 @@ void simulated_prepare(const char *path, int version) {
 		simulator->set_version(version);
 }
 
-void *simulated_open(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room) {
+void *simulated_open(const struct simulator_card *cards, int count, const struct simulator_options *options,
+    char *complaint, size_t room) {
 	return simulator->open(cards, count, options, complaint, room);
 }
 

@@ -20,10 +20,12 @@ const char *simulated_here(void);
 /* Finds the entry in the library at path, which is loaded. Returns 0 if it is no simulator of this build. */
 int simulated_find(const char *path);
 
-/* Loads the library at path, and makes it a driver of a CUDA version, unless that is 0. Does nothing where that fails: loading will say why. */
+/* Loads the library at path, and makes it a driver of a CUDA version, unless that is 0. Does nothing where that fails:
+ * loading will say why. */
 void simulated_prepare(const char *path, int version);
 
-void *simulated_open(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room);
+void *simulated_open(const struct simulator_card *cards, int count, const struct simulator_options *options,
+    char *complaint, size_t room);
 void simulated_close(void *machine);
 void simulated_use(void *machine);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The grammar of simulated machines: a comma-separated list of [N x]MODEL[:MEMORY][:PROFILE]..., such as 2xT4:8GiB:no-peers:driver=12.2.
+ * The grammar of simulated machines: a comma-separated list of [N x]MODEL[:MEMORY][:PROFILE]..., such as
+ * 2xT4:8GiB:no-peers:driver=12.2.
  *
- * Nothing here allocates or keeps state. Texts need no terminating NUL, and may be any bytes. A complaint is a sentence, NUL-terminated,
- * cut to the room that the caller has; GPUCONF_COMPLAINT bytes are enough for all of them.
+ * Nothing here allocates or keeps state. Texts need no terminating NUL, and may be any bytes. A complaint is a
+ * sentence, NUL-terminated, cut to the room that the caller has; GPUCONF_COMPLAINT bytes are enough for all of them.
  */
 #ifndef GPUCONF_SPEC_H
 #define GPUCONF_SPEC_H
@@ -16,18 +17,26 @@ enum { GPUCONF_MOST_CARDS = 64, GPUCONF_COMPLAINT = 2048 };
  * How the machine around a card behaves, with who reports it.
  *
  * wsl: cuMemAlloc succeeds beyond the card, into host memory; free memory is 0 then, and NVML knows no process's memory
- *   (microsoft/WSL#11050); cuMemSetAccess fails with 999 on memory that was made for GPUDirect RDMA, which an attribute says is supported
- *   (pytorch/pytorch#192330); managed memory cannot exceed the card (NVIDIA's CUDA on WSL user guide, known limitations).
- * mig-container: a program sees the smallest MIG instance of the card; NVML's queries of the card's memory, processes and use have no
- *   permission (NVIDIA/nvidia-container-toolkit#842, NVIDIA/k8s-device-plugin#1683, vllm-project/vllm#50463).
- * unified: the CPU shares the memory, as on GB10. NVML does not support the query of memory (XuehaiPan/nvitop#208).
- * no-peers: no card can access another (dphnAI/sonar#360).
- * mps: the program is a client of the multi-process service: CUDA's attribute says so, and NVML lists it with MPS's processes
- *   (NVIDIA's MPS guide; NVML's nvmlDeviceGetMPSComputeRunningProcesses).
- * contexts: each context takes memory of the card, what gpuconf_context says (tests_py/driver_calls; models.h).
- * no-limit: allocations succeed beyond the card; free memory is 0 then. No machine is so: a rehearsal counts what a program needs.
+ *   (microsoft/WSL#11050); cuMemSetAccess fails with 999 on memory that was made for GPUDirect RDMA, which an attribute
+ * says is supported (pytorch/pytorch#192330); managed memory cannot exceed the card (NVIDIA's CUDA on WSL user guide,
+ * known limitations). mig-container: a program sees the smallest MIG instance of the card; NVML's queries of the card's
+ * memory, processes and use have no permission (NVIDIA/nvidia-container-toolkit#842, NVIDIA/k8s-device-plugin#1683,
+ * vllm-project/vllm#50463). unified: the CPU shares the memory, as on GB10. NVML does not support the query of memory
+ * (XuehaiPan/nvitop#208). no-peers: no card can access another (dphnAI/sonar#360). mps: the program is a client of the
+ * multi-process service: CUDA's attribute says so, and NVML lists it with MPS's processes (NVIDIA's MPS guide; NVML's
+ * nvmlDeviceGetMPSComputeRunningProcesses). contexts: each context takes memory of the card, what gpuconf_context says
+ * (tests_py/driver_calls; models.h). no-limit: allocations succeed beyond the card; free memory is 0 then. No machine
+ * is so: a rehearsal counts what a program needs.
  */
-enum gpuconf_profile { GPUCONF_WSL = 1, GPUCONF_MIG_CONTAINER = 2, GPUCONF_AS_UNIFIED = 4, GPUCONF_NO_PEERS = 8, GPUCONF_MPS = 16, GPUCONF_NO_LIMIT = 32, GPUCONF_WITH_CONTEXTS = 64 };
+enum gpuconf_profile {
+	GPUCONF_WSL = 1,
+	GPUCONF_MIG_CONTAINER = 2,
+	GPUCONF_AS_UNIFIED = 4,
+	GPUCONF_NO_PEERS = 8,
+	GPUCONF_MPS = 16,
+	GPUCONF_NO_LIMIT = 32,
+	GPUCONF_WITH_CONTEXTS = 64
+};
 
 struct gpuconf_card {
 	const struct gpuconf_model *model;
@@ -55,12 +64,13 @@ struct gpuconf_reader {
 	int begun;
 };
 
-/* Reads an entry: returns how often the card is there, 0 at the end, -1 with a complaint. Start with at and end of a text, and most. */
+/* Reads an entry: returns how often the card is there, 0 at the end, -1 with a complaint. Start with at and end of a
+ * text, and most. */
 long gpuconf_read_entry(struct gpuconf_reader *reader, struct gpuconf_card *card, char *complaint, size_t room);
 
 /*
- * Reads a machine of at most GPUCONF_MOST_CARDS: returns how many cards, -1 with a complaint that quotes the text. All cards of a machine
- * have one driver.
+ * Reads a machine of at most GPUCONF_MOST_CARDS: returns how many cards, -1 with a complaint that quotes the text. All
+ * cards of a machine have one driver.
  */
 int gpuconf_read_spec(const char *text, size_t bytes, struct gpuconf_card *cards, char *complaint, size_t room);
 
@@ -75,7 +85,8 @@ void gpuconf_see(const struct gpuconf_card *card, int slot, struct gpuconf_view 
 /* Whether no other GPU has access to its memory, although that is not the host's. */
 int gpuconf_is_alone(const struct gpuconf_model *model, unsigned profile);
 
-/* Orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single precision arithmetic. */
+/* Orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single precision arithmetic.
+ */
 uint64_t gpuconf_card_speed(const struct gpuconf_card *card);
 
 /* The same in every process for the same card in the same slot. It differs between slots. */

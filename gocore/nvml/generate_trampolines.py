@@ -22,7 +22,11 @@ MODULE = "github.com/NVIDIA/go-nvml"
 def pinned() -> tuple[str, Path]:
     """Return the version of go-nvml that go.mod requires, and the folder of its source."""
     listing = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", MODULE], cwd=HERE, capture_output=True, text=True, check=False
+        ["go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", MODULE],
+        cwd=HERE,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     version, _, folder = listing.stdout.strip().partition(" ")
     if not folder:
@@ -32,7 +36,9 @@ def pinned() -> tuple[str, Path]:
 
 def generate(version: str, source: Path) -> str:
     """Return the text of symbols.h."""
-    calls = {name for file in source.glob("pkg/nvml/*.go") for name in re.findall(r"\bC\.(nvml\w+)\(", file.read_text())}
+    calls = {
+        name for file in source.glob("pkg/nvml/*.go") for name in re.findall(r"\bC\.(nvml\w+)\(", file.read_text())
+    }
     header = (source / "pkg" / "nvml" / "nvml.h").read_text()
     answers = re.findall(r"\b(nvmlReturn_t|char\*)\s+(?:DECLDIR\s+)?(nvml\w+)\s*\(", header, re.M)
     kinds = {name: answer for answer, name in answers}

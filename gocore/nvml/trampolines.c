@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #include "trampolines.h"
 
@@ -24,7 +24,7 @@ static const char names[] =
 #include "symbols.h"
 #undef STATUS
 #undef TEXT
-	;
+    ;
 
 /* What the entries were without the library, and the library. */
 enum {
@@ -43,8 +43,7 @@ int trampolines_missing(void) { return library != NULL ? 13 : 1; }
 /* The same for functions that return a string, for which a number would be a wild pointer. */
 const char *trampolines_missing_text(void) { return "NVML's own text is missing"; }
 
-int trampolines_load(const char *path, char *complaint, size_t complaint_size)
-{
+int trampolines_load(const char *path, char *complaint, size_t complaint_size) {
 	library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (library == NULL) {
 		snprintf(complaint, complaint_size, "%s", dlerror());
@@ -64,8 +63,7 @@ static int success(void) { return 0; }
 
 void trampolines_forget_shutdown(void) { trampolines_table[INDEX_nvmlShutdown] = (void *)success; }
 
-void trampolines_unload(void)
-{
+void trampolines_unload(void) {
 	memcpy(trampolines_table, empty, sizeof empty);
 	dlclose(library);
 	library = NULL;

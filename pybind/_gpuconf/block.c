@@ -2,7 +2,8 @@
 /*
  * Blocks of device memory: what a Buffer owns, and gpuconf.memory.allocate's usual case.
  *
- * A block gives its memory back when it is freed, or dropped. It is in the list of live blocks from its allocation on until then.
+ * A block gives its memory back when it is freed, or dropped. It is in the list of live blocks from its allocation on
+ * until then.
  */
 #include "python.h"
 
@@ -11,13 +12,12 @@
 #include <structmember.h>
 
 typedef struct block {
-	PyObject_HEAD
-	struct block *previous, *next; /* in the list of live blocks; NULL: at its ends, or not in it */
-	uint64_t address, id;	       /* id 0: nothing to free */
+	PyObject_HEAD struct block *previous, *next; /* in the list of live blocks; NULL: at its ends, or not in it */
+	uint64_t address, id;                        /* id 0: nothing to free */
 	int64_t nbytes;
 	uint32_t generation; /* of the devices that it belongs to */
 	char listed;
-	char freed;	  /* by free(), which loans may delay */
+	char freed; /* by free(), which loans may delay */
 	Py_ssize_t loans;
 	PyObject *buffer; /* a weak reference to the Buffer */
 	PyObject *device; /* a LogicalDevice */
@@ -25,8 +25,7 @@ typedef struct block {
 
 /* A DLPack capsule or a copy uses the memory of a buffer, which is not freed before its last loan is dropped. */
 typedef struct {
-	PyObject_HEAD
-	PyObject *buffer;
+	PyObject_HEAD PyObject *buffer;
 	Block *block;
 } Loan;
 
@@ -40,13 +39,14 @@ static PyObject *ptr_name, *nbytes_name, *device_name, *block_name;
 static union {
 	struct {
 		PyObject *buffer_type;
-		PyObject *gpus;	   /* () -> the list of logical GPUs */
+		PyObject *gpus;    /* () -> the list of logical GPUs */
 		PyObject *publish; /* (): logs the pending notices */
 	};
 	PyObject *all[3];
 } python;
 
-/* What device arguments stand for, text or None: their logical GPUs' numbers, in the generation of devices that follows. */
+/* What device arguments stand for, text or None: their logical GPUs' numbers, in the generation of devices that
+ * follows. */
 static PyObject *numbers;
 static uint32_t numbers_generation;
 enum { MOST_NUMBERS = 4096 };
@@ -54,16 +54,14 @@ enum { MOST_NUMBERS = 4096 };
 static PyObject *gpus; /* the list of logical GPUs of a generation */
 static uint32_t gpus_generation;
 
-static void enlist(Block *block)
-{
+static void enlist(Block *block) {
 	block->listed = 1;
 	block->previous = last;
 	*(last != NULL ? &last->next : &first) = block;
 	last = block;
 }
 
-static void forget(Block *block)
-{
+static void forget(Block *block) {
 	block->id = 0;
 	if (!block->listed)
 		return;
@@ -76,12 +74,12 @@ static void forget(Block *block)
 static int invalid(const char *marked) { return strncmp(marked, "\x1eINVALID_ARGUMENT\x1e", 18) == 0; }
 
 /*
- * Frees the memory in the core, once. It keeps the GIL unless that may wait: if a garbage collection let another thread run at each
- * block that it frees, that thread could make garbage faster than it is collected. Returns NULL or the text of an error; an invalid
- * argument means that the memory was already freed by its address. The caller owns a reference, or has taken the block from the list.
+ * Frees the memory in the core, once. It keeps the GIL unless that may wait: if a garbage collection let another thread
+ * run at each block that it frees, that thread could make garbage faster than it is collected. Returns NULL or the text
+ * of an error; an invalid argument means that the memory was already freed by its address. The caller owns a reference,
+ * or has taken the block from the list.
  */
-static char *give_back(Block *block)
-{
+static char *give_back(Block *block) {
 	char *refusal = NULL;
 
 	if (block->id != 0 && block->generation == gcpy_generation()) {
@@ -89,8 +87,7 @@ static char *give_back(Block *block)
 
 		refusal = gcgo_try_give_back(block->address, block->id, &tried);
 		if (!tried) {
-			Py_BEGIN_ALLOW_THREADS
-			refusal = gcgo_give_back(block->address, block->id);
+			Py_BEGIN_ALLOW_THREADS refusal = gcgo_give_back(block->address, block->id);
 			Py_END_ALLOW_THREADS
 		}
 	}
@@ -99,8 +96,7 @@ static char *give_back(Block *block)
 	return refusal;
 }
 
-static PyObject *free_block(Block *self, PyObject *unused)
-{
+static PyObject *free_block(Block *self, PyObject *unused) {
 	char *refusal;
 
 	(void)unused;
@@ -120,26 +116,22 @@ static PyObject *free_block(Block *self, PyObject *unused)
 	return NULL;
 }
 
-static int is_freed(const Block *block)
-{
+static int is_freed(const Block *block) {
 	return block->freed || (block->nbytes != 0 && (block->id == 0 || block->generation != gcpy_generation()));
 }
 
-static PyObject *get_freed(Block *self, void *unused)
-{
+static PyObject *get_freed(Block *self, void *unused) {
 	(void)unused;
 	return PyBool_FromLong(is_freed(self));
 }
 
-static PyObject *get_lent(Block *self, void *unused)
-{
+static PyObject *get_lent(Block *self, void *unused) {
 	(void)unused;
 	return PyBool_FromLong(self->loans > 0);
 }
 
 /* lend(buffer) -> Loan of this buffer's block, or None if it is freed. */
-static PyObject *lend(Block *self, PyObject *buffer)
-{
+static PyObject *lend(Block *self, PyObject *buffer) {
 	Loan *loan = (Loan *)gcpy_new(loan_type);
 
 	if (loan == NULL || is_freed(self)) {
@@ -153,15 +145,13 @@ static PyObject *lend(Block *self, PyObject *buffer)
 }
 
 /* Reports an error where nobody can catch it, and frees its text. */
-static void complain(Block *block, char *refusal)
-{
+static void complain(Block *block, char *refusal) {
 	gcpy_raise_and_free(refusal);
 	PyErr_WriteUnraisable((PyObject *)block);
 }
 
 /* The last loan of a freed block frees the memory. */
-static void delete_loan(Loan *self)
-{
+static void delete_loan(Loan *self) {
 	Block *block = self->block;
 	PyObject *kind, *value, *trace;
 	char *refusal;
@@ -177,21 +167,19 @@ static void delete_loan(Loan *self)
 }
 
 /* Warns that a block was dropped. */
-static void warn(Block *block)
-{
+static void warn(Block *block) {
 	PyObject *name = block->device != NULL ? PyObject_GetAttrString(block->device, "name") : NULL;
 	char address[20];
 
 	snprintf(address, sizeof address, "0x%llx", (unsigned long long)block->address); /* older Pythons have no %llx */
-	if (name == NULL ||
-	    PyErr_ResourceWarning((PyObject *)block, 1, "<gpuconf.Buffer of %lld bytes on %S, at %s> was dropped without free()",
-				  (long long)block->nbytes, name, address) < 0)
+	if (name == NULL || PyErr_ResourceWarning((PyObject *)block, 1,
+	                        "<gpuconf.Buffer of %lld bytes on %S, at %s> was dropped without free()",
+	                        (long long)block->nbytes, name, address) < 0)
 		PyErr_WriteUnraisable((PyObject *)block);
 	Py_XDECREF(name);
 }
 
-static void delete_block(Block *self)
-{
+static void delete_block(Block *self) {
 	/* A forked child does not own the memory. */
 	if (self->id != 0 && self->generation == gcpy_generation() && !gcpy_ending() && !gcpy_forked()) {
 		PyObject *kind, *value, *trace;
@@ -221,8 +209,7 @@ static void delete_block(Block *self)
 }
 
 /* The LogicalDevice of a logical GPU; new reference. */
-static PyObject *device_of(int32_t number)
-{
+static PyObject *device_of(int32_t number) {
 	PyObject *device;
 
 	if (gpus == NULL || gpus_generation != gcpy_generation()) {
@@ -240,23 +227,21 @@ static PyObject *device_of(int32_t number)
 }
 
 /* Allocates on a logical GPU, -1 for the thread's. size is nbytes as an object. Returns a Buffer. */
-static PyObject *allocate_on(long long number, long long nbytes, PyObject *size)
-{
+static PyObject *allocate_on(long long number, long long nbytes, PyObject *size) {
 	Block *block = (Block *)gcpy_new(block_type);
 	PyObject *buffer = block != NULL ? gcpy_new(python.buffer_type) : NULL, *ptr = NULL;
 	uint16_t by = (uint16_t)(gcgo_tag_read() << GCGO_LIBRARY_BITS | GCGO_GPUCONF);
 	struct gcgo_taken taken;
 	char *refusal;
 
-	/* All objects are made before the memory is allocated: making one may start a garbage collection, and so Python code. */
+	/* All objects are made before the memory is allocated: making one may start a garbage collection, and so Python
+	 * code. */
 	if (buffer == NULL || (block->buffer = PyWeakref_NewRef(buffer, NULL)) == NULL)
 		goto failed;
 	if (__atomic_load_n(&gcgo_stacks, __ATOMIC_RELAXED))
 		gcgo_note_stack(0);
-	Py_BEGIN_ALLOW_THREADS
-	refusal = gcgo_take(number, nbytes, by, gcgo_scope_read(), &taken);
-	Py_END_ALLOW_THREADS
-	if (refusal != NULL) {
+	Py_BEGIN_ALLOW_THREADS refusal = gcgo_take(number, nbytes, by, gcgo_scope_read(), &taken);
+	Py_END_ALLOW_THREADS if (refusal != NULL) {
 		gcpy_raise_and_free(refusal);
 		goto failed;
 	}
@@ -266,7 +251,8 @@ static PyObject *allocate_on(long long number, long long nbytes, PyObject *size)
 	block->generation = gcpy_generation(); /* no reset is possible while memory is in use */
 	if ((block->device = device_of(taken.gpu)) == NULL || (ptr = PyLong_FromUnsignedLongLong(taken.address)) == NULL ||
 	    PyObject_SetAttr(buffer, ptr_name, ptr) < 0 || PyObject_SetAttr(buffer, nbytes_name, size) < 0 ||
-	    PyObject_SetAttr(buffer, device_name, block->device) < 0 || PyObject_SetAttr(buffer, block_name, (PyObject *)block) < 0)
+	    PyObject_SetAttr(buffer, device_name, block->device) < 0 ||
+	    PyObject_SetAttr(buffer, block_name, (PyObject *)block) < 0)
 		goto failed;
 	if (taken.id != 0) /* only now: other threads may list and print the buffer from here on */
 		enlist(block);
@@ -290,8 +276,7 @@ failed:
 }
 
 /* allocate(number, nbytes) -> Buffer. Raises the core's errors. */
-static PyObject *allocate(PyObject *module, PyObject *args)
-{
+static PyObject *allocate(PyObject *module, PyObject *args) {
 	long long number, nbytes;
 	PyObject *size;
 
@@ -304,9 +289,9 @@ static PyObject *allocate(PyObject *module, PyObject *args)
 	return allocate_on(number, nbytes, size);
 }
 
-/* remember(device, number): what a device argument stands for, for allocate_quickly. The caller lets no reset run meanwhile. */
-static PyObject *remember(PyObject *module, PyObject *args)
-{
+/* remember(device, number): what a device argument stands for, for allocate_quickly. The caller lets no reset run
+ * meanwhile. */
+static PyObject *remember(PyObject *module, PyObject *args) {
 	PyObject *device, *number;
 	uint32_t generation = gcpy_generation();
 
@@ -326,11 +311,10 @@ static PyObject *remember(PyObject *module, PyObject *args)
 }
 
 /*
- * allocate_quickly(nbytes, device, wait) -> Buffer, or None where an argument, the thread's scope or the process needs a closer look: Python
- * then checks everything. Raises the core's errors.
+ * allocate_quickly(nbytes, device, wait) -> Buffer, or None where an argument, the thread's scope or the process needs
+ * a closer look: Python then checks everything. Raises the core's errors.
  */
-static PyObject *allocate_quickly(PyObject *module, PyObject *const *args, Py_ssize_t count)
-{
+static PyObject *allocate_quickly(PyObject *module, PyObject *const *args, Py_ssize_t count) {
 	PyObject *number;
 	long long nbytes, gpu;
 	int overflow;
@@ -338,7 +322,8 @@ static PyObject *allocate_quickly(PyObject *module, PyObject *const *args, Py_ss
 
 	(void)module;
 	if (count != 3 || !PyLong_CheckExact(args[0]) || !(args[1] == Py_None || PyUnicode_CheckExact(args[1])) ||
-	    !PyFloat_Check(args[2]) || PyFloat_AsDouble(args[2]) != 0.0 || numbers == NULL || numbers_generation != gcpy_generation())
+	    !PyFloat_Check(args[2]) || PyFloat_AsDouble(args[2]) != 0.0 || numbers == NULL ||
+	    numbers_generation != gcpy_generation())
 		return Py_NewRef(Py_None);
 	nbytes = PyLong_AsLongLongAndOverflow(args[0], &overflow);
 	if (overflow != 0 || nbytes < 0)
@@ -347,14 +332,14 @@ static PyObject *allocate_quickly(PyObject *module, PyObject *const *args, Py_ss
 	if (number == NULL)
 		return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 	gpu = PyLong_AsLongLong(number);
-	if ((gpu < 0 && (int32_t)(uint32_t)gcgo_scope_read() < GPUCONF_NO_SCOPE) || gcgo_refusal(text, sizeof text) != GCGO_NONE)
+	if ((gpu < 0 && (int32_t)(uint32_t)gcgo_scope_read() < GPUCONF_NO_SCOPE) ||
+	    gcgo_refusal(text, sizeof text) != GCGO_NONE)
 		return Py_NewRef(Py_None);
 	return allocate_on(gpu, nbytes, args[0]);
 }
 
 /* The Buffers of the blocks that are not returned to their pool, oldest first, freed ones that are lent included. */
-static PyObject *held_buffers(PyObject *module, PyObject *unused)
-{
+static PyObject *held_buffers(PyObject *module, PyObject *unused) {
 	PyObject *list, **found;
 	Py_ssize_t count = 0, room = 0;
 
@@ -380,52 +365,57 @@ static PyObject *held_buffers(PyObject *module, PyObject *unused)
 	return list;
 }
 
-static PyObject *connect_block(PyObject *module, PyObject *args)
-{
+static PyObject *connect_block(PyObject *module, PyObject *args) {
 	(void)module;
 	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyMethodDef block_methods[] = {
-	{"free", (PyCFunction)(void (*)(void))free_block, METH_NOARGS, NULL},
-	{"lend", (PyCFunction)(void (*)(void))lend, METH_O, NULL},
-	{NULL, NULL, 0, NULL},
+    {"free", (PyCFunction)(void (*)(void))free_block, METH_NOARGS, NULL},
+    {"lend", (PyCFunction)(void (*)(void))lend, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyMemberDef block_members[] = {
-	{"id", T_ULONGLONG, offsetof(Block, id), READONLY, NULL},
-	{NULL, 0, 0, 0, NULL},
+    {"id", T_ULONGLONG, offsetof(Block, id), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
 };
 
 static PyGetSetDef block_getters[] = {
-	{"freed", (getter)get_freed, NULL, NULL, NULL},
-	{"lent", (getter)get_lent, NULL, NULL, NULL},
-	{NULL, NULL, NULL, NULL, NULL},
+    {"freed", (getter)get_freed, NULL, NULL, NULL},
+    {"lent", (getter)get_lent, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot block_slots[] = {
-	{Py_tp_dealloc, (void *)delete_block}, {Py_tp_methods, block_methods}, {Py_tp_members, block_members},
-	{Py_tp_getset, block_getters},	       {0, NULL},
+    {Py_tp_dealloc, (void *)delete_block},
+    {Py_tp_methods, block_methods},
+    {Py_tp_members, block_members},
+    {Py_tp_getset, block_getters},
+    {0, NULL},
 };
 
-static PyType_Spec block_spec = {"gpuconf.Block", sizeof(Block), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, block_slots};
+static PyType_Spec block_spec = {
+    "gpuconf.Block", sizeof(Block), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, block_slots};
 
 static PyType_Slot loan_slots[] = {{Py_tp_dealloc, (void *)delete_loan}, {0, NULL}};
-static PyType_Spec loan_spec = {"gpuconf.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, loan_slots};
+static PyType_Spec loan_spec = {
+    "gpuconf.Loan", sizeof(Loan), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, loan_slots};
 
 static PyMethodDef functions[] = {
-	{"connect_block", connect_block, METH_VARARGS, NULL},
-	{"allocate", allocate, METH_VARARGS, NULL},
-	{"allocate_quickly", (PyCFunction)(void (*)(void))allocate_quickly, METH_FASTCALL, NULL},
-	{"remember", remember, METH_VARARGS, NULL},
-	{"held_buffers", held_buffers, METH_NOARGS, NULL},
-	{NULL, NULL, 0, NULL},
+    {"connect_block", connect_block, METH_VARARGS, NULL},
+    {"allocate", allocate, METH_VARARGS, NULL},
+    {"allocate_quickly", (PyCFunction)(void (*)(void))allocate_quickly, METH_FASTCALL, NULL},
+    {"remember", remember, METH_VARARGS, NULL},
+    {"held_buffers", held_buffers, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
-int gcpy_add_block(PyObject *module)
-{
-	if ((ptr_name = PyUnicode_InternFromString("ptr")) == NULL || (nbytes_name = PyUnicode_InternFromString("nbytes")) == NULL ||
-	    (device_name = PyUnicode_InternFromString("device")) == NULL || (block_name = PyUnicode_InternFromString("_block")) == NULL ||
+int gcpy_add_block(PyObject *module) {
+	if ((ptr_name = PyUnicode_InternFromString("ptr")) == NULL ||
+	    (nbytes_name = PyUnicode_InternFromString("nbytes")) == NULL ||
+	    (device_name = PyUnicode_InternFromString("device")) == NULL ||
+	    (block_name = PyUnicode_InternFromString("_block")) == NULL ||
 	    (block_type = PyType_FromSpec(&block_spec)) == NULL || (loan_type = PyType_FromSpec(&loan_spec)) == NULL)
 		return -1;
 	return PyModule_AddFunctions(module, functions);

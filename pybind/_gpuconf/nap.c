@@ -2,8 +2,8 @@
 /*
  * Sleeps for processes that wait for a ledger: for its lock, or for their turn.
  *
- * It is C, because a thread that sleeps inside Go keeps Go's monitor awake, which wakes some fifty times in the next 10 ms to look after it.
- * With a hundred waiting processes that takes all processors.
+ * It is C, because a thread that sleeps inside Go keeps Go's monitor awake, which wakes some fifty times in the next 10
+ * ms to look after it. With a hundred waiting processes that takes all processors.
  */
 #include "python.h"
 
@@ -15,8 +15,7 @@
 
 enum { SLICE_MS = 100, DEAF_MS = 20 };
 
-static int64_t now(void)
-{
+static int64_t now(void) {
 	struct timespec at;
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
@@ -24,11 +23,11 @@ static int64_t now(void)
 }
 
 /*
- * Sleeps for a time in nanoseconds, until the word is woken, or until a signal. Returns 0 if it slept for all of the time, else what ended
- * the sleep. Only the kernel reads the word: its file may be truncated, and the ledger may be closed meanwhile.
+ * Sleeps for a time in nanoseconds, until the word is woken, or until a signal. Returns 0 if it slept for all of the
+ * time, else what ended the sleep. Only the kernel reads the word: its file may be truncated, and the ledger may be
+ * closed meanwhile.
  */
-static int sleep_on(const uint32_t *word, uint32_t was, int64_t left)
-{
+static int sleep_on(const uint32_t *word, uint32_t was, int64_t left) {
 	struct timespec most = {left / 1000000000, left % 1000000000};
 
 	if (word == NULL)
@@ -39,11 +38,10 @@ static int sleep_on(const uint32_t *word, uint32_t was, int64_t left)
 }
 
 /*
- * nap(words, number, most): takes the nap that pybind/ledger.go's napOf made a number, negative or not, for at most so many milliseconds.
- * words is the address from LedgerWords. Signal handlers run; what they raise ends the nap.
+ * nap(words, number, most): takes the nap that pybind/ledger.go's napOf made a number, negative or not, for at most so
+ * many milliseconds. words is the address from LedgerWords. Signal handlers run; what they raise ends the nap.
  */
-static PyObject *nap(PyObject *module, PyObject *args)
-{
+static PyObject *nap(PyObject *module, PyObject *args) {
 	long long words, signed_number, most;
 	unsigned long long number;
 	int64_t end, left;
@@ -62,11 +60,8 @@ static PyObject *nap(PyObject *module, PyObject *args)
 	while (why != EAGAIN && (left = end - now()) > 0) {
 		if (left > SLICE_MS * 1000000)
 			left = SLICE_MS * 1000000;
-		Py_BEGIN_ALLOW_THREADS
-		why = sleep_on(word, (uint32_t)number, left);
-		Py_END_ALLOW_THREADS
-		if (PyErr_CheckSignals() < 0)
-			return NULL;
+		Py_BEGIN_ALLOW_THREADS why = sleep_on(word, (uint32_t)number, left);
+		Py_END_ALLOW_THREADS if (PyErr_CheckSignals() < 0) return NULL;
 		if (why != 0 && why != EAGAIN && why != EINTR) { /* the file is unusable, or the ledger closed */
 			word = NULL;
 			if (end > now() + DEAF_MS * 1000000)

@@ -8,21 +8,18 @@ extern __attribute__((weak)) int Py_IsFinalizing(void), _Py_IsFinalizing(void);
 
 static PyObject *error_of;
 
-int gcpy_ending(void)
-{
+int gcpy_ending(void) {
 	if (Py_IsFinalizing)
 		return Py_IsFinalizing();
 	return _Py_IsFinalizing ? _Py_IsFinalizing() : 0;
 }
 
-PyObject *gcpy_connect_errors(PyObject *module, PyObject *function)
-{
+PyObject *gcpy_connect_errors(PyObject *module, PyObject *function) {
 	(void)module;
 	return gcpy_keep(&error_of, 1, function) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-void gcpy_raise(const char *marked)
-{
+void gcpy_raise(const char *marked) {
 	PyObject *error = error_of ? PyObject_CallFunction(error_of, "s", marked) : NULL;
 
 	if (error != NULL) {
@@ -33,14 +30,12 @@ void gcpy_raise(const char *marked)
 	}
 }
 
-void gcpy_raise_and_free(char *marked)
-{
+void gcpy_raise_and_free(char *marked) {
 	gcpy_raise(marked);
 	free(marked);
 }
 
-int gcpy_refused(void)
-{
+int gcpy_refused(void) {
 	static const char *const kinds[] = {[GCGO_FORKED] = "FORKED", [GCGO_FEW_THREADS] = "UNAVAILABLE"};
 	char text[512], marked[sizeof text + 32];
 	enum gcgo_refusal why = gcgo_refusal(text, sizeof text);
@@ -52,15 +47,13 @@ int gcpy_refused(void)
 	return 1;
 }
 
-int gcpy_forked(void)
-{
+int gcpy_forked(void) {
 	char text[512];
 
 	return gcgo_refusal(text, sizeof text) == GCGO_FORKED;
 }
 
-PyObject *gcpy_new(PyObject *type)
-{
+PyObject *gcpy_new(PyObject *type) {
 	if (type == NULL) {
 		PyErr_SetString(PyExc_SystemError, "gpuconf's Python half is not connected");
 		return NULL;
@@ -68,16 +61,14 @@ PyObject *gcpy_new(PyObject *type)
 	return ((allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
 }
 
-void gcpy_delete(PyObject *object)
-{
+void gcpy_delete(PyObject *object) {
 	PyTypeObject *type = Py_TYPE(object);
 
 	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
 	Py_DECREF(type);
 }
 
-int gcpy_keep(PyObject **kept, size_t count, PyObject *args)
-{
+int gcpy_keep(PyObject **kept, size_t count, PyObject *args) {
 	PyObject *single[1] = {args};
 
 	if (PyTuple_Check(args) && (size_t)PyTuple_Size(args) != count) {

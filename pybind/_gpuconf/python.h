@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the C files that are written by hand beside gopy's: device scopes and blocks of memory, the calls that programs make most
- * often. Their functions run in one step of the interpreter, so a signal handler finds an operation done or not begun.
+ * Shared by the C files that are written by hand beside gopy's: device scopes and blocks of memory, the calls that
+ * programs make most often. Their functions run in one step of the interpreter, so a signal handler finds an operation
+ * done or not begun.
  *
- * Their Python half passes functions to connect_scope and connect_block: the cases that are rare run in Python. All state here is
- * guarded by the GIL.
+ * Their Python half passes functions to connect_scope and connect_block: the cases that are rare run in Python. All
+ * state here is guarded by the GIL.
  */
 #ifndef GPUCONF_PYTHON_H
 #define GPUCONF_PYTHON_H
@@ -22,7 +23,8 @@ char *gcgo_give_back(uint64_t address, uint64_t id);
 /* The same, unless it may wait: then it does nothing, and *tried is false. */
 char *gcgo_try_give_back(uint64_t address, uint64_t id, bool *tried);
 
-/* Add the types and functions of scope.c, block.c, tracked.c and nap.c to the module. They return -1 with an error set on failure. */
+/* Add the types and functions of scope.c, block.c, tracked.c and nap.c to the module. They return -1 with an error set
+ * on failure. */
 int gcpy_add_scope(PyObject *module);
 int gcpy_add_block(PyObject *module);
 int gcpy_add_tracked(PyObject *module);

@@ -2,13 +2,14 @@
 /*
  * Device scopes: the context manager of gpuconf.device, and each thread's innermost scope.
  *
- * A scope's name is merged from the outer scope and the argument, and selects a logical GPU. Both are the same each time until the
- * devices change, so each pair of outer scope and argument is looked up once (Place). Entering it again sets two words: the thread's
- * place, and the number of its logical GPU where the C entry points read it.
+ * A scope's name is merged from the outer scope and the argument, and selects a logical GPU. Both are the same each
+ * time until the devices change, so each pair of outer scope and argument is looked up once (Place). Entering it again
+ * sets two words: the thread's place, and the number of its logical GPU where the C entry points read it.
  *
- * From CPython 3.14 on, a with statement calls __enter__ as it calls any function, and its block begins after that: an exception of a
- * signal handler can come between the two, and then __exit__ is not called. But the statement has looked up __exit__ before. So each
- * look-up makes a new object (Exit). The statement alone holds it, and the exception drops it: then it leaves the scope itself.
+ * From CPython 3.14 on, a with statement calls __enter__ as it calls any function, and its block begins after that: an
+ * exception of a signal handler can come between the two, and then __exit__ is not called. But the statement has looked
+ * up __exit__ before. So each look-up makes a new object (Exit). The statement alone holds it, and the exception drops
+ * it: then it leaves the scope itself.
  */
 #include "python.h"
 
@@ -19,19 +20,17 @@ enum { MOST_PLACES = 4096 }; /* that are kept */
 
 /* A scope that threads are in. */
 typedef struct {
-	PyObject_HEAD
-	PyObject *name;		     /* the full name */
-	PyObject *outer, *argument; /* what it was merged from: the outer scope's name, and the argument, None or text */
-	PyObject *inner;	     /* a dict: argument -> Place inside this one; NULL: empty */
-	int64_t number;		     /* of the logical GPU, negative if none */
-	uint32_t generation;	     /* of the devices that it belongs to */
+	PyObject_HEAD PyObject *name; /* the full name */
+	PyObject *outer, *argument;   /* what it was merged from: the outer scope's name, and the argument, None or text */
+	PyObject *inner;              /* a dict: argument -> Place inside this one; NULL: empty */
+	int64_t number;               /* of the logical GPU, negative if none */
+	uint32_t generation;          /* of the devices that it belongs to */
 } Place;
 
 /* What is kept for each thread, in Python's own dict of the thread. */
 typedef struct {
-	PyObject_HEAD
-	uint64_t serial; /* unlike the address, never used again */
-	Place *now;	 /* NULL: outside of any scope */
+	PyObject_HEAD uint64_t serial; /* unlike the address, never used again */
+	Place *now;                    /* NULL: outside of any scope */
 } Thread;
 
 /* An entry into a block of a scope that has not been left. */
@@ -43,8 +42,7 @@ struct entry {
 
 /* The context manager. It is reusable and reentrant, also in several threads. */
 typedef struct {
-	PyObject_HEAD
-	PyObject *argument;
+	PyObject_HEAD PyObject *argument;
 	struct entry *entries;
 	Py_ssize_t count, room;
 	int used; /* somebody tried to enter it */
@@ -52,8 +50,7 @@ typedef struct {
 
 /* What looking up __exit__ of a Scope gives. */
 typedef struct {
-	PyObject_HEAD
-	Scope *scope;
+	PyObject_HEAD Scope *scope;
 	uint64_t thread;
 	Py_ssize_t entries; /* of this thread, at that time */
 	int called;
@@ -69,7 +66,7 @@ static Py_ssize_t places;
 static union {
 	struct {
 		PyObject *check;      /* (argument): raises if it can be no device's name; initializes the runtime */
-		PyObject *text;	      /* (argument) -> text, of an argument that is neither text nor None */
+		PyObject *text;       /* (argument) -> text, of an argument that is neither text nor None */
 		PyObject *resolve;    /* (outer name, argument) -> (name, number, generation) */
 		PyObject *accompany;  /* (number) -> a context that was entered, or None */
 		PyObject *companions; /* by library; empty: accompany is not called */
@@ -77,8 +74,7 @@ static union {
 	PyObject *all[5];
 } python;
 
-static Place *new_place(PyObject *name, PyObject *outer, PyObject *argument, int64_t number, uint32_t generation)
-{
+static Place *new_place(PyObject *name, PyObject *outer, PyObject *argument, int64_t number, uint32_t generation) {
 	Place *place = (Place *)gcpy_new(place_type);
 
 	if (place != NULL) {
@@ -91,8 +87,7 @@ static Place *new_place(PyObject *name, PyObject *outer, PyObject *argument, int
 	return place;
 }
 
-static void delete_place(Place *place)
-{
+static void delete_place(Place *place) {
 	Py_CLEAR(place->name);
 	Py_CLEAR(place->outer);
 	Py_CLEAR(place->argument);
@@ -100,15 +95,13 @@ static void delete_place(Place *place)
 	gcpy_delete((PyObject *)place);
 }
 
-static void delete_thread(Thread *thread)
-{
+static void delete_thread(Thread *thread) {
 	Py_CLEAR(thread->now);
 	gcpy_delete((PyObject *)thread);
 }
 
 /* The calling thread's; borrowed. */
-static Thread *this_thread(void)
-{
+static Thread *this_thread(void) {
 	PyObject *dict = PyThreadState_GetDict();
 	Thread *thread;
 
@@ -132,8 +125,7 @@ static Thread *this_thread(void)
 }
 
 /* The thread's innermost scope in a generation, borrowed; NULL outside of any. A reset has left all scopes. */
-static Place *current_in(Thread *thread, uint32_t generation)
-{
+static Place *current_in(Thread *thread, uint32_t generation) {
 	if (thread->now != NULL && thread->now->generation != generation)
 		Py_CLEAR(thread->now);
 	return thread->now;
@@ -142,8 +134,7 @@ static Place *current_in(Thread *thread, uint32_t generation)
 static Place *current(Thread *thread) { return current_in(thread, gcpy_generation()); }
 
 /* Makes a place, or NULL, this thread's scope. */
-static void move(Thread *thread, Place *place)
-{
+static void move(Thread *thread, Place *place) {
 	Place *before = thread->now;
 	int64_t number = place != NULL ? place->number : GPUCONF_NO_SCOPE;
 	uint32_t generation = place != NULL ? place->generation : gcpy_generation();
@@ -154,8 +145,7 @@ static void move(Thread *thread, Place *place)
 }
 
 /* Whether a place is the one of the entry. TensorFlow treats scopes with equal names and arguments as one, too. */
-static int same(Place *a, Place *b)
-{
+static int same(Place *a, Place *b) {
 	int equal;
 
 	if (a == b)
@@ -167,8 +157,7 @@ static int same(Place *a, Place *b)
 }
 
 /* The place outside of all scopes, borrowed. */
-static Place *top(void)
-{
+static Place *top(void) {
 	if (outside == NULL || outside->generation != gcpy_generation()) {
 		PyObject *name = PyUnicode_FromString("");
 		Place *fresh = name != NULL ? new_place(name, NULL, NULL, GPUCONF_NO_SCOPE, gcpy_generation()) : NULL;
@@ -185,8 +174,7 @@ static Place *top(void)
 }
 
 /* The place inside the thread's current one for an argument; new reference. Python determines it the first time. */
-static Place *find(Thread *thread, PyObject *argument)
-{
+static Place *find(Thread *thread, PyObject *argument) {
 	for (;;) {
 		Place *outer = current(thread) != NULL ? thread->now : top(), *place;
 		PyObject *found, *name;
@@ -227,23 +215,20 @@ static Place *find(Thread *thread, PyObject *argument)
 }
 
 /* The argument as text, or None; new reference. */
-static PyObject *text_of(PyObject *argument)
-{
+static PyObject *text_of(PyObject *argument) {
 	if (argument == Py_None || PyUnicode_CheckExact(argument))
 		return Py_NewRef(argument);
 	return PyObject_CallFunctionObjArgs(python.text, argument, NULL);
 }
 
 /* Enters the contexts of other libraries. Returns the context to close, None, or NULL with an error set. */
-static PyObject *accompany(const Place *place)
-{
+static PyObject *accompany(const Place *place) {
 	if (place->number < 0 || PyDict_Size(python.companions) == 0)
 		return Py_NewRef(Py_None);
 	return PyObject_CallFunction(python.accompany, "L", (long long)place->number);
 }
 
-static int has_room(Scope *self)
-{
+static int has_room(Scope *self) {
 	if (self->count == self->room) {
 		Py_ssize_t room = 2 * self->room + 2;
 		struct entry *more = PyMem_Realloc(self->entries, (size_t)room * sizeof *more);
@@ -258,8 +243,7 @@ static int has_room(Scope *self)
 	return 1;
 }
 
-static PyObject *enter(Scope *self, PyObject *unused)
-{
+static PyObject *enter(Scope *self, PyObject *unused) {
 	Thread *thread = gcpy_refused() ? NULL : this_thread();
 	PyObject *argument, *companion = NULL;
 	Place *place = NULL;
@@ -280,14 +264,14 @@ static PyObject *enter(Scope *self, PyObject *unused)
 		Py_DECREF(place);
 		return NULL;
 	}
-	self->entries[self->count++] = (struct entry){thread->serial, (Place *)Py_XNewRef((PyObject *)current(thread)), place, companion};
+	self->entries[self->count++] =
+	    (struct entry){thread->serial, (Place *)Py_XNewRef((PyObject *)current(thread)), place, companion};
 	move(thread, place);
 	return Py_NewRef(Py_None);
 }
 
 /* The index of the last entry of a thread; negative if there is none. */
-static Py_ssize_t last_of(const Scope *self, uint64_t thread)
-{
+static Py_ssize_t last_of(const Scope *self, uint64_t thread) {
 	Py_ssize_t at = self->count - 1;
 
 	while (at >= 0 && self->entries[at].thread != thread)
@@ -295,13 +279,14 @@ static Py_ssize_t last_of(const Scope *self, uint64_t thread)
 	return at;
 }
 
-/* Leaves the last block that this thread entered. Does nothing in a forked child. Returns 0, or -1 with an error set. */
-static int leave(Scope *self)
-{
+/* Leaves the last block that this thread entered. Does nothing in a forked child. Returns 0, or -1 with an error set.
+ */
+static int leave(Scope *self) {
 	Thread *thread;
 	struct entry last;
 	Py_ssize_t at;
-	uint32_t generation = gcpy_generation(); /* read once: another thread can reset the devices at any time, GIL or not */
+	uint32_t generation =
+	    gcpy_generation(); /* read once: another thread can reset the devices at any time, GIL or not */
 	int failed = 0;
 
 	if (gcpy_ending() || gcpy_forked())
@@ -319,7 +304,10 @@ static int leave(Scope *self)
 		if (equal < 0)
 			return -1;
 		if (!equal) {
-			gcpy_raise("\x1e" "FAILED_PRECONDITION" "\x1e" "Exiting device scope without proper scope nesting");
+			gcpy_raise("\x1e"
+			           "FAILED_PRECONDITION"
+			           "\x1e"
+			           "Exiting device scope without proper scope nesting");
 			return -1;
 		}
 		move(thread, last.outer);
@@ -338,8 +326,7 @@ static int leave(Scope *self)
 	return failed ? -1 : 0;
 }
 
-static Py_ssize_t entries_of(const Scope *self, uint64_t thread)
-{
+static Py_ssize_t entries_of(const Scope *self, uint64_t thread) {
 	Py_ssize_t found = 0;
 
 	for (Py_ssize_t at = 0; at < self->count; at++)
@@ -347,9 +334,9 @@ static Py_ssize_t entries_of(const Scope *self, uint64_t thread)
 	return found;
 }
 
-/* Looks up __exit__: of a scope, a new Exit; of the class, the descriptor itself, which contextlib.ExitStack calls with a scope. */
-static PyObject *look_up_exit(PyObject *descriptor, PyObject *scope, PyObject *class)
-{
+/* Looks up __exit__: of a scope, a new Exit; of the class, the descriptor itself, which contextlib.ExitStack calls with
+ * a scope. */
+static PyObject *look_up_exit(PyObject *descriptor, PyObject *scope, PyObject *class) {
 	Thread *thread;
 	Exit *made;
 
@@ -364,15 +351,13 @@ static PyObject *look_up_exit(PyObject *descriptor, PyObject *scope, PyObject *c
 	return (PyObject *)made;
 }
 
-static PyObject *call_exit(Exit *self, PyObject *args, PyObject *kwargs)
-{
+static PyObject *call_exit(Exit *self, PyObject *args, PyObject *kwargs) {
 	(void)args, (void)kwargs;
 	self->called = 1;
 	return leave(self->scope) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *call_exit_of(PyObject *descriptor, PyObject *args, PyObject *kwargs)
-{
+static PyObject *call_exit_of(PyObject *descriptor, PyObject *args, PyObject *kwargs) {
 	PyObject *scope = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
 
 	(void)descriptor, (void)kwargs;
@@ -383,9 +368,9 @@ static PyObject *call_exit_of(PyObject *descriptor, PyObject *args, PyObject *kw
 	return leave((Scope *)scope) == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-/* An exception drops it after __enter__ and before the block. Whoever calls __enter__ alone has no Exit and stays in the scope. */
-static void delete_exit(Exit *self)
-{
+/* An exception drops it after __enter__ and before the block. Whoever calls __enter__ alone has no Exit and stays in
+ * the scope. */
+static void delete_exit(Exit *self) {
 	Scope *scope = self->scope;
 
 	if (!self->called && scope != NULL && scope->count > 0 && PyErr_Occurred()) {
@@ -394,7 +379,8 @@ static void delete_exit(Exit *self)
 
 		PyErr_Fetch(&type, &value, &traceback);
 		thread = this_thread();
-		if (thread != NULL && thread->serial == self->thread && entries_of(scope, self->thread) > self->entries && leave(scope) < 0)
+		if (thread != NULL && thread->serial == self->thread && entries_of(scope, self->thread) > self->entries &&
+		    leave(scope) < 0)
 			PyErr_WriteUnraisable((PyObject *)scope);
 		PyErr_Restore(type, value, traceback);
 	}
@@ -402,8 +388,7 @@ static void delete_exit(Exit *self)
 	gcpy_delete((PyObject *)self);
 }
 
-static int visit_scope(Scope *self, visitproc visit, void *arg)
-{
+static int visit_scope(Scope *self, visitproc visit, void *arg) {
 	Py_VISIT(Py_TYPE(self));
 	Py_VISIT(self->argument);
 	for (Py_ssize_t i = 0; i < self->count; i++)
@@ -411,8 +396,7 @@ static int visit_scope(Scope *self, visitproc visit, void *arg)
 	return 0;
 }
 
-static int clear_scope(Scope *self)
-{
+static int clear_scope(Scope *self) {
 	Py_CLEAR(self->argument);
 	while (self->count > 0) {
 		struct entry last = self->entries[--self->count];
@@ -425,18 +409,17 @@ static int clear_scope(Scope *self)
 }
 
 /* Warns of gpuconf.device(...) as a statement, which has no effect. */
-static void warn(void)
-{
+static void warn(void) {
 	PyObject *kind, *value, *trace;
 
 	PyErr_Fetch(&kind, &value, &trace);
-	if (PyErr_WarnEx(PyExc_UserWarning, "this device scope was never entered: write `with gpuconf.device(...):`", 1) < 0)
+	if (PyErr_WarnEx(PyExc_UserWarning, "this device scope was never entered: write `with gpuconf.device(...):`", 1) <
+	    0)
 		PyErr_WriteUnraisable(NULL); /* a new reference to the scope would delete it a second time */
 	PyErr_Restore(kind, value, trace);
 }
 
-static void delete_scope(Scope *self)
-{
+static void delete_scope(Scope *self) {
 	PyObject_GC_UnTrack(self);
 	if (!self->used && self->argument != NULL && !gcpy_ending() && !gcpy_forked())
 		warn();
@@ -445,8 +428,7 @@ static void delete_scope(Scope *self)
 	gcpy_delete((PyObject *)self);
 }
 
-static PyObject *scope(PyObject *module, PyObject *argument)
-{
+static PyObject *scope(PyObject *module, PyObject *argument) {
 	Scope *made;
 
 	(void)module;
@@ -455,7 +437,8 @@ static PyObject *scope(PyObject *module, PyObject *argument)
 		return NULL;
 	}
 	/* Where there is a place, the runtime is initialized. */
-	if (!PyUnicode_CheckExact(argument) || outside == NULL || outside->inner == NULL || outside->generation != gcpy_generation()) {
+	if (!PyUnicode_CheckExact(argument) || outside == NULL || outside->inner == NULL ||
+	    outside->generation != gcpy_generation()) {
 		PyObject *checked = PyObject_CallFunctionObjArgs(python.check, argument, NULL);
 
 		if (checked == NULL)
@@ -469,8 +452,7 @@ static PyObject *scope(PyObject *module, PyObject *argument)
 	return (PyObject *)made;
 }
 
-static PyObject *scope_name(PyObject *module, PyObject *unused)
-{
+static PyObject *scope_name(PyObject *module, PyObject *unused) {
 	Thread *thread = this_thread();
 
 	(void)module, (void)unused;
@@ -479,8 +461,7 @@ static PyObject *scope_name(PyObject *module, PyObject *unused)
 	return current(thread) != NULL ? Py_NewRef(thread->now->name) : PyUnicode_FromString("");
 }
 
-static PyObject *scope_number(PyObject *module, PyObject *unused)
-{
+static PyObject *scope_number(PyObject *module, PyObject *unused) {
 	Thread *thread = this_thread();
 
 	(void)module, (void)unused;
@@ -489,14 +470,12 @@ static PyObject *scope_number(PyObject *module, PyObject *unused)
 	return PyLong_FromLongLong(current(thread) != NULL ? thread->now->number : GPUCONF_NO_SCOPE);
 }
 
-static PyObject *generation(PyObject *module, PyObject *unused)
-{
+static PyObject *generation(PyObject *module, PyObject *unused) {
 	(void)module, (void)unused;
 	return PyLong_FromUnsignedLong(gcpy_generation());
 }
 
-static PyObject *connect_scope(PyObject *module, PyObject *args)
-{
+static PyObject *connect_scope(PyObject *module, PyObject *args) {
 	(void)module;
 	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -505,16 +484,20 @@ static PyType_Slot place_slots[] = {{Py_tp_dealloc, (void *)delete_place}, {0, N
 static PyType_Slot thread_slots[] = {{Py_tp_dealloc, (void *)delete_thread}, {0, NULL}};
 
 static PyMethodDef scope_methods[] = {
-	{"__enter__", (PyCFunction)(void (*)(void))enter, METH_NOARGS, NULL},
-	{NULL, NULL, 0, NULL},
+    {"__enter__", (PyCFunction)(void (*)(void))enter, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot exit_slots[] = {{Py_tp_dealloc, (void *)delete_exit}, {Py_tp_call, (void *)call_exit}, {0, NULL}};
-static PyType_Slot lookup_slots[] = {{Py_tp_descr_get, (void *)look_up_exit}, {Py_tp_call, (void *)call_exit_of}, {0, NULL}};
+static PyType_Slot lookup_slots[] = {
+    {Py_tp_descr_get, (void *)look_up_exit}, {Py_tp_call, (void *)call_exit_of}, {0, NULL}};
 
 static PyType_Slot scope_slots[] = {
-	{Py_tp_dealloc, (void *)delete_scope}, {Py_tp_traverse, (void *)visit_scope}, {Py_tp_clear, (void *)clear_scope},
-	{Py_tp_methods, scope_methods},	       {0, NULL},
+    {Py_tp_dealloc, (void *)delete_scope},
+    {Py_tp_traverse, (void *)visit_scope},
+    {Py_tp_clear, (void *)clear_scope},
+    {Py_tp_methods, scope_methods},
+    {0, NULL},
 };
 
 enum { CLOSED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
@@ -526,18 +509,17 @@ static PyType_Spec lookup_spec = {"gpuconf.DeviceScopeExitLookup", sizeof(PyObje
 static PyType_Spec scope_spec = {"gpuconf.DeviceScope", sizeof(Scope), 0, CLOSED | Py_TPFLAGS_HAVE_GC, scope_slots};
 
 static PyMethodDef functions[] = {
-	{"connect_errors", gcpy_connect_errors, METH_O, NULL},
-	{"connect_scope", connect_scope, METH_VARARGS, NULL},
-	{"scope", scope, METH_O, NULL},
-	{"scope_name", scope_name, METH_NOARGS, NULL},
-	{"scope_number", scope_number, METH_NOARGS, NULL},
-	{"generation", generation, METH_NOARGS, NULL},
-	{NULL, NULL, 0, NULL},
+    {"connect_errors", gcpy_connect_errors, METH_O, NULL},
+    {"connect_scope", connect_scope, METH_VARARGS, NULL},
+    {"scope", scope, METH_O, NULL},
+    {"scope_name", scope_name, METH_NOARGS, NULL},
+    {"scope_number", scope_number, METH_NOARGS, NULL},
+    {"generation", generation, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 /* Gives the class of scopes its __exit__. */
-static int add_exit(void)
-{
+static int add_exit(void) {
 	PyObject *lookup = gcpy_new(lookup_type);
 	int failed = lookup == NULL || PyObject_SetAttrString(scope_type, "__exit__", lookup) < 0;
 
@@ -545,11 +527,11 @@ static int add_exit(void)
 	return failed ? -1 : 0;
 }
 
-int gcpy_add_scope(PyObject *module)
-{
-	if ((key = PyUnicode_InternFromString("gpuconf's scope")) == NULL || (place_type = PyType_FromSpec(&place_spec)) == NULL ||
-	    (thread_type = PyType_FromSpec(&thread_spec)) == NULL || (scope_type = PyType_FromSpec(&scope_spec)) == NULL ||
-	    (exit_type = PyType_FromSpec(&exit_spec)) == NULL || (lookup_type = PyType_FromSpec(&lookup_spec)) == NULL || add_exit() < 0)
+int gcpy_add_scope(PyObject *module) {
+	if ((key = PyUnicode_InternFromString("gpuconf's scope")) == NULL ||
+	    (place_type = PyType_FromSpec(&place_spec)) == NULL || (thread_type = PyType_FromSpec(&thread_spec)) == NULL ||
+	    (scope_type = PyType_FromSpec(&scope_spec)) == NULL || (exit_type = PyType_FromSpec(&exit_spec)) == NULL ||
+	    (lookup_type = PyType_FromSpec(&lookup_spec)) == NULL || add_exit() < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }

@@ -2,17 +2,17 @@
 /*
  * Finds objects among all that the garbage collector knows.
  *
- * One of them may be a tuple that another thread is building, and while anything refers to it, tuple() fails there with SystemError.
- * Here no other thread runs while the list of all objects exists.
+ * One of them may be a tuple that another thread is building, and while anything refers to it, tuple() fails there with
+ * SystemError. Here no other thread runs while the list of all objects exists.
  */
 #include "python.h"
 
 static PyObject *collector; /* the module gc */
 
 /* instances(class): the objects of a class and its subclasses, without running code of theirs. */
-static PyObject *instances(PyObject *module, PyObject *kind)
-{
-	PyObject *found = PyList_New(0), *all; /* before the others: making a list may start a collection, and that runs Python code */
+static PyObject *instances(PyObject *module, PyObject *kind) {
+	PyObject *found = PyList_New(0),
+	         *all; /* before the others: making a list may start a collection, and that runs Python code */
 
 	(void)module;
 	if (found == NULL)
@@ -40,8 +40,7 @@ static PyObject *instances(PyObject *module, PyObject *kind)
 
 static PyMethodDef functions[] = {{"instances", instances, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
-int gcpy_add_tracked(PyObject *module)
-{
+int gcpy_add_tracked(PyObject *module) {
 	if ((collector = PyImport_ImportModule("gc")) == NULL)
 		return -1;
 	return PyModule_AddFunctions(module, functions);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Python's functions are weak symbols, so that a C program without Python can link with this library and load it. Only what Python calls
- * uses them: PyInit__gpuconf and what it returns. The C API (pybind/cabi) runs without an interpreter.
+ * Python's functions are weak symbols, so that a C program without Python can link with this library and load it. Only
+ * what Python calls uses them: PyInit__gpuconf and what it returns. The C API (pybind/cabi) runs without an
+ * interpreter.
  *
  * Included before everything else (weak.go). A test fails if the library needs a function that is missing here.
  */

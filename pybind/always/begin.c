@@ -13,8 +13,7 @@
 char gpuconf_package[4096];
 int gpuconf_covered;
 
-const char *gpuconf_value(char *const *environment, const char *name)
-{
+const char *gpuconf_value(char *const *environment, const char *name) {
 	size_t length = strlen(name);
 
 	for (; environment != NULL && *environment != NULL; environment++)
@@ -23,16 +22,14 @@ const char *gpuconf_value(char *const *environment, const char *name)
 	return NULL;
 }
 
-int gpuconf_disabled(char *const *environment)
-{
+int gpuconf_disabled(char *const *environment) {
 	const char *value = gpuconf_value(environment, "GPUCONF_DISABLE");
 
 	return value != NULL && *value != 0 && strcmp(value, "0") != 0;
 }
 
 /* Sets the variables of the cover that this process lacks. Returns all of them, or NULL outside of a cover. */
-static char *read_cover(size_t *length)
-{
+static char *read_cover(size_t *length) {
 	int file = open(COVER_ENVIRONMENT, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 	char *text = NULL;
@@ -58,8 +55,7 @@ static char *read_cover(size_t *length)
 	return text;
 }
 
-static void find_package(void)
-{
+static void find_package(void) {
 	Dl_info self;
 	char path[4096];
 
@@ -74,8 +70,7 @@ static void find_package(void)
 	strcpy(gpuconf_package, path);
 }
 
-__attribute__((constructor)) static void begin(void)
-{
+__attribute__((constructor)) static void begin(void) {
 	size_t length;
 	char *given;
 

@@ -14,8 +14,7 @@
 
 __attribute__((visibility("hidden"))) void *gpuconf_always_next; /* the real dlopen */
 
-__attribute__((visibility("hidden"), used)) const char *gpuconf_always_path(const char *path, void *caller)
-{
+__attribute__((visibility("hidden"), used)) const char *gpuconf_always_path(const char *path, void *caller) {
 	const char *name = path == NULL || strrchr(path, '/') == NULL ? path : strrchr(path, '/') + 1;
 	Dl_info from;
 
@@ -40,15 +39,15 @@ __attribute__((visibility("hidden"), used)) const char *gpuconf_always_path(cons
 
 #if defined(__x86_64__)
 __asm__(".text\n.globl dlopen\n.type dlopen, @function\ndlopen:\n"
-	"	push %rsi\n	mov 8(%rsp), %rsi\n	call gpuconf_always_path\n	pop %rsi\n"
-	"	mov %rax, %rdi\n	jmp *gpuconf_always_next(%rip)\n"
-	".size dlopen, .-dlopen\n");
+        "	push %rsi\n	mov 8(%rsp), %rsi\n	call gpuconf_always_path\n	pop %rsi\n"
+        "	mov %rax, %rdi\n	jmp *gpuconf_always_next(%rip)\n"
+        ".size dlopen, .-dlopen\n");
 #elif defined(__aarch64__)
 __asm__(".text\n.globl dlopen\n.type dlopen, %function\ndlopen:\n"
-	"	stp x1, x30, [sp, #-16]!\n	mov x1, x30\n"
-	"	bl gpuconf_always_path\n	ldp x1, x30, [sp], #16\n"
-	"	adrp x16, gpuconf_always_next\n	ldr x16, [x16, :lo12:gpuconf_always_next]\n	br x16\n"
-	".size dlopen, .-dlopen\n");
+        "	stp x1, x30, [sp, #-16]!\n	mov x1, x30\n"
+        "	bl gpuconf_always_path\n	ldp x1, x30, [sp], #16\n"
+        "	adrp x16, gpuconf_always_next\n	ldr x16, [x16, :lo12:gpuconf_always_next]\n	br x16\n"
+        ".size dlopen, .-dlopen\n");
 #else
 #error "the jump is written for x86-64 and arm64"
 #endif

@@ -32,15 +32,13 @@ static char *kept[KEPT]; /* NAME=VALUE */
 static size_t number_kept;
 static char library[4200], simulator[4200];
 
-static int names_same(const char *one, const char *other)
-{
+static int names_same(const char *one, const char *other) {
 	size_t length = strcspn(one, "=");
 
 	return strncmp(one, other, length) == 0 && other[length] == '=';
 }
 
-static void keep(const char *entry)
-{
+static void keep(const char *entry) {
 	for (size_t one = 0; one < number_kept; one++)
 		if (names_same(kept[one], entry))
 			return;
@@ -49,15 +47,13 @@ static void keep(const char *entry)
 }
 
 /* What a simulation sets beside gpuconf's own. */
-static int is_of_frameworks(const char *entry)
-{
+static int is_of_frameworks(const char *entry) {
 	return names_same("ASAN_OPTIONS=", entry) || names_same("JAX_SKIP_CUDA_CONSTRAINTS_CHECK=", entry) ||
 	       names_same("TORCHDYNAMO_DISABLE=", entry);
 }
 
 /* Remembers gpuconf's variables, and those that a cover gave (a zero byte after each). */
-void gpuconf_keep_environment(const char *given, size_t length)
-{
+void gpuconf_keep_environment(const char *given, size_t length) {
 	FUNCTIONS(FIND)
 	snprintf(library, sizeof library, "%s/_always/libgpuconf-always.so", gpuconf_package);
 	snprintf(simulator, sizeof simulator, "%s/_simulator", gpuconf_package);
@@ -70,8 +66,7 @@ void gpuconf_keep_environment(const char *given, size_t length)
 }
 
 /* Whether one of the parts of a text is this word. */
-static int has(const char *text, const char *word, const char *separators)
-{
+static int has(const char *text, const char *word, const char *separators) {
 	for (text += strspn(text, separators); *text != 0; text += strspn(text, separators)) {
 		size_t length = strcspn(text, separators);
 		if (length == strlen(word) && strncmp(text, word, length) == 0)
@@ -82,8 +77,7 @@ static int has(const char *text, const char *word, const char *separators)
 }
 
 /* The bytes that `complete` needs; 0 if the environment is to stay as it is. */
-static size_t room_for(char *const *environment)
-{
+static size_t room_for(char *const *environment) {
 	size_t count = 0;
 	const char *preloaded = gpuconf_value(environment, "LD_PRELOAD");
 	const char *path = gpuconf_value(environment, "LD_LIBRARY_PATH");
@@ -98,8 +92,7 @@ static size_t room_for(char *const *environment)
 	       (preloaded == NULL ? 0 : strlen(preloaded)) + (path == NULL ? 0 : strlen(path));
 }
 
-static char **complete(void *room, char *const *environment)
-{
+static char **complete(void *room, char *const *environment) {
 	const char *preloaded = gpuconf_value(environment, "LD_PRELOAD");
 	const char *path = gpuconf_value(environment, "LD_LIBRARY_PATH");
 	int preloads = !gpuconf_covered && (preloaded == NULL || !has(preloaded, library, " :"));
@@ -138,91 +131,76 @@ static char **complete(void *room, char *const *environment)
 	return all;
 }
 
-#define COMPLETE(name, environment)                    \
-	size_t room = room_for(environment);           \
-	char **name = (char **)(environment);          \
-	if (room != 0)                                 \
+#define COMPLETE(name, environment) \
+	size_t room = room_for(environment); \
+	char **name = (char **)(environment); \
+	if (room != 0) \
 	name = complete(alloca(room), environment)
 
-EXPORTED int execve(const char *path, char *const words[], char *const environment[])
-{
+EXPORTED int execve(const char *path, char *const words[], char *const environment[]) {
 	COMPLETE(all, environment);
 	return REAL(execve)(path, words, all);
 }
 
-EXPORTED int execv(const char *path, char *const words[])
-{
-	return execve(path, words, environ);
-}
+EXPORTED int execv(const char *path, char *const words[]) { return execve(path, words, environ); }
 
-EXPORTED int execvpe(const char *file, char *const words[], char *const environment[])
-{
+EXPORTED int execvpe(const char *file, char *const words[], char *const environment[]) {
 	COMPLETE(all, environment);
 	return REAL(execvpe)(file, words, all);
 }
 
-EXPORTED int execvp(const char *file, char *const words[])
-{
-	return execvpe(file, words, environ);
-}
+EXPORTED int execvp(const char *file, char *const words[]) { return execvpe(file, words, environ); }
 
-EXPORTED int fexecve(int file, char *const words[], char *const environment[])
-{
+EXPORTED int fexecve(int file, char *const words[], char *const environment[]) {
 	COMPLETE(all, environment);
 	return REAL(fexecve)(file, words, all);
 }
 
-EXPORTED int execveat(int folder, const char *path, char *const words[], char *const environment[], int flags)
-{
+EXPORTED int execveat(int folder, const char *path, char *const words[], char *const environment[], int flags) {
 	COMPLETE(all, environment);
 	return (int)syscall(SYS_execveat, folder, path, words, all, flags);
 }
 
 EXPORTED int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-			 const posix_spawnattr_t *attributes, char *const words[], char *const environment[])
-{
+    const posix_spawnattr_t *attributes, char *const words[], char *const environment[]) {
 	COMPLETE(all, environment);
 	return REAL(posix_spawn)(pid, path, actions, attributes, words, all);
 }
 
 EXPORTED int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-			  const posix_spawnattr_t *attributes, char *const words[], char *const environment[])
-{
+    const posix_spawnattr_t *attributes, char *const words[], char *const environment[]) {
 	COMPLETE(all, environment);
 	return REAL(posix_spawnp)(pid, file, actions, attributes, words, all);
 }
 
 /* The words of execl() and its kin, as an array; with `environment`, what comes behind them. */
-#define WORDS(first)                                                               \
-	va_list rest;                                                              \
-	size_t count = 1;                                                          \
-	char **words;                                                              \
-	va_start(rest, first);                                                     \
-	for (const char *word = first; word != NULL; word = va_arg(rest, char *))  \
-		count++;                                                           \
-	va_end(rest);                                                              \
-	words = alloca(count * sizeof *words);                                     \
-	va_start(rest, first);                                                     \
-	words[0] = (char *)first;                                                  \
-	for (size_t one = 1; words[one - 1] != NULL; one++)                        \
+#define WORDS(first) \
+	va_list rest; \
+	size_t count = 1; \
+	char **words; \
+	va_start(rest, first); \
+	for (const char *word = first; word != NULL; word = va_arg(rest, char *)) \
+		count++; \
+	va_end(rest); \
+	words = alloca(count * sizeof *words); \
+	va_start(rest, first); \
+	words[0] = (char *)first; \
+	for (size_t one = 1; words[one - 1] != NULL; one++) \
 	words[one] = va_arg(rest, char *)
 
-EXPORTED int execl(const char *path, const char *first, ...)
-{
+EXPORTED int execl(const char *path, const char *first, ...) {
 	WORDS(first);
 	va_end(rest);
 	return execve(path, words, environ);
 }
 
-EXPORTED int execlp(const char *file, const char *first, ...)
-{
+EXPORTED int execlp(const char *file, const char *first, ...) {
 	WORDS(first);
 	va_end(rest);
 	return execvpe(file, words, environ);
 }
 
-EXPORTED int execle(const char *path, const char *first, ...)
-{
+EXPORTED int execle(const char *path, const char *first, ...) {
 	WORDS(first);
 	char **environment = va_arg(rest, char **);
 	va_end(rest);
@@ -230,8 +208,7 @@ EXPORTED int execle(const char *path, const char *first, ...)
 }
 
 /* libc starts the shell of these by itself, with the environment of this process. */
-static void complete_own(void)
-{
+static void complete_own(void) {
 	COMPLETE(all, environ);
 	if (room == 0)
 		return;
@@ -243,14 +220,12 @@ static void complete_own(void)
 	}
 }
 
-EXPORTED int system(const char *command)
-{
+EXPORTED int system(const char *command) {
 	complete_own();
 	return REAL(system)(command);
 }
 
-EXPORTED FILE *popen(const char *command, const char *mode)
-{
+EXPORTED FILE *popen(const char *command, const char *mode) {
 	complete_own();
 	return REAL(popen)(command, mode);
 }

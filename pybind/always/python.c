@@ -39,7 +39,8 @@ static struct {
 	int (*Py_IsInitialized)(void);
 } py;
 
-static const char *const wanted[] = { /* in this order */
+static const char *const wanted[] = {
+    /* in this order */
     "PySys_AddAuditHook",
     "Py_CompileString",
     "PyEval_EvalCode",
@@ -84,14 +85,12 @@ static const char code[] =
 
 static int watched, started, starting;
 
-static void set(Object globals, const char *name, Object value)
-{
+static void set(Object globals, const char *name, Object value) {
 	py.PyDict_SetItemString(globals, name, value);
 	py.Py_DecRef(value);
 }
 
-static void start(const char *library)
-{
+static void start(const char *library) {
 	char folder[4200];
 	Object compiled, globals, result = NULL;
 
@@ -114,8 +113,7 @@ static void start(const char *library)
 	started = 1;
 }
 
-static const char *library_of(Object arguments)
-{
+static const char *library_of(Object arguments) {
 	static const char *const libraries[] = {"torch", "jax", "vllm", "llama_cpp", "tensorflow", "cupy", "numba"};
 	Object first = py.PyTuple_GetItem(arguments, 0);
 	const char *name = first == NULL ? NULL : py.PyUnicode_AsUTF8(first);
@@ -138,15 +136,13 @@ static _Alignas(16) char entry[128];
 static Allocator allocator;
 static int given;
 
-static void *give_entry(void *context, size_t size)
-{
+static void *give_entry(void *context, size_t size) {
 	(void)context;
 	given = size <= sizeof entry;
 	return given ? entry : NULL;
 }
 
-static void free_all_but_entry(void *context, void *memory)
-{
+static void free_all_but_entry(void *context, void *memory) {
 	if (memory != entry) {
 		allocator.free(context, memory);
 		return;
@@ -155,8 +151,7 @@ static void free_all_but_entry(void *context, void *memory)
 	py.PyMem_SetAllocator(RAW, &allocator);
 }
 
-static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(void *, void *))
-{
+static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(void *, void *)) {
 	Allocator changed;
 
 	py.PyMem_GetAllocator(RAW, &allocator);
@@ -168,8 +163,7 @@ static void change_allocator(void *(*allocate)(void *, size_t), void (*release)(
 	py.PyMem_SetAllocator(RAW, &changed);
 }
 
-static int hook(const char *event, Object arguments, void *data)
-{
+static int hook(const char *event, Object arguments, void *data) {
 	const char *library;
 
 	(void)data;
@@ -187,13 +181,9 @@ static int hook(const char *event, Object arguments, void *data)
 	return 0;
 }
 
-int gpuconf_python_is_watched(void)
-{
-	return watched;
-}
+int gpuconf_python_is_watched(void) { return watched; }
 
-void gpuconf_watch_python(void *library)
-{
+void gpuconf_watch_python(void *library) {
 	void **functions = (void **)&py;
 
 	for (size_t one = 0; one < sizeof wanted / sizeof *wanted; one++)

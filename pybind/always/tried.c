@@ -18,16 +18,14 @@
 
 static time_t cover_began; /* 0: nothing is written */
 
-void gpuconf_note_tried(void)
-{
+void gpuconf_note_tried(void) {
 	struct stat status;
 
 	if (access(COVER_TRIED, W_OK) == 0 && stat(COVER_ENVIRONMENT, &status) == 0)
 		cover_began = status.st_mtime;
 }
 
-static void note(const char *path, size_t length)
-{
+static void note(const char *path, size_t length) {
 	char line[2 * 4096] = "";
 	int before = errno, file = (int)syscall(SYS_openat, AT_FDCWD, COVER_TRIED, O_WRONLY | O_APPEND | O_CLOEXEC);
 	ssize_t written = 0;
@@ -44,8 +42,7 @@ static void note(const char *path, size_t length)
 	errno = before;
 }
 
-EXPORTED int connect(int socket, const struct sockaddr *address, socklen_t length)
-{
+EXPORTED int connect(int socket, const struct sockaddr *address, socklen_t length) {
 	static __typeof__(&connect) real;
 	const struct sockaddr_un *one = (const void *)address;
 	const size_t before = offsetof(struct sockaddr_un, sun_path);
@@ -60,34 +57,32 @@ EXPORTED int connect(int socket, const struct sockaddr *address, socklen_t lengt
 }
 
 /* A FIFO that is older than the cover. */
-static int is_deserted(int folder, const char *path)
-{
+static int is_deserted(int folder, const char *path) {
 	struct stat status;
 	int before = errno, deserted = cover_began != 0 && fstatat(folder, path, &status, 0) == 0 &&
-				       S_ISFIFO(status.st_mode) && status.st_ctime < cover_began &&
-				       strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
+	                               S_ISFIFO(status.st_mode) && status.st_ctime < cover_began &&
+	                               strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/proc/", 6) != 0;
 
 	errno = before;
 	return deserted;
 }
 
-#define OPENS(name, folder, declared, given)                                                               \
-	EXPORTED int name(declared const char *path, int flags, ...)                                       \
-	{                                                                                                  \
-		static int (*real)(declared const char *, int, ...);                                       \
-		va_list rest;                                                                              \
-		va_start(rest, flags);                                                                     \
-		mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(rest, mode_t) : 0;                  \
-		va_end(rest);                                                                              \
-		if (real == NULL)                                                                          \
-			real = (__typeof__(real))dlsym(RTLD_NEXT, #name);                                  \
-		int waits = (flags & O_NONBLOCK) == 0 && (flags & O_ACCMODE) != O_RDWR;                    \
-		if (waits && is_deserted(folder, path))                                                    \
-			note(path, strlen(path));                                                          \
-		int file = real(given path, flags, mode);                                                  \
-		if (file < 0 && !waits && is_deserted(folder, path))                                       \
-			note(path, strlen(path));                                                          \
-		return file;                                                                               \
+#define OPENS(name, folder, declared, given) \
+	EXPORTED int name(declared const char *path, int flags, ...) { \
+		static int (*real)(declared const char *, int, ...); \
+		va_list rest; \
+		va_start(rest, flags); \
+		mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(rest, mode_t) : 0; \
+		va_end(rest); \
+		if (real == NULL) \
+			real = (__typeof__(real))dlsym(RTLD_NEXT, #name); \
+		int waits = (flags & O_NONBLOCK) == 0 && (flags & O_ACCMODE) != O_RDWR; \
+		if (waits && is_deserted(folder, path)) \
+			note(path, strlen(path)); \
+		int file = real(given path, flags, mode); \
+		if (file < 0 && !waits && is_deserted(folder, path)) \
+			note(path, strlen(path)); \
+		return file; \
 	}
 #define COMMA ,
 

@@ -2,9 +2,10 @@
 /*
  * Taking and giving memory in a budget file (budget.h), without a lock unless a request does not fit.
  *
- * A slot's lock is held by a mapping of the file, made by an open() of its own, which a child does not inherit (MADV_DONTFORK): the kernel
- * drops the lock with the process's memory, at exit, exec and SIGKILL, and nothing that the program does with descriptors touches it. A
- * descriptor could be closed by the program, and would keep the lock alive in children.
+ * A slot's lock is held by a mapping of the file, made by an open() of its own, which a child does not inherit
+ * (MADV_DONTFORK): the kernel drops the lock with the process's memory, at exit, exec and SIGKILL, and nothing that the
+ * program does with descriptors touches it. A descriptor could be closed by the program, and would keep the lock alive
+ * in children.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -35,24 +36,22 @@ enum { SWEEP_MS = 20 };
 
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
-uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot)
-{
+uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot) {
 	return &column[(uint64_t)place * budget->file->slots + (uint64_t)slot];
 }
 
-static uint64_t file_bytes(const struct budget_header *header)
-{
+static uint64_t file_bytes(const struct budget_header *header) {
 	return HEADER_BYTES + header->slots * sizeof(struct budget_slot) + UINT64_C(24) * header->cards * header->slots +
 	       SHARES * sizeof(struct budget_share);
 }
 
-static const char *refusal(const struct budget_header *header, uint64_t bytes)
-{
+static const char *refusal(const struct budget_header *header, uint64_t bytes) {
 	if (memcmp(header->magic, BUDGET_MAGIC, sizeof header->magic) != 0)
 		return "it is not a budget";
 	if (header->version != BUDGET_VERSION)
 		return "it is of another version of gpuconf";
-	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->size != bytes || file_bytes(header) != bytes)
+	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->size != bytes ||
+	    file_bytes(header) != bytes)
 		return "its size is wrong";
 	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
 		return "its parent's path is not terminated";
@@ -60,11 +59,12 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 }
 
 /* Another open file: of its own locks. */
-int reopen_budget(const struct budget *budget) { return open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); }
+int reopen_budget(const struct budget *budget) {
+	return open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
 
 /* Of what was opened again to lock a byte. A child that was forked meanwhile has a copy of the descriptor. */
-void unlock_and_close(int file, int64_t byte)
-{
+void unlock_and_close(int file, int64_t byte) {
 	if (file < 0)
 		return;
 	unlock_byte(file, byte);
@@ -72,8 +72,7 @@ void unlock_and_close(int file, int64_t byte)
 }
 
 /* Why others could have made the file, or could change it: it or its folder is not this user's alone. */
-static const char *stranger(const char *path, const struct stat *file)
-{
+static const char *stranger(const char *path, const struct stat *file) {
 	char folder[4096];
 	struct stat facts;
 	const char *slash = strrchr(path, '/');
@@ -93,10 +92,11 @@ static const char *stranger(const char *path, const struct stat *file)
 }
 
 /* A file with holes would end the process with SIGBUS where the file system is full. */
-static const char *map_budget(const char *path, int file, int only_ours, void **at, size_t *bytes)
-{
+static const char *map_budget(const char *path, int file, int only_ours, void **at, size_t *bytes) {
 	struct stat facts;
-	const char *why = fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) ? "it is not a file" : only_ours ? stranger(path, &facts) : NULL;
+	const char *why = fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) ? "it is not a file"
+	                  : only_ours                                         ? stranger(path, &facts)
+	                                                                      : NULL;
 
 	if (why != NULL)
 		return why;
@@ -111,14 +111,14 @@ static const char *map_budget(const char *path, int file, int only_ours, void **
 	return why;
 }
 
-int open_budget(const char *path, int only_ours, struct budget *budget, char *why, size_t room)
-{
+int open_budget(const char *path, int only_ours, struct budget *budget, char *why, size_t room) {
 	void *at = MAP_FAILED;
 	size_t bytes = 0;
 	int file = strlen(path) < sizeof budget->path ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 
 	if (file < 0) {
-		snprintf(why, room, "it cannot be opened: %s", strerror(strlen(path) < sizeof budget->path ? errno : ENAMETOOLONG));
+		snprintf(
+		    why, room, "it cannot be opened: %s", strerror(strlen(path) < sizeof budget->path ? errno : ENAMETOOLONG));
 		return 0;
 	}
 	const char *wrong = map_budget(path, file, only_ours, &at, &bytes);
@@ -142,11 +142,11 @@ int open_budget(const char *path, int only_ours, struct budget *budget, char *wh
 	return 1;
 }
 
-/* A child that is forked while a slot is being claimed would keep its lock with a copy of the descriptor. A signal's handler may fork, too. */
+/* A child that is forked while a slot is being claimed would keep its lock with a copy of the descriptor. A signal's
+ * handler may fork, too. */
 static __thread int fork_waited __attribute__((tls_model("initial-exec")));
 
-void budget_before_fork(void)
-{
+void budget_before_fork(void) {
 	const struct timespec moment = {0, 1000000};
 
 	fork_waited = 0;
@@ -155,38 +155,33 @@ void budget_before_fork(void)
 			nanosleep(&moment, NULL);
 }
 
-void budget_after_fork(void)
-{
+void budget_after_fork(void) {
 	if (fork_waited)
 		pthread_mutex_unlock(&claiming);
 }
 
-void budget_in_child(void)
-{
+void budget_in_child(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	claiming = fresh;
 }
 
 /* The parent's mapping stays in the child unused: its lock does not. */
-void forget_budget(struct budget *budget)
-{
+void forget_budget(struct budget *budget) {
 	if (budget->file != NULL)
 		munmap(budget->file, budget->file->size);
 	budget->file = NULL;
 	budget->slot = -1;
 }
 
-int place_in_budget(const struct budget *budget, const uint8_t uuid[16])
-{
+int place_in_budget(const struct budget *budget, const uint8_t uuid[16]) {
 	for (uint32_t i = 0; i < budget->file->cards; i++)
 		if (memcmp(budget->file->card[i].uuid, uuid, 16) == 0)
 			return (int)i;
 	return -1;
 }
 
-static void empty_slot(const struct budget *budget, int slot)
-{
+static void empty_slot(const struct budget *budget, int slot) {
 	for (uint32_t place = 0; place < budget->file->cards; place++) {
 		__atomic_store_n(word(budget, budget->used, (int)place, slot), 0, __ATOMIC_SEQ_CST);
 		__atomic_store_n(word(budget, budget->pools, (int)place, slot), 0, __ATOMIC_SEQ_CST);
@@ -196,8 +191,7 @@ static void empty_slot(const struct budget *budget, int slot)
 	memset(&budget->slots[slot], 0, sizeof budget->slots[slot]);
 }
 
-void close_budget(struct budget *budget)
-{
+void close_budget(struct budget *budget) {
 	if (budget->slot >= 0) {
 		empty_slot(budget, budget->slot);
 		munmap(budget->lock, PAGE);
@@ -205,8 +199,7 @@ void close_budget(struct budget *budget)
 	forget_budget(budget);
 }
 
-static void name_slot(struct budget_slot *slot)
-{
+static void name_slot(struct budget_slot *slot) {
 	int file = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
 	char name[sizeof slot->name] = "";
 	ssize_t got = file < 0 ? 0 : read(file, name, sizeof name - 1);
@@ -219,8 +212,7 @@ static void name_slot(struct budget_slot *slot)
 }
 
 /* Slots that name a process are tried last: it is most likely alive. */
-static int lock_free_slot(const struct budget *budget, int file)
-{
+static int lock_free_slot(const struct budget *budget, int file) {
 	for (int named = 0; named <= 1; named++)
 		for (uint32_t i = 0; i < budget->file->slots; i++)
 			if ((__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE) != 0) == named && lock_byte(file, LOCKS + i))
@@ -228,8 +220,7 @@ static int lock_free_slot(const struct budget *budget, int file)
 	return -1;
 }
 
-static int claim_slot(struct budget *budget)
-{
+static int claim_slot(struct budget *budget) {
 	int file = reopen_budget(budget);
 	int slot = file < 0 ? -1 : lock_free_slot(budget, file);
 	void *lock = slot < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
@@ -238,7 +229,8 @@ static int claim_slot(struct budget *budget)
 		if (file < 0)
 			BUDGET_NOTE_ONCE("the budget %s cannot be opened (error %d): allocations are refused", budget->path, errno);
 		else
-			BUDGET_NOTE_ONCE("the budget %s has no room for this process (%u at most): allocations are refused", budget->path, budget->file->slots);
+			BUDGET_NOTE_ONCE("the budget %s has no room for this process (%u at most): allocations are refused",
+			    budget->path, budget->file->slots);
 		if (lock != MAP_FAILED)
 			munmap(lock, PAGE);
 		if (file >= 0)
@@ -249,15 +241,15 @@ static int claim_slot(struct budget *budget)
 	empty_slot(budget, slot);
 	name_slot(&budget->slots[slot]);
 	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST);
-	while (high <= (uint32_t)slot && !__atomic_compare_exchange_n(&budget->file->high, &high, (uint32_t)slot + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (high <= (uint32_t)slot && !__atomic_compare_exchange_n(&budget->file->high, &high, (uint32_t)slot + 1, 0,
+	                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 	budget->lock = lock;
 	__atomic_store_n(&budget->slot, slot, __ATOMIC_RELEASE);
 	return 1;
 }
 
-int has_slot(struct budget *budget)
-{
+int has_slot(struct budget *budget) {
 	if (LIKELY(__atomic_load_n(&budget->slot, __ATOMIC_ACQUIRE) >= 0))
 		return 1;
 	pthread_mutex_lock(&claiming);
@@ -267,15 +259,13 @@ int has_slot(struct budget *budget)
 }
 
 /* Those behind were never used. */
-static uint32_t slots_in_use(const struct budget *budget)
-{
+static uint32_t slots_in_use(const struct budget *budget) {
 	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST), slots = budget->file->slots;
 	return high < slots ? high : slots;
 }
 
 /* The sum of a card, and whether part of it is undecided. */
-static uint64_t sum(const struct budget *budget, int place, int *undecided)
-{
+static uint64_t sum(const struct budget *budget, int place, int *undecided) {
 	uint32_t high = slots_in_use(budget);
 	uint64_t total = __atomic_load_n(&budget->file->card[place].shared, __ATOMIC_SEQ_CST), marks = 0;
 	const uint64_t *column = word(budget, budget->used, place, 0);
@@ -290,17 +280,16 @@ static uint64_t sum(const struct budget *budget, int place, int *undecided)
 	return total;
 }
 
-static void raise_peak(uint64_t *peak, uint64_t value)
-{
+static void raise_peak(uint64_t *peak, uint64_t value) {
 	uint64_t before = __atomic_load_n(peak, __ATOMIC_RELAXED);
 
 	while (before < value && !__atomic_compare_exchange_n(peak, &before, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 }
 
-/* Adds, looks, and takes it back if it is too much. What is taken stays marked as undecided: others may yet refuse it. */
-static int try_to_take(const struct budget *budget, int place, uint64_t bytes, int *undecided)
-{
+/* Adds, looks, and takes it back if it is too much. What is taken stays marked as undecided: others may yet refuse it.
+ */
+static int try_to_take(const struct budget *budget, int place, uint64_t bytes, int *undecided) {
 	struct budget_card *card = &budget->file->card[place];
 	uint64_t *mine = word(budget, budget->used, place, budget->slot);
 
@@ -316,9 +305,9 @@ static int try_to_take(const struct budget *budget, int place, uint64_t bytes, i
 	return 0;
 }
 
-int holder_lives(const struct budget *budget, int slot, uint32_t pid)
-{
-	if (slot < 0 || (uint32_t)slot >= budget->file->slots || __atomic_load_n(&budget->slots[slot].pid, __ATOMIC_ACQUIRE) != pid)
+int holder_lives(const struct budget *budget, int slot, uint32_t pid) {
+	if (slot < 0 || (uint32_t)slot >= budget->file->slots ||
+	    __atomic_load_n(&budget->slots[slot].pid, __ATOMIC_ACQUIRE) != pid)
 		return 0;
 	if (slot == budget->slot)
 		return 1;
@@ -330,8 +319,7 @@ int holder_lives(const struct budget *budget, int slot, uint32_t pid)
 }
 
 /* Empties the slots whose processes have ended. */
-static void sweep(const struct budget *budget, int file)
-{
+static void sweep(const struct budget *budget, int file) {
 	for (uint32_t i = 0; i < slots_in_use(budget); i++) {
 		if ((int)i == budget->slot || !lock_byte(file, LOCKS + i))
 			continue;
@@ -340,8 +328,7 @@ static void sweep(const struct budget *budget, int file)
 	}
 }
 
-uint64_t pools_of(const struct budget *budget, int place)
-{
+uint64_t pools_of(const struct budget *budget, int place) {
 	uint64_t total = 0;
 
 	for (uint32_t i = 0; i < slots_in_use(budget); i++)
@@ -349,8 +336,7 @@ uint64_t pools_of(const struct budget *budget, int place)
 	return total;
 }
 
-static void sweep_now(const struct budget *budget)
-{
+static void sweep_now(const struct budget *budget) {
 	int file = reopen_budget(budget);
 
 	if (file < 0)
@@ -360,11 +346,10 @@ static void sweep_now(const struct budget *budget)
 }
 
 /*
- * What is left is reported without what dead processes held. They are looked for when others hold anything at all, and not too often: a
- * look is a system call for each process.
+ * What is left is reported without what dead processes held. They are looked for when others hold anything at all, and
+ * not too often: a look is a system call for each process.
  */
-uint64_t used_of(struct budget *budget, int place)
-{
+uint64_t used_of(struct budget *budget, int place) {
 	struct timespec now;
 	uint32_t high = slots_in_use(budget);
 	uint64_t total = __atomic_load_n(&budget->file->card[place].shared, __ATOMIC_SEQ_CST), of_others = total;
@@ -378,19 +363,21 @@ uint64_t used_of(struct budget *budget, int place)
 	if (LIKELY(of_others == 0))
 		return total;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-	int64_t moment = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000, last = __atomic_load_n(&budget->swept, __ATOMIC_RELAXED);
-	if (moment - last < SWEEP_MS || !__atomic_compare_exchange_n(&budget->swept, &last, moment, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	int64_t moment = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000,
+	        last = __atomic_load_n(&budget->swept, __ATOMIC_RELAXED);
+	if (moment - last < SWEEP_MS ||
+	    !__atomic_compare_exchange_n(&budget->swept, &last, moment, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return total;
 	sweep_now(budget);
 	return sum(budget, place, NULL);
 }
 
 /*
- * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way. If a process holds that lock
- * for too long, because it is stopped, or because it was forked in that moment and has a copy, the last tries go without the lock.
+ * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way. If a
+ * process holds that lock for too long, because it is stopped, or because it was forked in that moment and has a copy,
+ * the last tries go without the lock.
  */
-static int decide(const struct budget *budget, int place, uint64_t bytes)
-{
+static int decide(const struct budget *budget, int place, uint64_t bytes) {
 	const struct timespec moment = {0, TRY_NS};
 	int file = reopen_budget(budget), undecided = 0, taken = 0, swept = 0, mine = 0;
 
@@ -412,8 +399,7 @@ static int decide(const struct budget *budget, int place, uint64_t bytes)
 	return taken;
 }
 
-int take_from(struct budget *budget, int place, uint64_t bytes)
-{
+int take_from(struct budget *budget, int place, uint64_t bytes) {
 	if (place < 0 || !has_slot(budget))
 		return 0;
 	struct budget_card *card = &budget->file->card[place];
@@ -423,19 +409,18 @@ int take_from(struct budget *budget, int place, uint64_t bytes)
 	return 0;
 }
 
-void give_to(const struct budget *budget, int place, uint64_t bytes)
-{
+void give_to(const struct budget *budget, int place, uint64_t bytes) {
 	if (place >= 0 && budget->slot >= 0)
 		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 }
 
 /*
- * What a card's peak may be raised to. While anything is undecided the sum may be too large: another process tries to take memory and is
- * about to give it back, or memory that the driver has just reserved for a request is in the sum twice, as the request's and as the pool's.
- * Such a sum counts up to the limit. A look is short, and so are most attempts: the least of a few looks is nearer.
+ * What a card's peak may be raised to. While anything is undecided the sum may be too large: another process tries to
+ * take memory and is about to give it back, or memory that the driver has just reserved for a request is in the sum
+ * twice, as the request's and as the pool's. Such a sum counts up to the limit. A look is short, and so are most
+ * attempts: the least of a few looks is nearer.
  */
-static uint64_t known_sum(const struct budget *budget, int place)
-{
+static uint64_t known_sum(const struct budget *budget, int place) {
 	int undecided = 1;
 	uint64_t least = UINT64_MAX, limit = budget->file->card[place].limit;
 
@@ -446,8 +431,7 @@ static uint64_t known_sum(const struct budget *budget, int place)
 	return undecided && least > limit ? limit : least;
 }
 
-void take_beyond(struct budget *budget, int place, uint64_t bytes)
-{
+void take_beyond(struct budget *budget, int place, uint64_t bytes) {
 	if (place < 0 || !has_slot(budget))
 		return;
 	__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
@@ -455,15 +439,13 @@ void take_beyond(struct budget *budget, int place, uint64_t bytes)
 		raise_peak(&budget->file->card[place].peak, known_sum(budget, place));
 }
 
-void mark_pools_in(const struct budget *budget, int place, int64_t bytes)
-{
+void mark_pools_in(const struct budget *budget, int place, int64_t bytes) {
 	if (place >= 0 && budget->slot >= 0)
 		__atomic_fetch_add(word(budget, budget->pools, place, budget->slot), (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 /* The sum of contexts is one of living processes: each end of a context is seen, but not each end of a process. */
-void count_contexts_in(struct budget *budget, int place, int64_t difference)
-{
+void count_contexts_in(struct budget *budget, int place, int64_t difference) {
 	uint64_t total = 0;
 
 	if (place < 0 || !has_slot(budget))
@@ -478,8 +460,7 @@ void count_contexts_in(struct budget *budget, int place, int64_t difference)
 }
 
 /* A process with several slots, as one with several machines has, is one of them. */
-static void add_process(struct budget_process *out, int *count, int room, const struct budget_process *one)
-{
+static void add_process(struct budget_process *out, int *count, int room, const struct budget_process *one) {
 	int i = 0;
 
 	while (i < *count && out[i].pid != one->pid)
@@ -493,17 +474,16 @@ static void add_process(struct budget_process *out, int *count, int room, const 
 	out[i].contexts += one->contexts;
 }
 
-int processes_of(struct budget *budget, int place, struct budget_process *out, int room)
-{
+int processes_of(struct budget *budget, int place, struct budget_process *out, int room) {
 	int count = 0;
 
 	sweep_now(budget);
 	for (uint32_t i = 0; i < slots_in_use(budget); i++) {
 		struct budget_process one = {
-			__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE),
-			__atomic_load_n(word(budget, budget->used, place, (int)i), __ATOMIC_SEQ_CST) & BYTES_MASK,
-			__atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED),
-			__atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST),
+		    __atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE),
+		    __atomic_load_n(word(budget, budget->used, place, (int)i), __ATOMIC_SEQ_CST) & BYTES_MASK,
+		    __atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED),
+		    __atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST),
 		};
 		if (one.pid != 0)
 			add_process(out, &count, room, &one);

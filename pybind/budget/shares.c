@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that was exported belongs to every process of the job that refers to it: the one that made it, and those that have imported it. Its
- * charge is moved from the word of a process to the card's sum of shares, and ends with the last holder, at its release or its death.
+ * Memory that was exported belongs to every process of the job that refers to it: the one that made it, and those that
+ * have imported it. Its charge is moved from the word of a process to the card's sum of shares, and ends with the last
+ * holder, at its release or its death.
  *
  * The sum is computed anew at each change, so a process that ends in the midst of one leaves nothing behind.
  */
@@ -16,8 +17,7 @@
 
 enum { TRIES = 2000, TRY_NS = 100000 }; /* 0.2 s: a process may be stopped while it has the lock */
 
-static int lock_shares(const struct budget *budget)
-{
+static int lock_shares(const struct budget *budget) {
 	const struct timespec moment = {0, TRY_NS};
 	int file = reopen_budget(budget);
 
@@ -28,11 +28,12 @@ static int lock_shares(const struct budget *budget)
 
 static uint64_t bit(int slot) { return UINT64_C(1) << (slot % 64); }
 
-static uint32_t used_shares(const struct budget *budget) { return budget->file->shares < SHARES ? budget->file->shares : SHARES; }
+static uint32_t used_shares(const struct budget *budget) {
+	return budget->file->shares < SHARES ? budget->file->shares : SHARES;
+}
 
 /* Ends the shares that no process holds, and adds up the others. */
-static void recount(const struct budget *budget)
-{
+static void recount(const struct budget *budget) {
 	uint64_t sums[MAX_CARDS] = {0};
 
 	for (uint32_t i = 0; i < used_shares(budget); i++) {
@@ -49,16 +50,14 @@ static void recount(const struct budget *budget)
 		__atomic_store_n(&budget->file->card[place].shared, sums[place], __ATOMIC_SEQ_CST);
 }
 
-static struct budget_share *find(const struct budget *budget, uint64_t id)
-{
+static struct budget_share *find(const struct budget *budget, uint64_t id) {
 	for (uint32_t i = 0; i < used_shares(budget); i++)
 		if (budget->shares[i].id == id)
 			return &budget->shares[i];
 	return NULL;
 }
 
-static struct budget_share *new_share(const struct budget *budget)
-{
+static struct budget_share *new_share(const struct budget *budget) {
 	struct budget_share *one = find(budget, 0);
 
 	if (one == NULL && budget->file->shares < SHARES)
@@ -66,8 +65,7 @@ static struct budget_share *new_share(const struct budget *budget)
 	return one;
 }
 
-int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes)
-{
+int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes) {
 	int file = lock_shares(budget);
 	struct budget_share *one = new_share(budget);
 
@@ -81,8 +79,7 @@ int add_share(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 	return one != NULL;
 }
 
-static int join(struct budget *budget, uint64_t id)
-{
+static int join(struct budget *budget, uint64_t id) {
 	int file = lock_shares(budget);
 	struct budget_share *one = find(budget, id);
 
@@ -92,8 +89,7 @@ static int join(struct budget *budget, uint64_t id)
 	return one != NULL;
 }
 
-void leave_share_in(const struct budget *budget, uint64_t id)
-{
+void leave_share_in(const struct budget *budget, uint64_t id) {
 	if (budget->slot < 0)
 		return;
 	int file = lock_shares(budget);
@@ -108,11 +104,12 @@ void leave_share_in(const struct budget *budget, uint64_t id)
 
 int has_share(const struct budget *budget, uint64_t id) { return find(budget, id) != NULL; }
 
-int join_share_in(struct budget *budget, uint64_t id) { return has_share(budget, id) && has_slot(budget) && join(budget, id); }
+int join_share_in(struct budget *budget, uint64_t id) {
+	return has_share(budget, id) && has_slot(budget) && join(budget, id);
+}
 
 /* While the charge is in both places, others that find no room look again. */
-int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
-{
+int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes) {
 	uint64_t *mine = word(budget, budget->used, place, budget->slot);
 
 	__atomic_fetch_add(mine, UNDECIDED, __ATOMIC_SEQ_CST);
@@ -121,8 +118,7 @@ int share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
 	return fits;
 }
 
-void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes)
-{
+void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes) {
 	uint64_t *mine = word(budget, budget->used, place, budget->slot);
 
 	__atomic_fetch_add(mine, UNDECIDED, __ATOMIC_SEQ_CST);
@@ -136,8 +132,7 @@ void grow_share_in(struct budget *budget, uint64_t id, int place, uint64_t bytes
 	__atomic_fetch_sub(mine, UNDECIDED + (one != NULL ? bytes : 0), __ATOMIC_SEQ_CST);
 }
 
-void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes)
-{
+void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes) {
 	int file = lock_shares(budget);
 	struct budget_share *one = find(budget, id);
 
@@ -148,8 +143,7 @@ void shrink_share_in(const struct budget *budget, uint64_t id, uint64_t bytes)
 	unlock_and_close(file, SHARES_LOCK);
 }
 
-void end_holder(const struct budget *budget, int slot)
-{
+void end_holder(const struct budget *budget, int slot) {
 	if (used_shares(budget) == 0)
 		return;
 	int file = lock_shares(budget);

@@ -28,7 +28,7 @@ extern int gcgo_stopped;
 /* What gcgo_take allocated. */
 struct gcgo_taken {
 	uint64_t address, id;
-	int32_t gpu;	 /* the logical GPU's number */
+	int32_t gpu;  /* the logical GPU's number */
 	bool noticed; /* whether notices are pending */
 };
 
@@ -51,7 +51,8 @@ bool gcgo_torch_lasting(void *stream, int device);
 void gcgo_tag_write(uint16_t tag);
 uint16_t gcgo_tag_read(void);
 
-/* backward.c: the tag of a thread without one, which may be one of PyTorch's for the backward pass; and after each change of a thread's tag. */
+/* backward.c: the tag of a thread without one, which may be one of PyTorch's for the backward pass; and after each
+ * change of a thread's tag. */
 uint16_t gcgo_backward_tag(void);
 void gcgo_tag_written(uint16_t tag);
 
@@ -72,12 +73,13 @@ uint32_t gcgo_site_read(void);
 int gpuconf_python_stacks_begin(const char *hide);
 void gpuconf_python_stacks_end(void);
 
-/* segments.c: lets a pointer of a loaded library point to another function. Returns 0 if the system refuses to make it writable. */
+/* segments.c: lets a pointer of a loaded library point to another function. Returns 0 if the system refuses to make it
+ * writable. */
 int gcgo_redirect(void **slot, void *function);
 
 /*
- * torchfailure.c: counts the requests to PyTorch's own allocator, or no longer, among the allocations of which one fails. Returns 1, or 0 on
- * failure. And how often the function that counts was called, to check that PyTorch calls it.
+ * torchfailure.c: counts the requests to PyTorch's own allocator, or no longer, among the allocations of which one
+ * fails. Returns 1, or 0 on failure. And how often the function that counts was called, to check that PyTorch calls it.
  */
 int gpuconf_torch_count(int on);
 uint64_t gpuconf_torch_seen(void);
@@ -91,7 +93,8 @@ int gcgo_refuse(void);
 enum gcgo_refusal { GCGO_NONE, GCGO_FORKED, GCGO_FEW_THREADS };
 enum gcgo_refusal gcgo_refusal(char *text, size_t room);
 
-/* threads.c: if gcgo_few_threads is not 0, gcgo_find_threads returns whether a call must be refused, and writes the reason. */
+/* threads.c: if gcgo_few_threads is not 0, gcgo_find_threads returns whether a call must be refused, and writes the
+ * reason. */
 extern int gcgo_few_threads;
 int gcgo_find_threads(char *text, size_t room);
 

@@ -2,8 +2,8 @@
 /*
  * DLPack capsules, which give PyTorch, CuPy, NumPy and others a view of a buffer or a tensor without a copy.
  *
- * A consumer may drop its view on any thread, without the GIL, and after Python has ended, so the deleter is written in C. The Python
- * symbols are weak: in Go's tests there is no Python, and nothing here is called.
+ * A consumer may drop its view on any thread, without the GIL, and after Python has ended, so the deleter is written in
+ * C. The Python symbols are weak: in Go's tests there is no Python, and nothing here is called.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -66,8 +66,7 @@ struct export {
 	int64_t sizes[]; /* the shape, then the strides */
 };
 
-static void release_owner(PyObject *owner)
-{
+static void release_owner(PyObject *owner) {
 	if (!Py_IsInitialized())
 		return; /* the process is about to end and frees the memory */
 	int state = PyGILState_Ensure();
@@ -75,22 +74,21 @@ static void release_owner(PyObject *owner)
 	PyGILState_Release(state);
 }
 
-static void delete(struct export *export, void *owner)
-{
+static void delete(struct export *export, void *owner) {
 	free(export);
 	release_owner(owner);
 }
 
-static void delete_managed(struct managed *m) { delete((struct export *)((char *)m - offsetof(struct export, managed)), m->owner); }
+static void delete_managed(struct managed *m) {
+	delete((struct export *)((char *)m - offsetof(struct export, managed)), m->owner);
+}
 
-static void delete_versioned(struct versioned *v)
-{
+static void delete_versioned(struct versioned *v) {
 	delete((struct export *)((char *)v - offsetof(struct export, versioned)), v->owner);
 }
 
 /* A consumer renames the capsule it consumes, so a capsule with its original name was not consumed. */
-static void end_capsule(PyObject *capsule)
-{
+static void end_capsule(PyObject *capsule) {
 	if (PyCapsule_IsValid(capsule, MANAGED))
 		delete_managed(PyCapsule_GetPointer(capsule, MANAGED));
 	else if (PyCapsule_IsValid(capsule, VERSIONED))
@@ -98,8 +96,7 @@ static void end_capsule(PyObject *capsule)
 }
 
 /* Row-major and contiguous. */
-static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape, int32_t ndim)
-{
+static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape, int32_t ndim) {
 	int64_t stride = 1;
 
 	for (int32_t i = ndim - 1; i >= 0; i--) {
@@ -113,12 +110,12 @@ static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape
 }
 
 /*
- * Returns a capsule for an array in memory; it keeps owner alive. Returns NULL with a Python error set on failure. The caller,
- * python/gpuconf/_core/interchange.py, holds the GIL. flags are DLPack's; a negative value requests the older version.
+ * Returns a capsule for an array in memory; it keeps owner alive. Returns NULL with a Python error set on failure. The
+ * caller, python/gpuconf/_core/interchange.py, holds the GIL. flags are DLPack's; a negative value requests the older
+ * version.
  */
-PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shape, int32_t ndim, int32_t code, int32_t bits,
-				int32_t device_type, int32_t device_id, int32_t flags)
-{
+PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shape, int32_t ndim, int32_t code,
+    int32_t bits, int32_t device_type, int32_t device_id, int32_t flags) {
 	struct export *export = calloc(1, sizeof *export + 2 * (size_t)ndim * sizeof *export->sizes);
 	struct tensor *tensor;
 	PyObject *capsule;
@@ -143,7 +140,7 @@ PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shap
 		export->managed.deleter = delete_managed;
 	}
 	capsule = flags >= 0 ? PyCapsule_New(&export->versioned, VERSIONED, end_capsule)
-			     : PyCapsule_New(&export->managed, MANAGED, end_capsule);
+	                     : PyCapsule_New(&export->managed, MANAGED, end_capsule);
 	if (capsule == NULL) {
 		free(export);
 		return NULL;

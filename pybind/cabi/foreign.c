@@ -6,15 +6,13 @@
 #include "_cgo_export.h"
 #include "abi.h"
 
-int gpuconf_record_stream(void *ptr, void *stream)
-{
+int gpuconf_record_stream(void *ptr, void *stream) {
 	if (gcgo_refuse())
 		return 0;
 	return ptr == NULL || gcgo_record_stream((uintptr_t)ptr, (uintptr_t)stream);
 }
 
-int gpuconf_logical_stream(int logical, void **stream)
-{
+int gpuconf_logical_stream(int logical, void **stream) {
 	uintptr_t own = 0;
 	int done = !gcgo_refuse() && gcgo_logical_stream(logical, &own);
 
@@ -22,8 +20,7 @@ int gpuconf_logical_stream(int logical, void **stream)
 	return done;
 }
 
-void *gpuconf_region(void *ptr, size_t *size)
-{
+void *gpuconf_region(void *ptr, size_t *size) {
 	uintptr_t start = 0;
 	size_t bytes = 0;
 
@@ -39,11 +36,11 @@ int gpuconf_trim(void) { return !gcgo_refuse() && gcgo_trim(); }
 extern __attribute__((weak)) void *PyErr_Occurred(void); /* without Python there is no CuPy */
 
 /*
- * CuPy's CFunctionAllocator does not pass a stream. param is CuPy's function that returns it. That function needs the GIL, which CuPy
- * holds here. It may fail with a Python error set; then nothing is allocated, because no caller would receive it.
+ * CuPy's CFunctionAllocator does not pass a stream. param is CuPy's function that returns it. That function needs the
+ * GIL, which CuPy holds here. It may fail with a Python error set; then nothing is allocated, because no caller would
+ * receive it.
  */
-void *gpuconf_cupy_malloc(void *param, size_t size, int device)
-{
+void *gpuconf_cupy_malloc(void *param, size_t size, int device) {
 	intptr_t (*current_stream)(void) = NULL;
 	void *stream = NULL;
 
@@ -56,8 +53,7 @@ void *gpuconf_cupy_malloc(void *param, size_t size, int device)
 	return gcgo_malloc_for(GCGO_CUPY, size, device, stream);
 }
 
-void gpuconf_cupy_free(void *param, void *ptr, int device)
-{
+void gpuconf_cupy_free(void *param, void *ptr, int device) {
 	(void)param;
 	gpuconf_free(ptr, 0, device, NULL);
 }

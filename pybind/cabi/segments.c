@@ -2,11 +2,11 @@
 /*
  * PyTorch's mode "segments": PyTorch's own caching allocator, on gpuconf's pools.
  *
- * PyTorch's allocator obtains segments with cudaMalloc and frees them with cudaFree. libc10_cuda.so imports both, and an ELF library
- * calls an imported function through a slot that the loader fills in. Two of these slots are redirected to functions in this file; no
- * other library is changed. (Supplying the segments through a torch.cuda.MemPool was tried first. PyTorch treats a pool that stays
- * entered like a CUDA graph capture that never ends: it released no cached memory under pressure, never reused memory after
- * record_stream(), and did not route autograd's threads.)
+ * PyTorch's allocator obtains segments with cudaMalloc and frees them with cudaFree. libc10_cuda.so imports both, and
+ * an ELF library calls an imported function through a slot that the loader fills in. Two of these slots are redirected
+ * to functions in this file; no other library is changed. (Supplying the segments through a torch.cuda.MemPool was
+ * tried first. PyTorch treats a pool that stays entered like a CUDA graph capture that never ends: it released no
+ * cached memory under pressure, never reused memory after record_stream(), and did not route autograd's threads.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,8 +37,7 @@ static struct {
 } torch;
 
 /* A dynamic table of a loaded library. glibc makes the addresses absolute, except where the section is read-only. */
-static const void *table(const struct link_map *library, Elf64_Sxword tag, size_t *bytes, Elf64_Sxword size_tag)
-{
+static const void *table(const struct link_map *library, Elf64_Sxword tag, size_t *bytes, Elf64_Sxword size_tag) {
 	const char *found = NULL;
 
 	for (const Elf64_Dyn *d = library->l_ld; d->d_tag != DT_NULL; d++) {
@@ -51,8 +50,7 @@ static const void *table(const struct link_map *library, Elf64_Sxword tag, size_
 }
 
 /* The slot of one relocation table through which a library calls an imported function, or NULL. */
-static void **slot_in(const struct link_map *library, Elf64_Sxword tag, Elf64_Sxword size_tag, const char *name)
-{
+static void **slot_in(const struct link_map *library, Elf64_Sxword tag, Elf64_Sxword size_tag, const char *name) {
 	size_t bytes = 0;
 	const Elf64_Rela *entry = table(library, tag, &bytes, size_tag);
 	const Elf64_Sym *symbols = table(library, DT_SYMTAB, NULL, 0);
@@ -61,22 +59,21 @@ static void **slot_in(const struct link_map *library, Elf64_Sxword tag, Elf64_Sx
 	for (size_t left = entry != NULL ? bytes / sizeof *entry : 0; left > 0; left--, entry++) {
 		unsigned kind = ELF64_R_TYPE(entry->r_info);
 
-		if ((kind == CALL_SLOT || kind == DATA_SLOT) && strcmp(names + symbols[ELF64_R_SYM(entry->r_info)].st_name, name) == 0)
+		if ((kind == CALL_SLOT || kind == DATA_SLOT) &&
+		    strcmp(names + symbols[ELF64_R_SYM(entry->r_info)].st_name, name) == 0)
 			return (void **)(library->l_addr + entry->r_offset);
 	}
 	return NULL;
 }
 
-static void **slot_of(const struct link_map *library, const char *name)
-{
+static void **slot_of(const struct link_map *library, const char *name) {
 	void **slot = slot_in(library, DT_JMPREL, DT_PLTRELSZ, name);
 
 	return slot != NULL ? slot : slot_in(library, DT_RELA, DT_RELASZ, name);
 }
 
 /* Makes the slot's pages writable first: they are read-only in a library linked with -z now. They stay writable. */
-int gcgo_redirect(void **slot, void *function)
-{
+int gcgo_redirect(void **slot, void *function) {
 	uintptr_t page = (uintptr_t)slot & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 
 	if (mprotect((void *)page, (uintptr_t)(slot + 1) - page, PROT_READ | PROT_WRITE) != 0)
@@ -86,13 +83,13 @@ int gcgo_redirect(void **slot, void *function)
 }
 
 /*
- * cudaMalloc for PyTorch's allocator. PyTorch reserves the segment for its current stream, and so does gpuconf. The stream also
- * identifies the logical GPU of autograd's threads, which have no scope. On cudaErrorMemoryAllocation, PyTorch releases cached memory
- * and retries.
+ * cudaMalloc for PyTorch's allocator. PyTorch reserves the segment for its current stream, and so does gpuconf. The
+ * stream also identifies the logical GPU of autograd's threads, which have no scope. On cudaErrorMemoryAllocation,
+ * PyTorch releases cached memory and retries.
  */
-static int malloc_segment(void **ptr, size_t size)
-{
-	static __thread size_t injected; /* the size of this thread's injected failure: its retry fails, too, or no failure would be seen */
+static int malloc_segment(void **ptr, size_t size) {
+	static __thread size_t
+	    injected; /* the size of this thread's injected failure: its retry fails, too, or no failure would be seen */
 	struct torch_stream stream;
 	int device = 0, result = torch.get_device(&device);
 
@@ -116,8 +113,7 @@ static int malloc_segment(void **ptr, size_t size)
 }
 
 /* cudaFree for PyTorch's allocator. Memory that is not gpuconf's goes to the real cudaFree. */
-static int free_segment(void *ptr)
-{
+static int free_segment(void *ptr) {
 	size_t size;
 
 	if (ptr == NULL || gpuconf_region(ptr, &size) == NULL)
@@ -127,24 +123,21 @@ static int free_segment(void *ptr)
 }
 
 /*
- * The address of an imported function, as the loader resolves it for the library. The slot itself may still point to the loader's stub,
- * which would overwrite the slot when called.
+ * The address of an imported function, as the loader resolves it for the library. The slot itself may still point to
+ * the loader's stub, which would overwrite the slot when called.
  */
-static void *import_of(void *library, const char *name)
-{
+static void *import_of(void *library, const char *name) {
 	void *found = dlsym(RTLD_DEFAULT, name);
 
 	return found != NULL ? found : dlsym(library, name);
 }
 
-static int refuse(const char *why)
-{
+static int refuse(const char *why) {
 	gcgo_set_error(why);
 	return 0;
 }
 
-int gpuconf_torch_redirect(void)
-{
+int gpuconf_torch_redirect(void) {
 	void *opened = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
 	struct link_map *library;
 	void **malloc_slot, **free_slot;
@@ -160,9 +153,11 @@ int gpuconf_torch_redirect(void)
 	*(void **)&torch.current_stream = dlsym(opened, "_ZN3c104cuda20getCurrentCUDAStreamEa");
 	*(void **)&torch.stream_handle = dlsym(opened, "_ZNK3c104cuda10CUDAStream6streamEv");
 	if (!malloc_slot || !free_slot || !torch.get_device || !torch.free || !torch.current_stream || !torch.stream_handle)
-		return refuse("mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as a shared library. "
-			      "Use mode 'whole'");
+		return refuse("mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as "
+		              "a shared library. "
+		              "Use mode 'whole'");
 	if (!gcgo_redirect(free_slot, (void *)free_segment) || !gcgo_redirect(malloc_slot, (void *)malloc_segment))
-		return refuse("mode 'segments' can't route PyTorch: the system refuses to make the page of its imports writable");
+		return refuse(
+		    "mode 'segments' can't route PyTorch: the system refuses to make the page of its imports writable");
 	return 1;
 }

@@ -2,12 +2,13 @@
 /*
  * The Python calls that lead to an allocation, for recordings with stacks.
  *
- * A stack is noted before a call enters Go, in a thread-local that the recording reads (trace.Sites). It is stored once, under a number:
- * a table here finds the number by the code objects and positions of its frames, without making text. The table holds a reference to each
- * code object. All of it is guarded by the GIL.
+ * A stack is noted before a call enters Go, in a thread-local that the recording reads (trace.Sites). It is stored
+ * once, under a number: a table here finds the number by the code objects and positions of its frames, without making
+ * text. The table holds a reference to each code object. All of it is guarded by the GIL.
  *
- * Where the thread does not hold the GIL, it takes it if the entry point allows: PyTorch and ctypes release it before they allocate.
- * A thread without a thread state of Python has no calls. Python's functions are looked up, because several are not in the stable ABI.
+ * Where the thread does not hold the GIL, it takes it if the entry point allows: PyTorch and ctypes release it before
+ * they allocate. A thread without a thread state of Python has no calls. Python's functions are looked up, because
+ * several are not in the stable ABI.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -22,11 +23,11 @@
 typedef struct object object; /* PyObject */
 
 static struct {
-	object *(*eval_frame)(void);		    /* borrowed */
-	object *(*back)(object *frame);		    /* new */
-	object *(*code)(object *frame);		    /* new */
-	int (*lasti)(object *frame);		    /* NULL in Python 3.10 */
-	int (*line)(object *frame);		    /* in its place there */
+	object *(*eval_frame)(void);    /* borrowed */
+	object *(*back)(object *frame); /* new */
+	object *(*code)(object *frame); /* new */
+	int (*lasti)(object *frame);    /* NULL in Python 3.10 */
+	int (*line)(object *frame);     /* in its place there */
 	int (*line_of)(object *code, int lasti);
 	object *(*attribute)(object *, const char *); /* new */
 	const char *(*text)(object *, ssize_t *size);
@@ -57,17 +58,15 @@ struct entry {
 
 static struct entry *table;
 static size_t room, used; /* room is a power of two */
-static char *hidden;	  /* the innermost frames of files that begin with this are left out: our own */
+static char *hidden;      /* the innermost frames of files that begin with this are left out: our own */
 
-static void *look_up(const char *name, const char *other)
-{
+static void *look_up(const char *name, const char *other) {
 	void *symbol = dlsym(RTLD_DEFAULT, name);
 
 	return symbol != NULL || other == NULL ? symbol : dlsym(RTLD_DEFAULT, other);
 }
 
-static int find_python(void)
-{
+static int find_python(void) {
 	*(void **)&python.eval_frame = look_up("PyEval_GetFrame", NULL);
 	*(void **)&python.back = look_up("PyFrame_GetBack", NULL);
 	*(void **)&python.code = look_up("PyFrame_GetCode", NULL);
@@ -86,20 +85,18 @@ static int find_python(void)
 	*(void **)&python.release = look_up("PyGILState_Release", NULL);
 	*(void **)&python.initialized = look_up("Py_IsInitialized", NULL);
 	*(void **)&python.finalizing = look_up("Py_IsFinalizing", "_Py_IsFinalizing");
-	return python.eval_frame && python.back && python.code && (python.lasti || python.line) && python.line_of && python.attribute &&
-	       python.text && python.incref && python.decref && python.fetch && python.restore && python.this_thread && python.current &&
-	       python.ensure && python.release && python.initialized;
+	return python.eval_frame && python.back && python.code && (python.lasti || python.line) && python.line_of &&
+	       python.attribute && python.text && python.incref && python.decref && python.fetch && python.restore &&
+	       python.this_thread && python.current && python.ensure && python.release && python.initialized;
 }
 
-static void drop(struct frame *frames, uint32_t count)
-{
+static void drop(struct frame *frames, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++)
 		python.decref(frames[i].code);
 }
 
 /* The frames of the calling thread, innermost first, each with a reference to its code. */
-static uint32_t walk(struct frame *frames)
-{
+static uint32_t walk(struct frame *frames) {
 	uint32_t count = 0;
 	object *frame = python.eval_frame();
 
@@ -121,8 +118,7 @@ static uint32_t walk(struct frame *frames)
 	return count;
 }
 
-static uint64_t hash_of(const struct frame *frames, uint32_t count)
-{
+static uint64_t hash_of(const struct frame *frames, uint32_t count) {
 	uint64_t hash = count;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -132,8 +128,7 @@ static uint64_t hash_of(const struct frame *frames, uint32_t count)
 	return hash ^ (hash >> 32);
 }
 
-static int same(const struct entry *e, const struct frame *frames, uint32_t count)
-{
+static int same(const struct entry *e, const struct frame *frames, uint32_t count) {
 	if (e->count != count)
 		return 0;
 	for (uint32_t i = 0; i < count; i++)
@@ -143,8 +138,7 @@ static int same(const struct entry *e, const struct frame *frames, uint32_t coun
 }
 
 /* The place of a stack in the table, which has room. */
-static struct entry *place_of(uint64_t hash, const struct frame *frames, uint32_t count)
-{
+static struct entry *place_of(uint64_t hash, const struct frame *frames, uint32_t count) {
 	for (size_t i = hash & (room - 1);; i = (i + 1) & (room - 1)) {
 		struct entry *e = &table[i];
 
@@ -153,8 +147,7 @@ static struct entry *place_of(uint64_t hash, const struct frame *frames, uint32_
 	}
 }
 
-static int grow(void)
-{
+static int grow(void) {
 	struct entry *old = table;
 	size_t old_room = room;
 	struct entry *larger = calloc(old_room ? 2 * old_room : 1024, sizeof *larger);
@@ -171,8 +164,7 @@ static int grow(void)
 }
 
 /* Appends a text and a NUL character. Returns 0 if there is no memory. */
-static int append(char **text, size_t *length, const char *more, size_t size)
-{
+static int append(char **text, size_t *length, const char *more, size_t size) {
 	char *longer = realloc(*text, *length + size + 1);
 
 	if (longer == NULL)
@@ -184,9 +176,9 @@ static int append(char **text, size_t *length, const char *more, size_t size)
 	return 1;
 }
 
-/* An attribute of a code object that is a string, without NUL characters; NULL if there is none. *owner keeps it alive. */
-static const char *text_of(object *code, const char *name, object **owner)
-{
+/* An attribute of a code object that is a string, without NUL characters; NULL if there is none. *owner keeps it alive.
+ */
+static const char *text_of(object *code, const char *name, object **owner) {
 	ssize_t size = 0;
 	const char *text = (*owner = python.attribute(code, name)) != NULL ? python.text(*owner, &size) : NULL;
 
@@ -194,8 +186,7 @@ static const char *text_of(object *code, const char *name, object **owner)
 }
 
 /* Passes a new stack to Go as text, in the format of trace.Sites.Add, and returns its number. */
-static uint32_t describe(const struct frame *frames, uint32_t count)
-{
+static uint32_t describe(const struct frame *frames, uint32_t count) {
 	char *text = NULL;
 	size_t length = 0;
 	uint32_t site = 0;
@@ -212,9 +203,11 @@ static uint32_t describe(const struct frame *frames, uint32_t count)
 		if (!ours) {
 			char line[16];
 
-			snprintf(line, sizeof line, "%d", python.lasti ? python.line_of(frames[i].code, frames[i].at) : frames[i].at);
+			snprintf(
+			    line, sizeof line, "%d", python.lasti ? python.line_of(frames[i].code, frames[i].at) : frames[i].at);
 			whole = append(&text, &length, file ? file : "?", file ? strlen(file) : 1) &&
-				append(&text, &length, line, strlen(line)) && append(&text, &length, name ? name : "?", name ? strlen(name) : 1);
+			        append(&text, &length, line, strlen(line)) &&
+			        append(&text, &length, name ? name : "?", name ? strlen(name) : 1);
 		}
 		if (file_owner != NULL)
 			python.decref(file_owner);
@@ -229,8 +222,7 @@ static uint32_t describe(const struct frame *frames, uint32_t count)
 }
 
 /* The number of the calling thread's stack, which holds the GIL. */
-static uint32_t site_of(void)
-{
+static uint32_t site_of(void) {
 	struct frame frames[MOST_FRAMES], *kept;
 	uint32_t count = walk(frames), site = 0;
 	uint64_t hash = hash_of(frames, count);
@@ -255,13 +247,14 @@ static uint32_t site_of(void)
 	return site;
 }
 
-/* Notes the calling thread's stack. acquire: whether the thread may wait for the GIL, because it holds no lock that another needs. */
-void gcgo_note_stack(int acquire)
-{
+/* Notes the calling thread's stack. acquire: whether the thread may wait for the GIL, because it holds no lock that
+ * another needs. */
+void gcgo_note_stack(int acquire) {
 	void *mine;
 
 	gcgo_site_write(0);
-	if (!found || !python.initialized() || (python.finalizing && python.finalizing()) || (mine = python.this_thread()) == NULL)
+	if (!found || !python.initialized() || (python.finalizing && python.finalizing()) ||
+	    (mine = python.this_thread()) == NULL)
 		return;
 	if (python.current() == mine) {
 		gcgo_site_write(site_of());
@@ -274,9 +267,9 @@ void gcgo_note_stack(int acquire)
 	}
 }
 
-/* Called by Python, with the GIL held, before a recording with stacks starts. Returns 0 if this Python lacks what is needed. */
-int gpuconf_python_stacks_begin(const char *hide)
-{
+/* Called by Python, with the GIL held, before a recording with stacks starts. Returns 0 if this Python lacks what is
+ * needed. */
+int gpuconf_python_stacks_begin(const char *hide) {
 	gpuconf_python_stacks_end();
 	free(hidden);
 	hidden = strdup(hide);
@@ -285,8 +278,7 @@ int gpuconf_python_stacks_begin(const char *hide)
 }
 
 /* Called by Python, with the GIL held, after one: releases the code objects. */
-void gpuconf_python_stacks_end(void)
-{
+void gpuconf_python_stacks_end(void) {
 	struct entry *old = table;
 	size_t old_room = room;
 

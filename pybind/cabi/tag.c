@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tags set from C. The current one is a thread-local of abi.c; the outer ones, which only these functions need, are on the heap. */
+/* Tags set from C. The current one is a thread-local of abi.c; the outer ones, which only these functions need, are on
+ * the heap. */
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,8 +19,7 @@ static pthread_key_t outer_tags; /* a struct tags, or NULL */
 
 __attribute__((constructor)) static void begin(void) { pthread_key_create(&outer_tags, free); }
 
-int gpuconf_tag_push(const char *name)
-{
+int gpuconf_tag_push(const char *name) {
 	struct tags *tags = pthread_getspecific(outer_tags);
 	int number;
 
@@ -46,8 +46,7 @@ int gpuconf_tag_push(const char *name)
 	return 1;
 }
 
-int gpuconf_tag_pop(void)
-{
+int gpuconf_tag_pop(void) {
 	struct tags *tags = pthread_getspecific(outer_tags);
 
 	if (gcgo_refuse())

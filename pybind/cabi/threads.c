@@ -2,11 +2,11 @@
 /*
  * A reserve of threads for Go.
  *
- * Go ends the process if it cannot start a thread. RLIMIT_NPROC or a container's process limit can cause that when the library is
- * loaded, and also later, because Go starts threads when it needs them. Therefore the linker redirects the calls of pthread_create in
- * Go's C half to this file (hatch_build.py), which keeps a reserve of waiting threads. Go starts once the reserve is complete, which
- * may be later than the load. If the system refuses a thread, Go gets one from the reserve. While few are left in the reserve, calls
- * from outside fail with an error before they enter Go.
+ * Go ends the process if it cannot start a thread. RLIMIT_NPROC or a container's process limit can cause that when the
+ * library is loaded, and also later, because Go starts threads when it needs them. Therefore the linker redirects the
+ * calls of pthread_create in Go's C half to this file (hatch_build.py), which keeps a reserve of waiting threads. Go
+ * starts once the reserve is complete, which may be later than the load. If the system refuses a thread, Go gets one
+ * from the reserve. While few are left in the reserve, calls from outside fail with an error before they enter Go.
  *
  * Nothing here is called in a forked child.
  */
@@ -38,14 +38,13 @@ int gcgo_few_threads; /* whether callers must call gcgo_find_threads; read witho
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
 static pthread_cond_t handed = PTHREAD_COND_INITIALIZER;
-static int waiting;		      /* threads of the reserve without a job */
+static int waiting;                  /* threads of the reserve without a job */
 static struct job jobs[MOST_HANDED]; /* handed to threads of the reserve, not started yet */
 static int njobs;
 static struct job first; /* starts Go */
 static enum { UNTOUCHED, POSTPONED, STARTED } go;
 
-static void *wait_for_job(void *unused)
-{
+static void *wait_for_job(void *unused) {
 	struct job job;
 
 	(void)unused;
@@ -60,8 +59,7 @@ static void *wait_for_job(void *unused)
 	return job.run(job.argument);
 }
 
-static bool hand_over(struct job job)
-{
+static bool hand_over(struct job job) {
 	if (waiting == 0 || njobs == MOST_HANDED)
 		return false;
 	waiting--;
@@ -71,11 +69,10 @@ static bool hand_over(struct job job)
 }
 
 /*
- * Completes the reserve. Returns 0, or the error if the system refuses a thread. The threads have the default stack size, as Go's
- * threads have, and block all signals.
+ * Completes the reserve. Returns 0, or the error if the system refuses a thread. The threads have the default stack
+ * size, as Go's threads have, and block all signals.
  */
-static int fill(void)
-{
+static int fill(void) {
 	pthread_attr_t attributes;
 	sigset_t all, before;
 	pthread_t thread;
@@ -92,19 +89,17 @@ static int fill(void)
 	return error;
 }
 
-static void release(void)
-{
+static void release(void) {
 	while (hand_over((struct job){.run = NULL}))
 		;
 }
 
 /*
- * The signal mask for Go's first thread, which its other threads inherit. It leaves open the signals that Go needs for faults and its
- * scheduler. Other signals stay blocked: one that all Python threads block, to wait for it with sigwait or signalfd, would otherwise
- * be delivered to a Go thread and end the process. Go itself unblocks SIGCHLD.
+ * The signal mask for Go's first thread, which its other threads inherit. It leaves open the signals that Go needs for
+ * faults and its scheduler. Other signals stay blocked: one that all Python threads block, to wait for it with sigwait
+ * or signalfd, would otherwise be delivered to a Go thread and end the process. Go itself unblocks SIGCHLD.
  */
-static sigset_t mask_for_go(void)
-{
+static sigset_t mask_for_go(void) {
 	static const int open[] = {SIGURG, SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
 	sigset_t others, mask;
 
@@ -118,16 +113,14 @@ static sigset_t mask_for_go(void)
 	return mask;
 }
 
-static void *end_when_unlocked(void *unused)
-{
+static void *end_when_unlocked(void *unused) {
 	(void)unused;
 	pthread_mutex_lock(&lock);
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
-int gcgo_try_threads(int wanted)
-{
+int gcgo_try_threads(int wanted) {
 	pthread_t *threads = __real_pthread_create ? calloc((size_t)wanted, sizeof *threads) : NULL;
 	int started = 0;
 
@@ -144,11 +137,10 @@ int gcgo_try_threads(int wanted)
 }
 
 /*
- * Returns 0, or the error if the process has no room for more open files. Go ends the process if it cannot open the two of its poller.
- * It opens them while it starts (threads.go); other threads may open some at the same time.
+ * Returns 0, or the error if the process has no room for more open files. Go ends the process if it cannot open the two
+ * of its poller. It opens them while it starts (threads.go); other threads may open some at the same time.
  */
-static int try_files(void)
-{
+static int try_files(void) {
 	int files[FILES], opened = 0, error = 0;
 
 	while (opened < FILES && error == 0) {
@@ -163,9 +155,9 @@ static int try_files(void)
 	return error;
 }
 
-/* Starts Go on a thread of the reserve if the reserve is complete and files can be opened, and then tries to complete it again. */
-static int start_go(void)
-{
+/* Starts Go on a thread of the reserve if the reserve is complete and files can be opened, and then tries to complete
+ * it again. */
+static int start_go(void) {
 	int error = fill();
 
 	if (error == 0)
@@ -181,10 +173,11 @@ static int start_go(void)
 	return 0;
 }
 
-static void update_few_threads(void) { __atomic_store_n(&gcgo_few_threads, go != STARTED || waiting < FEW, __ATOMIC_RELAXED); }
+static void update_few_threads(void) {
+	__atomic_store_n(&gcgo_few_threads, go != STARTED || waiting < FEW, __ATOMIC_RELAXED);
+}
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
-{
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
 	struct job job = {.run = run, .argument = argument};
 	int error = 0;
 
@@ -197,7 +190,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 		error = __real_pthread_create(thread, attributes, run, argument);
 		if (error == EAGAIN) {
 			pthread_sigmask(SIG_BLOCK, NULL, &job.mask);
-			error = hand_over(job) ? 0 : EAGAIN; /* Go's threads are detached by an attribute: it does not read *thread */
+			error =
+			    hand_over(job) ? 0 : EAGAIN; /* Go's threads are detached by an attribute: it does not read *thread */
 		}
 	}
 	update_few_threads();
@@ -205,8 +199,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 	return error;
 }
 
-int gcgo_find_threads(char *text, size_t room)
-{
+int gcgo_find_threads(char *text, size_t room) {
 	struct rlimit limit = {0};
 	int error, had;
 
@@ -220,16 +213,18 @@ int gcgo_find_threads(char *text, size_t room)
 	if (error == EMFILE || error == ENFILE) {
 		getrlimit(RLIMIT_NOFILE, &limit);
 		snprintf(text, room,
-			 "gpuconf's core needs room for %d more open files to start, but the limit allows fewer (%s; RLIMIT_NOFILE "
-			 "is %lld). Close files or raise the limit (ulimit -n), then call again",
-			 FILES, strerror(error), limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
+		    "gpuconf's core needs room for %d more open files to start, but the limit allows fewer (%s; RLIMIT_NOFILE "
+		    "is %lld). Close files or raise the limit (ulimit -n), then call again",
+		    FILES, strerror(error), limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
 		return 1;
 	}
 	getrlimit(RLIMIT_NPROC, &limit);
 	snprintf(text, room,
-		 "gpuconf's core needs up to %d more threads, but the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "
-		 "%lld, and a container may have its own limit. Raise the limit (ulimit -u, --pids-limit) or end other processes, "
-		 "then call again",
-		 RESERVE, strerror(error), had, limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
+	    "gpuconf's core needs up to %d more threads, but the system refuses to start them (%s; %d are ready). "
+	    "RLIMIT_NPROC is "
+	    "%lld, and a container may have its own limit. Raise the limit (ulimit -u, --pids-limit) or end other "
+	    "processes, "
+	    "then call again",
+	    RESERVE, strerror(error), had, limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
 	return 1;
 }

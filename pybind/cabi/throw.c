@@ -2,10 +2,11 @@
 /*
  * Throws a C++ exception from C, using the C++ runtime of the library that catches it.
  *
- * A throw compiled into this library would need a C++ runtime. Linked as a shared library, it would prevent the import on machines
- * without one. Linked statically, the process would have two runtimes, each with its own count of the exceptions in flight, and
- * std::uncaught_exceptions() would stay wrong in a thread that caught one. So the few C++ ABI functions that a throw needs are looked
- * up in the runtime that is already loaded. If none is loaded, no code can catch an exception either.
+ * A throw compiled into this library would need a C++ runtime. Linked as a shared library, it would prevent the import
+ * on machines without one. Linked statically, the process would have two runtimes, each with its own count of the
+ * exceptions in flight, and std::uncaught_exceptions() would stay wrong in a thread that caught one. So the few C++ ABI
+ * functions that a throw needs are looked up in the runtime that is already loaded. If none is loaded, no code can
+ * catch an exception either.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -29,8 +30,7 @@ static void *loaded(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_NOL
 
 static void *find(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
 
-static struct runtime find_runtime(void)
-{
+static struct runtime find_runtime(void) {
 	struct runtime cxx = {.library = loaded("libstdc++.so.6")};
 
 	*(void **)&cxx.allocate = find(cxx.library, "__cxa_allocate_exception");
@@ -59,13 +59,12 @@ struct location {
 };
 
 /*
- * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError. c10::OutOfMemoryError is c10::Error under another
- * name. Its exported constructor makes it, in older versions c10::Error's, in a buffer larger than any version has needed. Its virtual
- * table leads to the type and the destructor. Tested with 2.6, 2.9, 2.11 and 2.15. A PyTorch without these symbols gets a
- * std::runtime_error.
+ * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError. c10::OutOfMemoryError is c10::Error
+ * under another name. Its exported constructor makes it, in older versions c10::Error's, in a buffer larger than any
+ * version has needed. Its virtual table leads to the type and the destructor. Tested with 2.6, 2.9, 2.11 and 2.15. A
+ * PyTorch without these symbols gets a std::runtime_error.
  */
-static void *find_torch_constructor(void)
-{
+static void *find_torch_constructor(void) {
 	void *own = find(loaded("libc10.so"), "_ZN3c1016OutOfMemoryErrorC1E" LOCATION "N" STRING "E");
 
 	return own ? own : find(loaded("libc10.so"), "_ZN3c105ErrorC1E" LOCATION "N" STRING "E");
@@ -73,8 +72,7 @@ static void *find_torch_constructor(void)
 
 static void *find_old_torch_constructor(void) { return find(loaded("libc10.so"), "_ZN3c105ErrorC1E" LOCATION "Ss"); }
 
-static void **find_torch_table(void)
-{
+static void **find_torch_table(void) {
 	void *table = find(loaded("libc10.so"), "_ZTVN3c1016OutOfMemoryErrorE");
 
 	return table ? table : find(loaded("libc10_cuda.so"), "_ZTVN3c1016OutOfMemoryErrorE");
@@ -82,8 +80,7 @@ static void **find_torch_table(void)
 
 static const struct location here = {"gpuconf_torch_malloc", "gpuconf", 0};
 
-static int construct_torch(struct runtime cxx, void *error, const char *text)
-{
+static int construct_torch(struct runtime cxx, void *error, const char *text) {
 	void (*construct)(void *error, struct location where, struct string *message);
 	void (*append)(struct string *, const char *, size_t), (*dispose)(struct string *);
 	struct string message = {.length = 0};
@@ -100,8 +97,7 @@ static int construct_torch(struct runtime cxx, void *error, const char *text)
 	return 1;
 }
 
-static int construct_old_torch(struct runtime cxx, void *error, const char *text)
-{
+static int construct_old_torch(struct runtime cxx, void *error, const char *text) {
 	void (*construct)(void *error, struct location where, struct old_string *message);
 	void (*make)(struct old_string *, const char *, const void *allocator), (*destroy)(struct old_string *);
 	struct old_string message;
@@ -117,8 +113,7 @@ static int construct_old_torch(struct runtime cxx, void *error, const char *text
 	return 1;
 }
 
-static void throw_torch(struct runtime cxx, const char *text)
-{
+static void throw_torch(struct runtime cxx, const char *text) {
 	enum { ROOM = 1024, TYPE = 1, DESTROY = 2, FIRST = 2 };
 	void **table = find_torch_table();
 	void (*release)(void *);
@@ -137,8 +132,7 @@ static void throw_torch(struct runtime cxx, const char *text)
 	cxx.throw(error, table[TYPE], (destructor *)table[DESTROY]);
 }
 
-static void throw_runtime_error(struct runtime cxx, const char *text)
-{
+static void throw_runtime_error(struct runtime cxx, const char *text) {
 	void (*construct)(void *error, const char *text);
 	void *type = find(cxx.library, "_ZTISt13runtime_error");
 	destructor *destroy;
@@ -153,17 +147,16 @@ static void throw_runtime_error(struct runtime cxx, const char *text)
 	cxx.throw(error, type, destroy);
 }
 
-/* Libraries search the text for "CUDA out of memory.", and accelerate searches a RuntimeError's for " out of memory.". */
-static char *with_torch_words(const char *text)
-{
+/* Libraries search the text for "CUDA out of memory.", and accelerate searches a RuntimeError's for " out of memory.".
+ */
+static char *with_torch_words(const char *text) {
 	static const char words[] = "CUDA out of memory. ";
 	char *longer = malloc(sizeof words + strlen(text));
 
 	return longer ? strcat(strcpy(longer, words), text) : NULL;
 }
 
-void gcgo_throw(const char *text)
-{
+void gcgo_throw(const char *text) {
 	struct runtime cxx = find_runtime();
 	char *words = strstr(text, " out of memory") ? with_torch_words(text) : NULL;
 

@@ -2,9 +2,9 @@
 /*
  * Injected failures in PyTorch's own caching allocator, which gpuconf's pools do not serve.
  *
- * PyTorch asks its allocator for the memory of every tensor and workspace through a virtual function, allocate, the first after the two
- * destructors in every version since 2.6. Its slot in the allocator's table is redirected to a function that counts while a failure is
- * requested, and otherwise only goes on to PyTorch's.
+ * PyTorch asks its allocator for the memory of every tensor and workspace through a virtual function, allocate, the
+ * first after the two destructors in every version since 2.6. Its slot in the allocator's table is redirected to a
+ * function that counts while a failure is requested, and otherwise only goes on to PyTorch's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,8 +30,7 @@ static allocate *torch_allocate;
 static int counting;
 static uint64_t seen; /* calls of this function, whether it counted or not */
 
-static struct data_ptr counted_allocate(void *allocator, size_t size)
-{
+static struct data_ptr counted_allocate(void *allocator, size_t size) {
 	__atomic_add_fetch(&seen, 1, __ATOMIC_RELAXED);
 	if (__atomic_load_n(&counting, __ATOMIC_RELAXED) && size > 0 && !gcgo_refuse() && !gcgo_count_torch(size) &&
 	    strstr(gpuconf_last_error(), " out of memory") != NULL)
@@ -39,14 +38,12 @@ static struct data_ptr counted_allocate(void *allocator, size_t size)
 	return torch_allocate(allocator, size);
 }
 
-static int refuse(const char *why)
-{
+static int refuse(const char *why) {
 	gcgo_set_error(why);
 	return 0;
 }
 
-int gpuconf_torch_count(int on)
-{
+int gpuconf_torch_count(int on) {
 	void *library = dlopen("libc10_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
 	void ****allocator = library ? dlsym(library, "_ZN3c104cuda20CUDACachingAllocator9allocatorE") : NULL;
 	void **slot;
@@ -55,12 +52,14 @@ int gpuconf_torch_count(int on)
 		return 0;
 	if (on && torch_allocate == NULL) {
 		if (allocator == NULL || *allocator == NULL)
-			return refuse("allocations of this PyTorch cannot be made to fail: its libc10_cuda.so does not name its allocator");
+			return refuse(
+			    "allocations of this PyTorch cannot be made to fail: its libc10_cuda.so does not name its allocator");
 		slot = **allocator + ALLOCATE;
 		torch_allocate = (allocate *)*slot;
 		if (!gcgo_redirect(slot, (void *)counted_allocate)) {
 			torch_allocate = NULL;
-			return refuse("allocations of PyTorch cannot be made to fail: the system refuses to make its allocator's table writable");
+			return refuse("allocations of PyTorch cannot be made to fail: the system refuses to make its allocator's "
+			              "table writable");
 		}
 	}
 	__atomic_store_n(&counting, on, __ATOMIC_RELAXED);

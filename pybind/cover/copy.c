@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies of folders, with modes, times, holes and links. Sockets and FIFOs are left out: their copies would reach no one. */
+/* Copies of folders, with modes, times, holes and links. Sockets and FIFOs are left out: their copies would reach no
+ * one. */
 #include "cover.h"
 
 #include <dirent.h>
@@ -18,8 +19,7 @@
 
 static long long files, bytes; /* of all folders that were found to be small */
 
-static int count(const char *path, const struct stat *facts, int type, struct FTW *place)
-{
+static int count(const char *path, const struct stat *facts, int type, struct FTW *place) {
 	(void)path, (void)type, (void)place;
 	files++;
 	bytes += S_ISREG(facts->st_mode) ? facts->st_blocks * 512LL : 0;
@@ -27,8 +27,7 @@ static int count(const char *path, const struct stat *facts, int type, struct FT
 }
 
 /* Whether copies of this folder, and of those of which it was said before, take seconds at most. */
-bool copy_is_small(const char *folder)
-{
+bool copy_is_small(const char *folder) {
 	long long before[2] = {files, bytes};
 	bool small = nftw(folder, count, 32, FTW_PHYS) == 0;
 	if (!small)
@@ -36,8 +35,7 @@ bool copy_is_small(const char *folder)
 	return small;
 }
 
-static bool copy_part(int from, int to, off_t start, off_t end)
-{
+static bool copy_part(int from, int to, off_t start, off_t end) {
 	while (start < end) {
 		ssize_t sent = sendfile(to, from, &start, (size_t)(end - start));
 		if (sent < 0 && errno == EINTR)
@@ -48,8 +46,7 @@ static bool copy_part(int from, int to, off_t start, off_t end)
 	return true;
 }
 
-static bool copy_data(int from, int to, const struct stat *facts)
-{
+static bool copy_data(int from, int to, const struct stat *facts) {
 	static bool no_clones;
 	if (!no_clones && facts->st_size > 0) {
 		if (ioctl(to, FICLONE, from) == 0)
@@ -69,8 +66,7 @@ static bool copy_data(int from, int to, const struct stat *facts)
 }
 
 /* Copy the attributes of the user's own, as far as the file systems have them. */
-static void copy_attributes(int from, int to)
-{
+static void copy_attributes(int from, int to) {
 	char names[4096], value[4096];
 	ssize_t length = flistxattr(from, names, sizeof names);
 	for (char *name = names; length > 0 && name < names + length; name += strlen(name) + 1) {
@@ -81,8 +77,7 @@ static void copy_attributes(int from, int to)
 }
 
 /* What cannot be read is an empty file that cannot be read, either. */
-bool copy_file(const char *from, const char *to)
-{
+bool copy_file(const char *from, const char *to) {
 	struct stat facts;
 	int source = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (lstat(from, &facts) != 0 || !S_ISREG(facts.st_mode))
@@ -108,8 +103,7 @@ bool copy_file(const char *from, const char *to)
 	return whole;
 }
 
-static bool copy_link(const char *from, const char *to, const struct stat *facts)
-{
+static bool copy_link(const char *from, const char *to, const struct stat *facts) {
 	char target[PATH_MAX];
 	ssize_t length = readlink(from, target, sizeof target - 1);
 	if (length < 0)
@@ -128,8 +122,7 @@ struct linked {
 
 static bool copy_into(const char *from, const char *to, struct linked **links);
 
-static bool copy_entry(const char *from, const char *to, struct linked **links)
-{
+static bool copy_entry(const char *from, const char *to, struct linked **links) {
 	struct stat facts;
 	if (lstat(from, &facts) != 0)
 		return true; /* it has gone */
@@ -153,8 +146,7 @@ static bool copy_entry(const char *from, const char *to, struct linked **links)
 	return copy_file(from, to);
 }
 
-static bool copy_into(const char *from, const char *to, struct linked **links)
-{
+static bool copy_into(const char *from, const char *to, struct linked **links) {
 	struct stat facts;
 	if (stat(from, &facts) != 0 || (mkdir(to, 0700) != 0 && errno != EEXIST))
 		return false;
@@ -180,8 +172,7 @@ static bool copy_into(const char *from, const char *to, struct linked **links)
 	return whole && chmod(to, facts.st_mode & 07777) == 0 && utimensat(AT_FDCWD, to, times, 0) == 0;
 }
 
-bool copy_folder(const char *from, const char *to)
-{
+bool copy_folder(const char *from, const char *to) {
 	struct linked *links = NULL;
 	bool whole = copy_into(from, to, &links);
 	int error = errno;
@@ -194,20 +185,17 @@ bool copy_folder(const char *from, const char *to)
 	return whole;
 }
 
-static int make_removable(const char *path, const struct stat *facts, int type, struct FTW *place)
-{
+static int make_removable(const char *path, const struct stat *facts, int type, struct FTW *place) {
 	(void)facts, (void)place;
 	return type == FTW_D || type == FTW_DNR ? chmod(path, 0700) : 0;
 }
 
-static int remove_one(const char *path, const struct stat *facts, int type, struct FTW *place)
-{
+static int remove_one(const char *path, const struct stat *facts, int type, struct FTW *place) {
 	(void)facts, (void)type, (void)place;
 	return remove(path);
 }
 
-void remove_folder(const char *folder)
-{
+void remove_folder(const char *folder) {
 	nftw(folder, make_removable, 32, FTW_PHYS);
 	nftw(folder, remove_one, 32, FTW_PHYS | FTW_DEPTH);
 }

@@ -28,14 +28,12 @@ static sigset_t waited_for, of_program; /* signals: blocked and waited for here,
 
 const char *const kind_names[KINDS] = {"root", "user", "mirror", "unprotected"};
 
-bool failed(struct cover *cover, const char *step, const char *path)
-{
+bool failed(struct cover *cover, const char *step, const char *path) {
 	snprintf(cover->what, sizeof cover->what, "%s %s: %s", step, path, strerror(errno));
 	return false;
 }
 
-static void tell(int control, const char *text, const int *descriptors, int count)
-{
+static void tell(int control, const char *text, const int *descriptors, int count) {
 	union {
 		struct cmsghdr header;
 		char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -55,14 +53,14 @@ static void tell(int control, const char *text, const int *descriptors, int coun
 }
 
 /*
- * Root of a machine keeps no power over it, nor does root of a namespace over what covers the machine. This process loses them, too:
- * a root that may trace processes would take them from it.
+ * Root of a machine keeps no power over it, nor does root of a namespace over what covers the machine. This process
+ * loses them, too: a root that may trace processes would take them from it.
  */
-static bool drop_powers(struct cover *cover)
-{
-	static const int POWERS[] = {CAP_SYS_ADMIN, CAP_MKNOD, CAP_SYS_BOOT, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_TIME, CAP_NET_ADMIN,
-		CAP_DAC_READ_SEARCH, CAP_SYS_PACCT, CAP_SYSLOG, CAP_MAC_ADMIN, CAP_MAC_OVERRIDE, CAP_AUDIT_CONTROL, CAP_WAKE_ALARM,
-		CAP_BLOCK_SUSPEND, CAP_LINUX_IMMUTABLE, 38 /* PERFMON */, 39 /* BPF */, 40 /* CHECKPOINT_RESTORE */};
+static bool drop_powers(struct cover *cover) {
+	static const int POWERS[] = {CAP_SYS_ADMIN, CAP_MKNOD, CAP_SYS_BOOT, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_TIME,
+	    CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_SYS_PACCT, CAP_SYSLOG, CAP_MAC_ADMIN, CAP_MAC_OVERRIDE,
+	    CAP_AUDIT_CONTROL, CAP_WAKE_ALARM, CAP_BLOCK_SUSPEND, CAP_LINUX_IMMUTABLE, 38 /* PERFMON */, 39 /* BPF */,
+	    40 /* CHECKPOINT_RESTORE */};
 	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
 	struct __user_cap_data_struct sets[2];
 	if (syscall(SYS_capget, &header, sets) != 0)
@@ -77,8 +75,7 @@ static bool drop_powers(struct cover *cover)
 	return syscall(SYS_capset, &header, sets) == 0 || failed(cover, "drop", "capabilities");
 }
 
-static bool start_loopback(struct cover *cover)
-{
+static bool start_loopback(struct cover *cover) {
 	struct ifreq request = {.ifr_name = "lo"};
 	int file = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool done = file >= 0 && ioctl(file, SIOCGIFFLAGS, &request) == 0;
@@ -89,8 +86,7 @@ static bool start_loopback(struct cover *cover)
 	return done || failed(cover, "start", "the loopback interface");
 }
 
-static bool write_text(struct cover *cover, const char *path, const char *text)
-{
+static bool write_text(struct cover *cover, const char *path, const char *text) {
 	int file = open(path, O_WRONLY | O_CLOEXEC);
 	bool done = file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text);
 	if (file >= 0)
@@ -98,8 +94,7 @@ static bool write_text(struct cover *cover, const char *path, const char *text)
 	return done || failed(cover, "write", path);
 }
 
-static bool map_user(struct cover *cover, uid_t user, gid_t group)
-{
+static bool map_user(struct cover *cover, uid_t user, gid_t group) {
 	char users[64], groups[64];
 	snprintf(users, sizeof users, "%u %u 1\n", user, user);
 	snprintf(groups, sizeof groups, "%u %u 1\n", group, group);
@@ -108,8 +103,7 @@ static bool map_user(struct cover *cover, uid_t user, gid_t group)
 }
 
 /* The command line of a process has the module that multiprocessing's helper runs; it ends by itself. */
-static bool is_helper(pid_t process)
-{
+static bool is_helper(pid_t process) {
 	char path[64], line[4096];
 	snprintf(path, sizeof path, "/proc/%d/cmdline", process);
 	int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -120,11 +114,11 @@ static bool is_helper(pid_t process)
 }
 
 /*
- * End every process that the program has left. A process whose parent has ended becomes this one's child, and a child that has not
- * been waited for keeps its number, so that no signal reaches a stranger. Returns how many there were, without helpers.
+ * End every process that the program has left. A process whose parent has ended becomes this one's child, and a child
+ * that has not been waited for keeps its number, so that no signal reaches a stranger. Returns how many there were,
+ * without helpers.
  */
-static int end_all(void)
-{
+static int end_all(void) {
 	pid_t helpers[16];
 	int ended = 0, helpers_count = 0, i;
 	for (;;) {
@@ -144,7 +138,7 @@ static int end_all(void)
 			kill(child, SIGKILL);
 		}
 		if (length < 0 && getpid() == 1)
-			kill(-1, SIGKILL); /* a kernel without lists of children */
+			kill(-1, SIGKILL);             /* a kernel without lists of children */
 		pid_t gone = waitpid(-1, NULL, 0); /* one at a time: its children have become this process's */
 		for (i = 0; i < helpers_count && helpers[i] != gone; i++)
 			;
@@ -154,8 +148,7 @@ static int end_all(void)
 	}
 }
 
-static void wait_for_helpers(void)
-{
+static void wait_for_helpers(void) {
 	for (int waited = 0; waited < GRACE_MS; waited += 5) {
 		pid_t child;
 		do
@@ -171,8 +164,7 @@ static void wait_for_helpers(void)
  * Wait for the program, for the parent or for a signal, and answer the calls that mirror.c lets this process decide.
  * Returns the program's status, or -1 if it was ended.
  */
-static int supervise(int control, pid_t program, int signals, int listener, const struct cover *cover)
-{
+static int supervise(int control, pid_t program, int signals, int listener, const struct cover *cover) {
 	struct pollfd wanted[3] = {{control, POLLIN | POLLRDHUP, 0}, {signals, POLLIN, 0}, {listener, POLLIN, 0}};
 	for (;;) {
 		int status;
@@ -196,10 +188,10 @@ static int supervise(int control, pid_t program, int signals, int listener, cons
 	}
 }
 
-static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, int *listener)
-{
+static pid_t start_program(const struct request *request, const struct cover *cover, enum kind kind, int *listener) {
 	int problem[2], pair[2] = {-1, -1}, error = 0;
-	if (pipe2(problem, O_CLOEXEC) != 0 || (kind == MIRROR && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0))
+	if (pipe2(problem, O_CLOEXEC) != 0 ||
+	    (kind == MIRROR && socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) != 0))
 		return -1;
 	pid_t program = fork();
 	if (program == 0) {
@@ -221,14 +213,16 @@ static pid_t start_program(const struct request *request, const struct cover *co
 	if (kind == MIRROR) {
 		char text[16], space[CMSG_SPACE(sizeof(int))];
 		struct iovec piece = {text, sizeof text};
-		struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+		struct msghdr message = {
+		    .msg_iov = &piece, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
 		close(pair[1]);
 		if (program > 0 && recvmsg(pair[0], &message, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message) != NULL)
 			memcpy(listener, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof *listener);
 		close(pair[0]);
 	}
 	struct pollfd waits[2] = {{problem[0], POLLIN, 0}, {*listener, POLLIN, 0}};
-	while (poll(waits, 2, -1) >= 0 && waits[0].revents == 0) /* what it calls before it is another program is answered, too */
+	while (poll(waits, 2, -1) >= 0 &&
+	       waits[0].revents == 0) /* what it calls before it is another program is answered, too */
 		if (waits[1].revents & POLLIN)
 			mirror_answer(*listener, cover);
 	if (program > 0 && read(problem[0], &error, sizeof error) == sizeof error) {
@@ -241,8 +235,7 @@ static pid_t start_program(const struct request *request, const struct cover *co
 }
 
 /* Run the program in the cover that this process is in, to its end. Never returns. */
-static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready)
-{
+static void run_inside(const struct request *request, struct cover *cover, enum kind kind, int ready) {
 	char text[sizeof cover->what + PATH_MAX + 64];
 	int descriptors[2] = {cover->report, cover->layers}, listener = -1;
 	int signals = signalfd(-1, &waited_for, SFD_CLOEXEC);
@@ -277,8 +270,7 @@ static void run_inside(const struct request *request, struct cover *cover, enum 
 }
 
 /* Enter a cover in this process, which is new and has one thread, and run the program. Never returns. */
-static void enter(const struct request *request, enum kind kind, bool first, int ready)
-{
+static void enter(const struct request *request, enum kind kind, bool first, int ready) {
 	struct cover cover = {.report = -1, .layers = -1, .first = first};
 	bool whole = prctl(PR_SET_PDEATHSIG, kind <= USER && first ? SIGKILL : SIGTERM) == 0;
 	if (!first && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
@@ -298,9 +290,9 @@ static void enter(const struct request *request, enum kind kind, bool first, int
 	run_inside(request, &cover, kind, ready);
 }
 
-/* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is known. */
-static bool try_cover(const struct request *request, enum kind kind, bool first, int *code)
-{
+/* Try a cover in a process of its own, and wait for it. Returns whether the program ran in it; then its exit status is
+ * known. */
+static bool try_cover(const struct request *request, enum kind kind, bool first, int *code) {
 	int ready[2];
 	char what[600];
 	struct cover cover = {.what = ""};
@@ -351,25 +343,24 @@ static bool try_cover(const struct request *request, enum kind kind, bool first,
 	return ran;
 }
 
-static bool is_initial_user_namespace(void)
-{
+static bool is_initial_user_namespace(void) {
 	unsigned long inner, outer, count;
 	FILE *file = fopen("/proc/self/uid_map", "re");
-	bool initial = file != NULL && fscanf(file, "%lu %lu %lu", &inner, &outer, &count) == 3 && inner == 0 && outer == 0 && count == 4294967295;
+	bool initial = file != NULL && fscanf(file, "%lu %lu %lu", &inner, &outer, &count) == 3 && inner == 0 &&
+	               outer == 0 && count == 4294967295;
 	if (file != NULL)
 		fclose(file);
 	return initial;
 }
 
-static void usage(void)
-{
+static void usage(void) {
 	fputs("gpuconf-cover is started by gpuconf: gpuconf-cover --control FD [--only KIND] [--network] [--writes BYTES] "
-	      "[--preload FILE] [--mapped FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n", stderr);
+	      "[--preload FILE] [--mapped FILE] [--socket PATH ...] -- PROGRAM [ARGUMENT ...]\n",
+	    stderr);
 	exit(2);
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
 	struct request request = {.control = -1, .only = -1, .writes = 8LL << 30};
 	int sockets = 0, i = 1;
 	for (; i < count && strcmp(words[i], "--") != 0; i++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where mounts are refused, as in most containers: the program works in a copy of its working folder. Landlock lets it write only
- * there, in a folder for temporary files and in one for shared memory. What Landlock does not know of (modes, owners, times and
- * attributes of files, and sockets that have a path) the kernel asks this process for by seccomp, before it does it.
+ * Where mounts are refused, as in most containers: the program works in a copy of its working folder. Landlock lets it
+ * write only there, in a folder for temporary files and in one for shared memory. What Landlock does not know of
+ * (modes, owners, times and attributes of files, and sockets that have a path) the kernel asks this process for by
+ * seccomp, before it does it.
  *
- * The question is answered by the path at that time. A program that changes the path while it is read gets through: a rehearsal
- * protects from what programs do, and is no prison for one that wants to break out.
+ * The question is answered by the path at that time. A program that changes the path while it is read gets through: a
+ * rehearsal protects from what programs do, and is no prison for one that wants to break out.
  *
- * The folder has the report, and below "layers" what the others make of overlays: "0/files" stands for the root of the machine, where
- * only the way to the working folder exists, beside links to all that it passes.
+ * The folder has the report, and below "layers" what the others make of overlays: "0/files" stands for the root of the
+ * machine, where only the way to the working folder exists, beside links to all that it passes.
  */
 #include "cover.h"
 
@@ -32,7 +33,14 @@
 #include <unistd.h>
 
 /* Of linux/landlock.h, which older headers lack in part. */
-enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, PATH_BENEATH = 1, OLDEST_ABI = 3, ABI_WITH_SCOPES = 6 };
+enum {
+	CREATE_RULESET = 444,
+	ADD_RULE = 445,
+	RESTRICT_SELF = 446,
+	PATH_BENEATH = 1,
+	OLDEST_ABI = 3,
+	ABI_WITH_SCOPES = 6
+};
 #define WRITE_FILE (1ULL << 1)
 #define TRUNCATE (1ULL << 14)
 #define ALL_WRITES 0x7ff2ULL /* WRITE_FILE, REMOVE_*, MAKE_*, REFER and TRUNCATE */
@@ -57,13 +65,28 @@ static const struct asked_call {
 	int flags; /* AT: which argument has the flags, or -1 */
 } CALLS[] = {
 #ifdef SYS_chmod
-	{SYS_chmod, PATH, -1}, {SYS_chown, PATH, -1}, {SYS_lchown, LINK, -1}, {SYS_utime, PATH, -1}, {SYS_utimes, PATH, -1},
-	{SYS_futimesat, AT, -1},
+    {SYS_chmod, PATH, -1},
+    {SYS_chown, PATH, -1},
+    {SYS_lchown, LINK, -1},
+    {SYS_utime, PATH, -1},
+    {SYS_utimes, PATH, -1},
+    {SYS_futimesat, AT, -1},
 #endif
-	{SYS_fchmod, DESCRIPTOR, -1}, {SYS_fchmodat, AT, -1}, {452 /* fchmodat2 */, AT, 3}, {SYS_fchown, DESCRIPTOR, -1},
-	{SYS_fchownat, AT, 4}, {SYS_utimensat, AT, 3}, {SYS_setxattr, PATH, -1}, {SYS_lsetxattr, LINK, -1}, {SYS_fsetxattr, DESCRIPTOR, -1},
-	{SYS_removexattr, PATH, -1}, {SYS_lremovexattr, LINK, -1}, {SYS_fremovexattr, DESCRIPTOR, -1}, {463 /* setxattrat */, AT, 2},
-	{466 /* removexattrat */, AT, 2}, {SYS_connect, ADDRESS, -1},
+    {SYS_fchmod, DESCRIPTOR, -1},
+    {SYS_fchmodat, AT, -1},
+    {452 /* fchmodat2 */, AT, 3},
+    {SYS_fchown, DESCRIPTOR, -1},
+    {SYS_fchownat, AT, 4},
+    {SYS_utimensat, AT, 3},
+    {SYS_setxattr, PATH, -1},
+    {SYS_lsetxattr, LINK, -1},
+    {SYS_fsetxattr, DESCRIPTOR, -1},
+    {SYS_removexattr, PATH, -1},
+    {SYS_lremovexattr, LINK, -1},
+    {SYS_fremovexattr, DESCRIPTOR, -1},
+    {463 /* setxattrat */, AT, 2},
+    {466 /* removexattrat */, AT, 2},
+    {SYS_connect, ADDRESS, -1},
 };
 
 #define CALLS_COUNT ((int)(sizeof CALLS / sizeof *CALLS))
@@ -72,8 +95,7 @@ static char root[96]; /* the folder of all that the program may write to */
 static const char *const *allowed_sockets;
 
 /* Make the way to the working folder, with links to what lies beside it, and return where it is. */
-static bool make_way(struct cover *cover, const char *folder)
-{
+static bool make_way(struct cover *cover, const char *folder) {
 	char at[PATH_MAX], beside[PATH_MAX], link[PATH_MAX];
 	snprintf(at, sizeof at, "%s/layers/0/files", root);
 	for (const char *rest = folder; rest != NULL && *rest != 0;) {
@@ -101,8 +123,7 @@ static bool make_way(struct cover *cover, const char *folder)
 	return copy_folder(folder, at) || failed(cover, "copy", folder);
 }
 
-static bool make_layer(struct cover *cover, int number, const char *of, mode_t mode)
-{
+static bool make_layer(struct cover *cover, int number, const char *of, mode_t mode) {
 	char path[PATH_MAX];
 	bool done = true;
 	snprintf(path, sizeof path, "%s/layers/%d", root, number);
@@ -113,8 +134,7 @@ static bool make_layer(struct cover *cover, int number, const char *of, mode_t m
 	return (done && (mode == 0 || (mkdir(path, mode) == 0 && chmod(path, mode) == 0))) || failed(cover, "make", path);
 }
 
-static bool try_to_confine(const struct request *request, struct cover *cover)
-{
+static bool try_to_confine(const struct request *request, struct cover *cover) {
 	int status = 0, listener = -1;
 	pid_t child = fork();
 	if (child == 0)
@@ -125,16 +145,14 @@ static bool try_to_confine(const struct request *request, struct cover *cover)
 	return errno == 0 || failed(cover, "use", "Landlock and seccomp");
 }
 
-const char *mirror_new_folder(void)
-{
+const char *mirror_new_folder(void) {
 	const char *temporary = getenv("TMPDIR"); /* short, because the path of a socket is */
 	bool usable = temporary != NULL && strlen(temporary) < 60 && *temporary == '/';
 	snprintf(root, sizeof root, "%s/gpuconf-plan-XXXXXX", usable ? temporary : "/tmp");
 	return mkdtemp(root);
 }
 
-bool mirror_make(const struct request *request, struct cover *cover)
-{
+bool mirror_make(const struct request *request, struct cover *cover) {
 	char path[PATH_MAX];
 	strcpy(cover->inside, root);
 	strcpy(cover->folder, request->folder);
@@ -149,19 +167,20 @@ bool mirror_make(const struct request *request, struct cover *cover)
 	}
 	snprintf(path, sizeof path, "%s/layers", root);
 	done = done && (mkdir(path, 0700) == 0 || failed(cover, "make", path));
-	done = done && make_layer(cover, 0, "/", 0) && make_layer(cover, 1, "/tmp", 01777) && make_layer(cover, 2, "/dev/shm", 01777);
+	done = done && make_layer(cover, 0, "/", 0) && make_layer(cover, 1, "/tmp", 01777) &&
+	       make_layer(cover, 2, "/dev/shm", 01777);
 	done = done && make_way(cover, request->folder) && try_to_confine(request, cover);
 	cover->layers = done ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	return done;
 }
 
-bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets)
-{
+bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets) {
 	struct ruleset wanted = {0, 0, (signals ? SIGNALS : 0) | (abstract_sockets ? ABSTRACT_SOCKETS : 0)};
 	if (wanted.scopes == 0)
 		return true;
 	if (syscall(CREATE_RULESET, NULL, 0, 1) < ABI_WITH_SCOPES) {
-		snprintf(cover->what, sizeof cover->what, "%s reach other processes of the user", signals ? "signals" : "abstract sockets");
+		snprintf(cover->what, sizeof cover->what, "%s reach other processes of the user",
+		    signals ? "signals" : "abstract sockets");
 		return true;
 	}
 	int ruleset = (int)syscall(CREATE_RULESET, &wanted, sizeof wanted, 0);
@@ -171,8 +190,7 @@ bool landlock_scope(struct cover *cover, bool signals, bool abstract_sockets)
 	return done || failed(cover, "keep inside", "signals and abstract sockets");
 }
 
-static bool let_write(int ruleset, const char *path, uint64_t allowed)
-{
+static bool let_write(int ruleset, const char *path, uint64_t allowed) {
 	struct rule rule = {allowed, open(path, O_PATH | O_CLOEXEC)};
 	bool done = rule.folder < 0 || syscall(ADD_RULE, ruleset, PATH_BENEATH, &rule, 0) == 0;
 	if (rule.folder >= 0)
@@ -180,9 +198,9 @@ static bool let_write(int ruleset, const char *path, uint64_t allowed)
 	return done;
 }
 
-static bool confine_files(void)
-{
-	static const char *const DEVICES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/ptmx", NULL};
+static bool confine_files(void) {
+	static const char *const DEVICES[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom",
+	    "/dev/tty", "/dev/pts", "/dev/ptmx", NULL};
 	long abi = syscall(CREATE_RULESET, NULL, 0, 1);
 	struct ruleset wanted = {ALL_WRITES, 0, abi >= ABI_WITH_SCOPES ? ABSTRACT_SOCKETS | SIGNALS : 0};
 	if (abi >= 0 && abi < OLDEST_ABI)
@@ -201,8 +219,7 @@ static bool confine_files(void)
 }
 
 /* Ask this process's parent about the calls of the table, and refuse io_uring, whose requests seccomp does not see. */
-static int ask_for_calls(void)
-{
+static int ask_for_calls(void) {
 	struct sock_filter program[8 + 2 * CALLS_COUNT];
 	int size = 0;
 #ifdef __x86_64__
@@ -225,23 +242,22 @@ static int ask_for_calls(void)
 	return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &filter);
 }
 
-bool mirror_confine(const struct request *request, const struct cover *cover, int *listener)
-{
+bool mirror_confine(const struct request *request, const struct cover *cover, int *listener) {
 	char temporary[sizeof root + 32], mirror[sizeof root + PATH_MAX + 1], preload[3 * PATH_MAX];
 	const char *before = getenv("LD_PRELOAD");
 	snprintf(temporary, sizeof temporary, "%s/layers/1/files", root);
 	snprintf(mirror, sizeof mirror, "%s:%s", root, request->folder);
-	snprintf(preload, sizeof preload, "%s %s %s", request->mapped != NULL ? request->mapped : "", request->preload != NULL ? request->preload : "",
-	         before != NULL ? before : "");
-	if (setenv("GPUCONF_MIRROR", mirror, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0 || chdir(cover->folder) != 0 || setenv("TMPDIR", temporary, 1) != 0 || setenv("PWD", cover->folder, 1) != 0 ||
+	snprintf(preload, sizeof preload, "%s %s %s", request->mapped != NULL ? request->mapped : "",
+	    request->preload != NULL ? request->preload : "", before != NULL ? before : "");
+	if (setenv("GPUCONF_MIRROR", mirror, 1) != 0 || setenv("LD_PRELOAD", preload, 1) != 0 ||
+	    chdir(cover->folder) != 0 || setenv("TMPDIR", temporary, 1) != 0 || setenv("PWD", cover->folder, 1) != 0 ||
 	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || !confine_files())
 		return false;
 	*listener = ask_for_calls();
 	return *listener >= 0;
 }
 
-static bool is_inside(const char *path)
-{
+static bool is_inside(const char *path) {
 	size_t length = strlen(root);
 	if (path[0] != '/' || strncmp(path, "/memfd:", 7) == 0)
 		return true; /* no file of the machine: a pipe, memory */
@@ -254,11 +270,10 @@ static bool is_inside(const char *path)
 }
 
 /*
- * Read memory of another process, up to the first NUL of a text. Through /proc, because containers forbid process_vm_readv. Returns
- * an error of the system, EFAULT if there is no memory at the address.
+ * Read memory of another process, up to the first NUL of a text. Through /proc, because containers forbid
+ * process_vm_readv. Returns an error of the system, EFAULT if there is no memory at the address.
  */
-static int read_of(pid_t process, uint64_t address, void *to, size_t size, bool text)
-{
+static int read_of(pid_t process, uint64_t address, void *to, size_t size, bool text) {
 	char path[64], *next = to;
 	snprintf(path, sizeof path, "/proc/%d/mem", process);
 	int memory = open(path, O_RDONLY | O_CLOEXEC), error = memory < 0 ? errno : 0;
@@ -276,16 +291,17 @@ static int read_of(pid_t process, uint64_t address, void *to, size_t size, bool 
 	return error;
 }
 
-/* Find which file a call is about. Returns false with an error of the system; if there is none, the kernel will say so. */
-static bool find(pid_t process, int folder, const char *name, bool follow, char *path)
-{
+/* Find which file a call is about. Returns false with an error of the system; if there is none, the kernel will say so.
+ */
+static bool find(pid_t process, int folder, const char *name, bool follow, char *path) {
 	char start[PATH_MAX + 64], link[64];
 	if (name != NULL && *name == '/')
 		snprintf(start, sizeof start, "/proc/%d/root%s", process, name);
 	else if (folder == AT_FDCWD)
 		snprintf(start, sizeof start, "/proc/%d/cwd/%s", process, name != NULL ? name : "");
 	else
-		snprintf(start, sizeof start, "/proc/%d/fd/%d%s%s", process, folder, name != NULL && *name != 0 ? "/" : "", name != NULL ? name : "");
+		snprintf(start, sizeof start, "/proc/%d/fd/%d%s%s", process, folder, name != NULL && *name != 0 ? "/" : "",
+		    name != NULL ? name : "");
 	if (name == NULL || *name == 0) { /* the descriptor's own file, which may be a pipe */
 		ssize_t length = readlink(start, path, PATH_MAX - 1);
 		path[length < 0 ? 0 : length] = 0;
@@ -302,8 +318,7 @@ static bool find(pid_t process, int folder, const char *name, bool follow, char 
 }
 
 /* The error with which a call is refused, or 0. */
-static int refusal(const struct seccomp_notif *asked, const struct cover *cover)
-{
+static int refusal(const struct seccomp_notif *asked, const struct cover *cover) {
 	char name[PATH_MAX] = "", path[PATH_MAX];
 	pid_t process = (pid_t)asked->pid;
 	const uint64_t *arguments = (const uint64_t *)asked->data.args;
@@ -343,8 +358,7 @@ static int refusal(const struct seccomp_notif *asked, const struct cover *cover)
 	return is_inside(path) ? 0 : EACCES;
 }
 
-void mirror_answer(int listener, const struct cover *cover)
-{
+void mirror_answer(int listener, const struct cover *cover) {
 	struct seccomp_notif asked = {0};
 	struct seccomp_notif_resp answer = {0};
 	if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)

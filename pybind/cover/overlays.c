@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of a program whose writes stay in memory. Each folder of the machine is seen through an overlay, whose upper layer is in a
- * tmpfs of a limited size; the tree becomes the root of the mount namespace, and the machine's own is detached. So what is forgotten
- * here is missing in the tree, and is never the machine's.
+ * The tree of a program whose writes stay in memory. Each folder of the machine is seen through an overlay, whose upper
+ * layer is in a tmpfs of a limited size; the tree becomes the root of the mount namespace, and the machine's own is
+ * detached. So what is forgotten here is missing in the tree, and is never the machine's.
  *
  * While it is built, the machine's tree is at OLD, and the new one at NEW. What is different in a user namespace:
- * - An overlay can't be made of a folder with mounts below it (they are locked). Such a folder is made anew, entry by entry.
- * - Only this user and its group exist. A file of another owner can't be copied to the upper layer (EOVERFLOW): a folder that the
- *   program may write to, and which belongs to others, is copied as a whole if it is small.
+ * - An overlay can't be made of a folder with mounts below it (they are locked). Such a folder is made anew, entry by
+ * entry.
+ * - Only this user and its group exist. A file of another owner can't be copied to the upper layer (EOVERFLOW): a
+ * folder that the program may write to, and which belongs to others, is copied as a whole if it is small.
  */
 #include "cover.h"
 
@@ -37,7 +38,8 @@
 #define NEW "/new"
 #define LAYERS "/layers"
 #define REPORT "/report"
-#define SMALL_FILE (16 << 20) /* bytes: a file of a folder that is made anew is copied up to this size, and read-only beyond */
+#define SMALL_FILE \
+	(16 << 20) /* bytes: a file of a folder that is made anew is copied up to this size, and read-only beyond */
 
 struct attributes { /* struct mount_attr of linux/mount.h, which older headers lack */
 	uint64_t set, clear, propagation, namespace;
@@ -58,12 +60,11 @@ static bool in_user_namespace;
 static const struct request *asked;
 static struct cover *made;
 
-static const char *const VIRTUAL[] = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs",
-	"bpf", "configfs", "pstore", "efivarfs", "hugetlbfs", "mqueue", "binfmt_misc", "autofs", "rpc_pipefs", "nsfs", "fusectl",
-	"selinuxfs", "nfsd", NULL};
+static const char *const VIRTUAL[] = {"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "securityfs",
+    "debugfs", "tracefs", "bpf", "configfs", "pstore", "efivarfs", "hugetlbfs", "mqueue", "binfmt_misc", "autofs",
+    "rpc_pipefs", "nsfs", "fusectl", "selinuxfs", "nfsd", NULL};
 
-static bool is_virtual(const char *type)
-{
+static bool is_virtual(const char *type) {
 	for (const char *const *one = VIRTUAL; *one != NULL; one++)
 		if (strcmp(type, *one) == 0)
 			return true;
@@ -71,8 +72,7 @@ static bool is_virtual(const char *type)
 }
 
 /* Octal escapes of mountinfo, in place. */
-static void unescape(char *text)
-{
+static void unescape(char *text) {
 	char *to = text;
 	for (char *from = text; *from != 0; from++) {
 		if (from[0] == '\\' && from[1] >= '0' && from[1] <= '3' && from[2] != 0 && from[3] != 0) {
@@ -86,14 +86,12 @@ static void unescape(char *text)
 }
 
 /* Whether a path lies below a folder. */
-static bool is_below(const char *path, const char *folder)
-{
+static bool is_below(const char *path, const char *folder) {
 	size_t length = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
 	return strncmp(path, folder, length) == 0 && path[length] == '/' && path[length + 1] != 0;
 }
 
-static bool read_mounts(void)
-{
+static bool read_mounts(void) {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
 	size_t size = 0;
@@ -118,8 +116,7 @@ static bool read_mounts(void)
 	return true;
 }
 
-static bool has_mounts_below(const char *path)
-{
+static bool has_mounts_below(const char *path) {
 	for (int i = 0; i < mounts_count; i++)
 		if (!mounts[i].gone && is_below(mounts[i].path, path))
 			return true;
@@ -127,8 +124,7 @@ static bool has_mounts_below(const char *path)
 }
 
 /* Whether the kernel makes the files of the mount that a path lies on. */
-static bool on_virtual_mount(const char *path)
-{
+static bool on_virtual_mount(const char *path) {
 	const struct mount_point *nearest = NULL;
 	for (int i = 0; i < mounts_count; i++)
 		if (!mounts[i].gone && (strcmp(mounts[i].path, path) == 0 || is_below(path, mounts[i].path)) &&
@@ -140,14 +136,12 @@ static bool on_virtual_mount(const char *path)
 /* Paths of the machine are at most this long, so that one of a tree has room. */
 #define PATH_MOST (PATH_MAX - 8)
 
-static void join(char *to, const char *tree, const char *path)
-{
+static void join(char *to, const char *tree, const char *path) {
 	snprintf(to, PATH_MAX, "%s%.*s", tree, PATH_MOST, strcmp(path, "/") == 0 ? "" : path);
 }
 
 /* Mount what is at a path of the machine in the new tree, where it cannot be written to. */
-static bool bind_read_only(const char *from, const char *to)
-{
+static bool bind_read_only(const char *from, const char *to) {
 	struct attributes attributes = {.set = MOUNT_ATTR_RDONLY};
 	if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) != 0)
 		return failed(made, "bind", to);
@@ -158,8 +152,7 @@ static bool bind_read_only(const char *from, const char *to)
 }
 
 /* Make a folder for a layer's files, with a link that says which folder of the machine it is of. */
-static bool new_folder(const char *from, char *upper, char *work)
-{
+static bool new_folder(const char *from, char *upper, char *work) {
 	char link[64];
 	const char *path = from[strlen(OLD)] != 0 ? from + strlen(OLD) : "/";
 	int number = layers_count++;
@@ -173,8 +166,7 @@ static bool new_folder(const char *from, char *upper, char *work)
 }
 
 /* The same with the folder for the files, which has the rights that the program has in the machine's. */
-static bool new_layer(const char *from, char *upper, char *work)
-{
+static bool new_layer(const char *from, char *upper, char *work) {
 	struct stat facts;
 	if (stat(from, &facts) != 0)
 		return failed(made, "look at", from + strlen(OLD));
@@ -182,7 +174,8 @@ static bool new_layer(const char *from, char *upper, char *work)
 		return false;
 	mode_t mode = facts.st_mode & 07777;
 	if (in_user_namespace && facts.st_uid != geteuid()) {
-		mode_t own = (access(from, R_OK) == 0 ? 0400 : 0) | (access(from, W_OK) == 0 ? 0200 : 0) | (access(from, X_OK) == 0 ? 0100 : 0);
+		mode_t own = (access(from, R_OK) == 0 ? 0400 : 0) | (access(from, W_OK) == 0 ? 0200 : 0) |
+		             (access(from, X_OK) == 0 ? 0100 : 0);
 		mode = (mode & ~0700u) | own;
 	}
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
@@ -193,15 +186,13 @@ static bool new_layer(const char *from, char *upper, char *work)
 }
 
 /* Open a folder, so that its path can be given to the kernel whatever characters it has. */
-static int handle(const char *path, char *name)
-{
+static int handle(const char *path, char *name) {
 	int descriptor = open(path, O_PATH | O_CLOEXEC);
 	snprintf(name, 64, "/proc/self/fd/%d", descriptor);
 	return descriptor;
 }
 
-static bool overlay(const char *from, const char *to)
-{
+static bool overlay(const char *from, const char *to) {
 	char upper[PATH_MAX], work[PATH_MAX], options[512], names[3][64];
 	if (!new_layer(from, upper, work))
 		return false;
@@ -209,8 +200,8 @@ static bool overlay(const char *from, const char *to)
 	/* With an index the names of a file stay links of one file. Not every file system can be below it. */
 	bool done = false;
 	for (int index = 1; index >= 0 && !done; index--) {
-		snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s,workdir=%s,volatile,index=%s,%s", names[0], names[1], names[2],
-		         index ? "on" : "off", in_user_namespace ? "userxattr" : "redirect_dir=on,metacopy=on");
+		snprintf(options, sizeof options, "lowerdir=%s,upperdir=%s,workdir=%s,volatile,index=%s,%s", names[0], names[1],
+		    names[2], index ? "on" : "off", in_user_namespace ? "userxattr" : "redirect_dir=on,metacopy=on");
 		done = mount("overlay", to, "overlay", 0, options) == 0;
 	}
 	int error = errno;
@@ -223,9 +214,9 @@ static bool overlay(const char *from, const char *to)
 	return done || failed(made, "overlay", from + strlen(OLD));
 }
 
-/* Whether a folder of the machine belongs to a user who does not exist in this namespace, and the program may write to it. */
-static bool is_foreign(const char *from, bool *shared)
-{
+/* Whether a folder of the machine belongs to a user who does not exist in this namespace, and the program may write to
+ * it. */
+static bool is_foreign(const char *from, bool *shared) {
 	struct stat facts;
 	if (!in_user_namespace || stat(from, &facts) != 0 || (facts.st_uid == geteuid() && facts.st_gid == getegid()))
 		return false;
@@ -233,8 +224,7 @@ static bool is_foreign(const char *from, bool *shared)
 	return access(from, W_OK) == 0;
 }
 
-static bool cover_by_copy(const char *from, const char *to)
-{
+static bool cover_by_copy(const char *from, const char *to) {
 	char upper[PATH_MAX], work[PATH_MAX];
 	if (!new_folder(from, upper, work))
 		return false;
@@ -243,9 +233,9 @@ static bool cover_by_copy(const char *from, const char *to)
 	return mount(upper, to, NULL, MS_BIND, NULL) == 0 || failed(made, "bind", to + strlen(NEW));
 }
 
-/* Cover folders on the way from a folder to a deeper one that belong to others: an overlay above them can't copy them. */
-static bool cover_foreign(const char *folder, const char *deep)
-{
+/* Cover folders on the way from a folder to a deeper one that belong to others: an overlay above them can't copy them.
+ */
+static bool cover_foreign(const char *folder, const char *deep) {
 	static char *covered[64];
 	static int count;
 	char path[PATH_MAX], from[PATH_MAX], to[PATH_MAX];
@@ -274,8 +264,7 @@ static bool cover_foreign(const char *folder, const char *deep)
 }
 
 /* A twin of a file of the machine: a copy if it is small. */
-static bool twin_of_file(const char *from, const char *to, const struct stat *facts)
-{
+static bool twin_of_file(const char *from, const char *to, const struct stat *facts) {
 	if (facts->st_blocks * 512LL <= SMALL_FILE && access(from, R_OK) == 0)
 		return copy_file(from, to) || failed(made, "copy", from + strlen(OLD));
 	int empty = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -287,8 +276,7 @@ static bool twin_of_file(const char *from, const char *to, const struct stat *fa
 static bool cover_folder(const char *path);
 
 /* Folders that the program surely wants. */
-static const char *wanted(int number)
-{
+static const char *wanted(int number) {
 	const char *const paths[] = {asked->folder, getenv("HOME"), getenv("TMPDIR"), "/var/tmp", "/tmp", NULL};
 	const char *path = paths[number];
 	return path == NULL && number < 3 ? "" : path;
@@ -296,8 +284,7 @@ static const char *wanted(int number)
 
 static bool cover_folder(const char *path);
 
-static bool make_entry(const char *folder, const char *name)
-{
+static bool make_entry(const char *folder, const char *name) {
 	char path[PATH_MAX], from[PATH_MAX], to[PATH_MAX], link[PATH_MAX];
 	struct stat facts;
 	if (snprintf(path, sizeof path, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name) >= PATH_MOST)
@@ -325,8 +312,7 @@ static bool make_entry(const char *folder, const char *name)
 }
 
 /* The entry of a folder on the way to a deeper path. */
-static bool make_entry_towards(const char *folder, const char *deep)
-{
+static bool make_entry_towards(const char *folder, const char *deep) {
 	if (!is_below(deep, folder))
 		return true;
 	const char *start = deep + (strcmp(folder, "/") == 0 ? 1 : strlen(folder) + 1);
@@ -336,8 +322,7 @@ static bool make_entry_towards(const char *folder, const char *deep)
 }
 
 /* A folder that is made anew: its folders are covered one by one. Sockets and FIFOs are left out. */
-static bool make_anew(const char *path)
-{
+static bool make_anew(const char *path) {
 	char from[PATH_MAX], to[PATH_MAX], upper[PATH_MAX], work[PATH_MAX];
 	join(from, OLD, path);
 	join(to, NEW, path);
@@ -348,7 +333,8 @@ static bool make_anew(const char *path)
 	struct stat facts;
 	if (stat(to, &facts) != 0 || chmod(to, 0700) != 0)
 		return failed(made, "make", path);
-	/* One that mounts its folders when they are looked at must not be read, and some may not be: what is known to be there is made. */
+	/* One that mounts its folders when they are looked at must not be read, and some may not be: what is known to be
+	 * there is made. */
 	DIR *folder = on_virtual_mount(path) ? NULL : opendir(from);
 	bool whole = true;
 	for (struct dirent *entry; folder != NULL && whole && (entry = readdir(folder)) != NULL;)
@@ -361,12 +347,12 @@ static bool make_anew(const char *path)
 	if (folder != NULL)
 		closedir(folder);
 	struct timespec times[2] = {facts.st_atim, facts.st_mtim};
-	return whole && ((chmod(to, facts.st_mode & 07777) == 0 && utimensat(AT_FDCWD, to, times, 0) == 0) || failed(made, "make", path));
+	return whole && ((chmod(to, facts.st_mode & 07777) == 0 && utimensat(AT_FDCWD, to, times, 0) == 0) ||
+	                    failed(made, "make", path));
 }
 
 /* Cover a folder of the machine, whose place in the new tree exists, with all that is below it. */
-static bool cover_folder(const char *path)
-{
+static bool cover_folder(const char *path) {
 	char from[PATH_MAX], to[PATH_MAX];
 	bool shared = false;
 	if (strcmp(path, "/proc") == 0 || strcmp(path, "/dev") == 0 || strcmp(path, "/sys") == 0)
@@ -389,8 +375,7 @@ static bool cover_folder(const char *path)
 	return true;
 }
 
-static void make_path(const char *path)
-{
+static void make_path(const char *path) {
 	char part[PATH_MAX];
 	for (const char *end = path + 1; (end = strchr(end, '/')) != NULL; end++) {
 		snprintf(part, sizeof part, "%.*s", (int)(end - path), path);
@@ -400,14 +385,13 @@ static void make_path(const char *path)
 }
 
 /* Root's overlays may have mounts below them: each gets its own, outer ones first, as mountinfo has them. */
-static bool cover_mounts(void)
-{
+static bool cover_mounts(void) {
 	for (int i = 0; i < mounts_count; i++) {
 		char from[PATH_MAX], to[PATH_MAX];
 		const char *path = mounts[i].path;
 		struct stat facts;
-		if (mounts[i].gone || !mounts[i].disk || strcmp(path, "/") == 0 || is_below(path, "/proc") || is_below(path, "/sys") ||
-		    strcmp(path, "/dev") == 0 || is_below(path, "/dev"))
+		if (mounts[i].gone || !mounts[i].disk || strcmp(path, "/") == 0 || is_below(path, "/proc") ||
+		    is_below(path, "/sys") || strcmp(path, "/dev") == 0 || is_below(path, "/dev"))
 			continue;
 		join(from, OLD, path);
 		join(to, NEW, path);
@@ -426,12 +410,10 @@ static bool cover_mounts(void)
 	return true;
 }
 
-static bool make_devices(void)
-{
+static bool make_devices(void) {
 	static const char *const NODES[] = {"null", "zero", "full", "random", "urandom", "tty", NULL};
-	static const char *const LINKS[][2] = {
-		{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"}, {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"},
-		{"pts/ptmx", "ptmx"}};
+	static const char *const LINKS[][2] = {{"/proc/self/fd", "fd"}, {"/proc/self/fd/0", "stdin"},
+	    {"/proc/self/fd/1", "stdout"}, {"/proc/self/fd/2", "stderr"}, {"pts/ptmx", "ptmx"}};
 	char from[PATH_MAX], to[PATH_MAX], size[64];
 	if (mount("tmpfs", NEW "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k") != 0)
 		return failed(made, "mount", "/dev");
@@ -454,12 +436,12 @@ static bool make_devices(void)
 		return failed(made, "mount", "/dev/pts");
 	snprintf(size, sizeof size, "mode=1777,size=%lld", asked->writes);
 	return (access(OLD "/dev/shm", F_OK) == 0 && overlay(OLD "/dev/shm", NEW "/dev/shm")) ||
-	       mount("tmpfs", NEW "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size) == 0 || failed(made, "mount", "/dev/shm");
+	       mount("tmpfs", NEW "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, size) == 0 ||
+	       failed(made, "mount", "/dev/shm");
 }
 
 /* The kernel's own folders: /proc of this namespace of processes, /sys without writes, and a /dev of its own. */
-static bool make_kernel_folders(void)
-{
+static bool make_kernel_folders(void) {
 	static const char *const SWITCHES[] = {"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", NULL};
 	static const char *const FOLDERS[] = {NEW "/proc", NEW "/sys", NEW "/dev", NULL};
 	for (const char *const *folder = FOLDERS; *folder != NULL; folder++)
@@ -477,9 +459,9 @@ static bool make_kernel_folders(void)
 	return bind_read_only(OLD "/sys", NEW "/sys") && make_devices();
 }
 
-/* The library that every program inside loads, whatever its environment says, before those that the machine has here. */
-static bool write_preload(void)
-{
+/* The library that every program inside loads, whatever its environment says, before those that the machine has here.
+ */
+static bool write_preload(void) {
 	char before[4096] = "";
 	const char *path = NEW "/etc/ld.so.preload";
 	if (asked->preload == NULL)
@@ -499,8 +481,7 @@ static bool write_preload(void)
 }
 
 /* Sockets of others are dead in an overlay, since the kernel looks for its own of the file below. These stay alive. */
-static bool allow_sockets(void)
-{
+static bool allow_sockets(void) {
 	for (const char *const *socket = asked->sockets; *socket != NULL; socket++) {
 		char from[PATH_MAX], to[PATH_MAX];
 		join(from, OLD, *socket);
@@ -514,9 +495,9 @@ static bool allow_sockets(void)
 	return true;
 }
 
-/* Two steps, as everybody's who builds a root: a small tmpfs becomes the root, so that the whole machine is at OLD; then NEW does. */
-static bool make_stage(void)
-{
+/* Two steps, as everybody's who builds a root: a small tmpfs becomes the root, so that the whole machine is at OLD;
+ * then NEW does. */
+static bool make_stage(void) {
 	char size[64];
 	snprintf(size, sizeof size, "mode=755,size=%lld", asked->writes);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
@@ -537,8 +518,7 @@ static bool make_stage(void)
 	return (made->layers >= 0 && made->report >= 0) || failed(made, "open", "folders");
 }
 
-static bool leave_old_root(void)
-{
+static bool leave_old_root(void) {
 	if (mkdir(NEW "/run", 0755) != 0 && errno != EEXIST)
 		return failed(made, "make", "/run");
 	if ((mkdir(NEW INSIDE, 0700) != 0 && errno != EEXIST) || mount(REPORT, NEW INSIDE, NULL, MS_BIND, NULL) != 0)
@@ -556,8 +536,7 @@ static bool leave_old_root(void)
 	return true;
 }
 
-bool overlays_enter(const struct request *request, struct cover *cover, enum kind kind)
-{
+bool overlays_enter(const struct request *request, struct cover *cover, enum kind kind) {
 	asked = request;
 	made = cover;
 	in_user_namespace = kind == USER;

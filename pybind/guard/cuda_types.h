@@ -61,7 +61,7 @@ typedef struct {
 	unsigned char rest[56];
 } CUmemPoolProps;
 
-enum { POOL_RESERVED = 5, POOL_USED = 7 }; /* CU_MEMPOOL_ATTR_*_MEM_CURRENT */
+enum { POOL_RESERVED = 5, POOL_USED = 7 };   /* CU_MEMPOOL_ATTR_*_MEM_CURRENT */
 enum { GRAPH_USED = 0, GRAPH_RESERVED = 2 }; /* CU_GRAPH_MEM_ATTR_*_MEM_CURRENT */
 enum { NODE_GRAPH = 4, NODE_MEM_ALLOC = 10, NODE_MEM_FREE = 11 };
 

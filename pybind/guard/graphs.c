@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that graphs allocate themselves. It is taken when a graph is launched or uploaded, from a reserve that the driver keeps for all
- * graphs of a device. What a graph needs at most, in the order in which its nodes were made, is found out when it is instantiated.
+ * Memory that graphs allocate themselves. It is taken when a graph is launched or uploaded, from a reserve that the
+ * driver keeps for all graphs of a device. What a graph needs at most, in the order in which its nodes were made, is
+ * found out when it is instantiated.
  */
 #include "guard.h"
 
 #include <stdlib.h>
 
 int graphs_in_use;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while the driver is called: that may wait for other threads */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* not held while the driver is called: that may wait for other threads */
 static struct reserve {
 	uint64_t charged;
-	uint64_t in_flight, claimed, spare; /* launches in flight: how many, what they need, and what was taken for them beyond charged */
-	uint64_t changes;                   /* as a pool's (pools.c) */
+	uint64_t in_flight, claimed,
+	    spare;        /* launches in flight: how many, what they need, and what was taken for them beyond charged */
+	uint64_t changes; /* as a pool's (pools.c) */
 } reserves[MAX_DEVICES];
 
 /* What the nodes of a graph hold, while they are walked through. */
@@ -26,8 +29,7 @@ struct need {
 	size_t count;
 };
 
-static void allocated(struct need *need, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
-{
+static void allocated(struct need *need, const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
 	struct live *more = realloc(need->live, (need->count + 1) * sizeof *more);
 
 	if (more != NULL) {
@@ -40,8 +42,7 @@ static void allocated(struct need *need, const CUDA_MEM_ALLOC_NODE_PARAMS *param
 		need->most = need->now;
 }
 
-static void freed(struct need *need, CUdeviceptr address)
-{
+static void freed(struct need *need, CUdeviceptr address) {
 	for (size_t i = 0; i < need->count; i++)
 		if (need->live[i].address == address) {
 			need->now -= need->live[i].bytes;
@@ -52,8 +53,7 @@ static void freed(struct need *need, CUdeviceptr address)
 
 static CUresult walk(CUgraph graph, struct need *need);
 
-static CUresult visit(CUgraphNode node, struct need *need)
-{
+static CUresult visit(CUgraphNode node, struct need *need) {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
 	CUdeviceptr address;
 	CUgraph child;
@@ -75,8 +75,7 @@ static CUresult visit(CUgraphNode node, struct need *need)
 	return result;
 }
 
-static CUresult walk(CUgraph graph, struct need *need)
-{
+static CUresult walk(CUgraph graph, struct need *need) {
 	size_t count = 0;
 	CUresult result = INSIDE(real.cuGraphGetNodes(graph, NULL, &count));
 
@@ -92,25 +91,24 @@ static CUresult walk(CUgraph graph, struct need *need)
 	return result;
 }
 
-static CUresult enter(CUgraphExec exec, CUgraph graph)
-{
+static CUresult enter(CUgraphExec exec, CUgraph graph) {
 	struct need need = {0};
 	CUresult result = walk(graph, &need);
 
 	free(need.live);
 	if (result != CUDA_SUCCESS || need.most == 0)
 		return result;
-	struct entry entry = {.kind = EXEC, .key = (uint64_t)(uintptr_t)exec, .bytes = need.most, .count = (uint32_t)need.device};
+	struct entry entry = {
+	    .kind = EXEC, .key = (uint64_t)(uintptr_t)exec, .bytes = need.most, .count = (uint32_t)need.device};
 	__atomic_store_n(&graphs_in_use, 1, __ATOMIC_RELEASE);
 	return table_add(&entry) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 /*
- * The driver had memory nodes from 11.4 on, with all the functions that are needed here. A graph whose needs it does not tell is not handed
- * out: its launches would not be counted.
+ * The driver had memory nodes from 11.4 on, with all the functions that are needed here. A graph whose needs it does
+ * not tell is not handed out: its launches would not be counted.
  */
-static CUresult instantiated(CUgraphExec exec, CUgraph graph)
-{
+static CUresult instantiated(CUgraphExec exec, CUgraph graph) {
 	if (real.cuDeviceGetGraphMemAttribute == NULL || real.cuGraphGetNodes == NULL || real.cuGraphNodeGetType == NULL)
 		return CUDA_SUCCESS;
 	CUresult result = enter(exec, graph);
@@ -123,27 +121,23 @@ static CUresult instantiated(CUgraphExec exec, CUgraph graph)
 	CUresult result = INSIDE(call); \
 	return result == CUDA_SUCCESS ? instantiated(*out, graph) : result
 
-EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room)
-{
+EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room) {
 	GIVES(cuGraphInstantiate, (out, graph, node, text, room));
 	INSTANTIATE(real.cuGraphInstantiate(out, graph, node, text, room));
 }
 
-EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room)
-{
+EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room) {
 	GIVES(cuGraphInstantiate_v2, (out, graph, node, text, room));
 	INSTANTIATE(real.cuGraphInstantiate_v2(out, graph, node, text, room));
 }
 
-EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
-{
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	GIVES(cuGraphInstantiateWithFlags, (out, graph, flags));
 	INSTANTIATE(real.cuGraphInstantiateWithFlags(out, graph, flags));
 }
 
 /* It may upload the graph at once, which takes its memory. */
-EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, void *params)
-{
+EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, void *params) {
 	GIVES(cuGraphInstantiateWithParams, (out, graph, params));
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams(out, graph, params));
 	if (result == CUDA_SUCCESS) {
@@ -153,8 +147,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, vo
 	return result;
 }
 
-EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, void *params)
-{
+EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, void *params) {
 	GIVES(cuGraphInstantiateWithParams_ptsz, (out, graph, params));
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams_ptsz(out, graph, params));
 	if (result == CUDA_SUCCESS) {
@@ -165,12 +158,11 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph grap
 }
 
 /*
- * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked again. 0 without one.
- * The lock is held before and afterwards, not meanwhile.
+ * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked
+ * again. 0 without one. The lock is held before and afterwards, not meanwhile.
  */
 enum { MOST_QUESTIONS = 64 };
-static int ask(CUdevice device, int which, uint64_t *value)
-{
+static int ask(CUdevice device, int which, uint64_t *value) {
 	const struct reserve *one = &reserves[device];
 
 	for (int i = 0; i < MOST_QUESTIONS; i++) {
@@ -188,12 +180,12 @@ static int ask(CUdevice device, int which, uint64_t *value)
 }
 
 /*
- * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it goes back when none is
- * in flight besides the caller's own, which the driver has done (own: 1). After a trim, launches in flight keep what they were to find free: the
- * driver reserves it again. The lock is not held while the driver is asked.
+ * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it
+ * goes back when none is in flight besides the caller's own, which the driver has done (own: 1). After a trim, launches
+ * in flight keep what they were to find free: the driver reserves it again. The lock is not held while the driver is
+ * asked.
  */
-static void recharge(CUdevice device, int own)
-{
+static void recharge(CUdevice device, int own) {
 	struct reserve *one = &reserves[device];
 	int card = card_of_device(device);
 	uint64_t reserved = 0;
@@ -224,8 +216,7 @@ static void recharge(CUdevice device, int own)
 	one->charged = reserved;
 }
 
-static void trim_reserve(CUdevice device)
-{
+static void trim_reserve(CUdevice device) {
 	if (reserves[device].charged == 0 || real.cuDeviceGraphMemTrim == NULL)
 		return;
 	pthread_mutex_unlock(&lock);
@@ -234,8 +225,7 @@ static void trim_reserve(CUdevice device)
 	reserves[device].changes++;
 }
 
-void settle_graphs(enum settling which, int trim)
-{
+void settle_graphs(enum settling which, int trim) {
 	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
 		return;
 	int count = device_count();
@@ -253,16 +243,17 @@ void settle_graphs(enum settling which, int trim)
 }
 
 /*
- * Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns 0. Some drivers say that
- * all that is reserved is in use (an H200 with driver 580): then it is its whole need, or the reserve is trimmed first.
+ * Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns
+ * 0. Some drivers say that all that is reserved is in use (an H200 with driver 580): then it is its whole need, or the
+ * reserve is trimmed first.
  */
-static int takes(CUdevice device, uint64_t need)
-{
+static int takes(CUdevice device, uint64_t need) {
 	struct reserve *one = &reserves[device];
 	uint64_t used = 0;
 
 	pthread_mutex_lock(&lock);
-	uint64_t needed = (ask(device, GRAPH_USED, &used) ? used : one->charged) + one->claimed + need, have = one->charged + one->spare;
+	uint64_t needed = (ask(device, GRAPH_USED, &used) ? used : one->charged) + one->claimed + need,
+	         have = one->charged + one->spare;
 	uint64_t extra = needed <= have ? 0 : segments(needed - have < need ? needed - have : need);
 	int fits = take(card_of_device(device), extra);
 	if (fits) {
@@ -275,8 +266,7 @@ static int takes(CUdevice device, uint64_t need)
 	return fits;
 }
 
-static int prepare(CUdevice device, uint64_t need)
-{
+static int prepare(CUdevice device, uint64_t need) {
 	for (int trim = 0; trim <= 1; trim++) {
 		settle_graphs(ALL, trim);
 		if (takes(device, need))
@@ -288,8 +278,7 @@ static int prepare(CUdevice device, uint64_t need)
 	return 0;
 }
 
-static void launched(CUdevice device, uint64_t need)
-{
+static void launched(CUdevice device, uint64_t need) {
 	pthread_mutex_lock(&lock);
 	reserves[device].claimed -= need;
 	reserves[device].changes++;
@@ -298,8 +287,7 @@ static void launched(CUdevice device, uint64_t need)
 	pthread_mutex_unlock(&lock);
 }
 
-static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream)
-{
+static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream) {
 	struct entry entry;
 
 	if (LIKELY(!graphs_in_use) || !table_find(EXEC, (uint64_t)(uintptr_t)exec, &entry))
@@ -312,32 +300,27 @@ static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec ex
 	return result;
 }
 
-EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
-{
+EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
 	TAKES(cuGraphUpload, (exec, stream));
 	return launch(real.cuGraphUpload, exec, stream);
 }
 
-EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
-{
+EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
 	TAKES(cuGraphUpload_ptsz, (exec, stream));
 	return launch(real.cuGraphUpload_ptsz, exec, stream);
 }
 
-EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
-{
+EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
 	TAKES(cuGraphLaunch, (exec, stream));
 	return launch(real.cuGraphLaunch, exec, stream);
 }
 
-EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
-{
+EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
 	TAKES(cuGraphLaunch_ptsz, (exec, stream));
 	return launch(real.cuGraphLaunch_ptsz, exec, stream);
 }
 
-EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
-{
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 	struct entry entry;
 
 	GIVES(cuGraphExecDestroy, (exec));
@@ -349,16 +332,14 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
 	return result;
 }
 
-EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
-{
+EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	GIVES(cuDeviceGraphMemTrim, (device));
 	CUresult result = INSIDE(real.cuDeviceGraphMemTrim(device));
 	settle_graphs(ALL, 0);
 	return result;
 }
 
-void forget_graphs(void)
-{
+void forget_graphs(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	lock = fresh;

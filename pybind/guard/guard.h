@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guard stands between a program and the CUDA driver, counts the device memory that the program requests, and refuses what does not
- * fit into the budget of its job.
+ * The guard stands between a program and the CUDA driver, counts the device memory that the program requests, and
+ * refuses what does not fit into the budget of its job.
  *
- * It is found because `gpuconf run` puts an empty libcuda.so.1 in front of the loader's search path that needs two libraries: this one, and
- * the real driver. A name is looked up in that order, so a function that is not here is the driver's own.
+ * It is found because `gpuconf run` puts an empty libcuda.so.1 in front of the loader's search path that needs two
+ * libraries: this one, and the real driver. A name is looked up in that order, so a function that is not here is the
+ * driver's own.
  *
- *  1. A request is charged before the driver is called. If the driver fails, or the request does not fit, the charge is as it was.
- *  2. An address or handle leaves the table before the driver is asked to free it, and comes back if the driver refuses: another thread may
- *     get the same address at once.
+ *  1. A request is charged before the driver is called. If the driver fails, or the request does not fit, the charge is
+ * as it was.
+ *  2. An address or handle leaves the table before the driver is asked to free it, and comes back if the driver
+ * refuses: another thread may get the same address at once.
  *  3. Calls that the driver makes to its own exported functions come back here, and pass (INSIDE).
- *  4. Memory that the table does not list was not charged (imports, graph memory, a parent's memory): calls for it go to the driver unchanged.
+ *  4. Memory that the table does not list was not charged (imports, graph memory, a parent's memory): calls for it go
+ * to the driver unchanged.
  *  5. Where the guard cannot count, it refuses, or says so in the log file beside the budget. It prints nothing.
- *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a slot of its own.
- *  7. Locks: those of pools and graphs may be held while the table's is taken; all are held for a few instructions. None is held while
- *     the driver is called, which may wait for what another thread does next, except where CUDA's devices are first looked up, and while a
- *     primary context begins or ends.
+ *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a
+ * slot of its own.
+ *  7. Locks: those of pools and graphs may be held while the table's is taken; all are held for a few instructions.
+ * None is held while the driver is called, which may wait for what another thread does next, except where CUDA's
+ * devices are first looked up, and while a primary context begins or ends.
  */
 #ifndef GPUCONF_GUARD_H
 #define GPUCONF_GUARD_H
@@ -50,16 +54,16 @@ NVML_HOOKS(DECLARE)
 #undef DECLARE
 
 /* start.c */
-extern char folder[4096]; /* of the budget */
-int start(void);          /* whether the guard can count; the reason why not is in the log */
+extern char folder[4096];           /* of the budget */
+int start(void);                    /* whether the guard can count; the reason why not is in the log */
 extern unsigned char *same_process; /* 0 in a child */
 extern int started;
-static inline int ready(void)
-{
+static inline int ready(void) {
 	return LIKELY(__atomic_load_n(&started, __ATOMIC_ACQUIRE) && *same_process) || start();
 }
 
-/* Whether the thread is in a call to the driver, whose own calls then pass; and whether the call comes from gpuconf's pools. */
+/* Whether the thread is in a call to the driver, whose own calls then pass; and whether the call comes from gpuconf's
+ * pools. */
 extern __thread int inside __attribute__((tls_model("initial-exec")));
 extern __thread int for_pools __attribute__((tls_model("initial-exec")));
 #define INSIDE(call) \
@@ -86,7 +90,8 @@ int budget_levels(void);
 int take(int card, uint64_t bytes); /* 1, or 0 if it does not fit */
 int take_undecided(int card, uint64_t bytes);
 void taken(int card);
-int take_anyway(int card, uint64_t bytes); /* what the driver has taken already; 0 if the job has no room for the process at all */
+int take_anyway(
+    int card, uint64_t bytes); /* what the driver has taken already; 0 if the job has no room for the process at all */
 void give(int card, uint64_t bytes);
 void give_for(int card, uint64_t bytes, int pools);
 void mark_pools(int card, int64_t bytes);
@@ -134,7 +139,8 @@ void forget_cards(void);
 enum kind { LINEAR, ARRAY, MIPMAP, PAGE, POOLED, HANDLE, MAPPING, BINDING, EXEC };
 struct entry {
 	uint64_t key, bytes;
-	void *owner; /* LINEAR, ARRAY, MIPMAP, PAGE: the context; POOLED: the pool; HANDLE, MAPPING, BINDING: the physical memory */
+	void *owner; /* LINEAR, ARRAY, MIPMAP, PAGE: the context; POOLED: the pool; HANDLE, MAPPING, BINDING: the physical
+	                memory */
 	uint8_t kind, pools, present;
 	int8_t card;
 	uint32_t count; /* HANDLE: how often it must be released; LINEAR: what it takes of a page; PAGE: what is taken */
@@ -144,7 +150,8 @@ int table_remove(enum kind kind, uint64_t key, struct entry *out);
 int table_find(enum kind kind, uint64_t key, struct entry *out);
 int table_use_page(const struct entry *page, uint32_t bytes);   /* 1 if it is a new one, -1 without host memory */
 int table_leave_page(const struct entry *page, uint32_t bytes); /* 1 if nothing of it is used any more */
-void table_each(int (*visit)(struct entry *entry, void *argument), void *argument); /* an entry is removed if visit returns 1 */
+void table_each(
+    int (*visit)(struct entry *entry, void *argument), void *argument); /* an entry is removed if visit returns 1 */
 void forget_table(void);
 
 /* contexts.c */
@@ -161,8 +168,10 @@ struct small {
 int shares_page(uint64_t bytes);
 uint64_t part_of_page(uint64_t bytes);
 CUresult charge_small(struct small *small, uint64_t bytes);
-CUresult end_small(struct small *small, CUresult reason, CUresult result, CUdeviceptr address); /* address: 0 if there is none */
-int place_in_page(struct entry *entry); /* what was charged for it becomes the page's, or goes back; 0: the page does not fit */
+CUresult end_small(
+    struct small *small, CUresult reason, CUresult result, CUdeviceptr address); /* address: 0 if there is none */
+int place_in_page(
+    struct entry *entry); /* what was charged for it becomes the page's, or goes back; 0: the page does not fit */
 void leave_page(const struct entry *entry);
 
 CUresult release_linear(CUdeviceptr address); /* linear.c */
@@ -179,11 +188,11 @@ void end_free(const struct entry *entry, CUresult result);
 
 /* segments.c */
 void learn_segment(uint64_t reserved, int grew_beyond); /* grew_beyond: by more than segments() of the request */
-uint64_t segments(uint64_t bytes);                      /* what a pool grows by at most for a request; UINT64_MAX: too much */
+uint64_t segments(uint64_t bytes); /* what a pool grows by at most for a request; UINT64_MAX: too much */
 
 /*
- * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge: of all, or of those that
- * the driver is not working on (IDLE), whose figures it does not delay.
+ * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge: of
+ * all, or of those that the driver is not working on (IDLE), whose figures it does not delay.
  */
 extern int pools_in_use, graphs_in_use;
 enum settling { ALL, IDLE };
@@ -197,16 +206,14 @@ void forget_graphs(void);
 int take_or_settle(int card, uint64_t bytes); /* as take, after making room if there is none */
 
 /* A product that is too large for 64 bits fits into no budget either. */
-static inline uint64_t product(uint64_t a, uint64_t b)
-{
+static inline uint64_t product(uint64_t a, uint64_t b) {
 	uint64_t both;
 
 	return __builtin_mul_overflow(a, b, &both) ? UINT64_MAX : both;
 }
 
 /* Enters the current context and its card, if there is one. */
-static inline CUresult owner_of_request(struct entry *entry)
-{
+static inline CUresult owner_of_request(struct entry *entry) {
 	CUdevice device;
 	CUcontext context;
 	CUresult result = current_device(&device);
@@ -219,8 +226,7 @@ static inline CUresult owner_of_request(struct entry *entry)
 }
 
 /* Charges what is about to be allocated in the current context. */
-static inline CUresult charge(struct entry *entry)
-{
+static inline CUresult charge(struct entry *entry) {
 	CUresult result = owner_of_request(entry);
 
 	if (LIKELY(result == CUDA_SUCCESS)) {
@@ -233,8 +239,8 @@ static inline CUresult charge(struct entry *entry)
 }
 
 /*
- * Charges, calls the driver, and enters what came of it; the call may add to entry.bytes. Where the driver refuses, too, its error is
- * returned.
+ * Charges, calls the driver, and enters what came of it; the call may add to entry.bytes. Where the driver refuses,
+ * too, its error is returned.
  */
 #define ALLOCATE_CHARGED(its_kind, size, its_key, call, undo) \
 	struct entry entry = {.kind = its_kind, .bytes = size, .pools = (uint8_t)for_pools}; \
@@ -261,8 +267,8 @@ void forget_virtual(void);
 void learn_addresses(void);
 
 /*
- * The start of a hook: pass if the call comes from the driver itself, and refuse if the driver lacks the function or the guard cannot count.
- * A hook that only gives memory back passes instead of refusing.
+ * The start of a hook: pass if the call comes from the driver itself, and refuse if the driver lacks the function or
+ * the guard cannot count. A hook that only gives memory back passes instead of refusing.
  */
 #define PASS(name, arguments) \
 	if (UNLIKELY(inside)) \

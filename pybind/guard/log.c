@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log beside the budget: what the guard could not do, a line each. Programs see nothing of it; `gpuconf run` reports it at the end. */
+/* The log beside the budget: what the guard could not do, a line each. Programs see nothing of it; `gpuconf run`
+ * reports it at the end. */
 #include "guard.h"
 
 #include <fcntl.h>
@@ -11,8 +12,7 @@
 
 #define LARGEST_LOG (1 << 20)
 
-static void write_note(const char *format, va_list arguments)
-{
+static void write_note(const char *format, va_list arguments) {
 	char path[4200], text[1024];
 	struct stat facts;
 	int head = snprintf(text, sizeof text, "%d: ", (int)getpid());

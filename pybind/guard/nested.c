@@ -5,8 +5,7 @@
 static struct budget budgets[MAX_NESTED];
 static int levels;
 
-int open_budgets(const char *path)
-{
+int open_budgets(const char *path) {
 	char why[256];
 
 	for (levels = 0; *path != 0; levels++) {
@@ -23,8 +22,7 @@ int open_budgets(const char *path)
 	return 1;
 }
 
-void forget_budgets(void)
-{
+void forget_budgets(void) {
 	for (int i = 0; i < levels; i++)
 		forget_budget(&budgets[i]);
 	budget_in_child();
@@ -35,9 +33,9 @@ int budget_levels(void) { return levels; }
 
 int place_in_level(int level, const uint8_t uuid[16]) { return place_in_budget(&budgets[level], uuid); }
 
-/* As take, but undecided until taken() is called: another's request that does not fit meanwhile is not refused at once. */
-int take_undecided(int card, uint64_t bytes)
-{
+/* As take, but undecided until taken() is called: another's request that does not fit meanwhile is not refused at once.
+ */
+int take_undecided(int card, uint64_t bytes) {
 	if (card == NO_CARD)
 		return 0;
 	for (int level = 0; level < levels; level++) {
@@ -52,22 +50,19 @@ int take_undecided(int card, uint64_t bytes)
 	return 1;
 }
 
-void taken(int card)
-{
+void taken(int card) {
 	for (int level = 0; level < levels; level++)
 		give_to(&budgets[level], cards[card].place[level], UNDECIDED);
 }
 
-int take(int card, uint64_t bytes)
-{
+int take(int card, uint64_t bytes) {
 	if (UNLIKELY(!take_undecided(card, bytes)))
 		return 0;
 	taken(card);
 	return 1;
 }
 
-int take_anyway(int card, uint64_t bytes)
-{
+int take_anyway(int card, uint64_t bytes) {
 	for (int level = 0; card != NO_CARD && level < levels; level++)
 		if (cards[card].place[level] >= 0 && !has_slot(&budgets[level]))
 			return 0;
@@ -76,8 +71,7 @@ int take_anyway(int card, uint64_t bytes)
 	return 1;
 }
 
-void give_for(int card, uint64_t bytes, int pools)
-{
+void give_for(int card, uint64_t bytes, int pools) {
 	for (int level = 0; card != NO_CARD && level < levels; level++)
 		give_to(&budgets[level], cards[card].place[level], bytes);
 	if (UNLIKELY(pools))
@@ -86,21 +80,19 @@ void give_for(int card, uint64_t bytes, int pools)
 
 void give(int card, uint64_t bytes) { give_for(card, bytes, for_pools); }
 
-void mark_pools(int card, int64_t bytes)
-{
+void mark_pools(int card, int64_t bytes) {
 	for (int level = 0; card != NO_CARD && level < levels; level++)
 		mark_pools_in(&budgets[level], cards[card].place[level], bytes);
 }
 
-void count_contexts(int card, int difference)
-{
+void count_contexts(int card, int difference) {
 	for (int level = 0; card != NO_CARD && level < levels; level++)
 		count_contexts_in(&budgets[level], cards[card].place[level], difference);
 }
 
-void card_use(int card, struct card_use *out)
-{
-	*out = (struct card_use){UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
+void card_use(int card, struct card_use *out) {
+	*out = (struct card_use){
+	    UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		int place = cards[card].place[level];
 		if (place < 0) {
@@ -117,8 +109,7 @@ void card_use(int card, struct card_use *out)
 }
 
 /* The limit of card_use alone: cuDeviceTotalMem, which programs call often, needs nothing else. */
-uint64_t card_limit(int card)
-{
+uint64_t card_limit(int card) {
 	uint64_t least = UINT64_MAX;
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		int place = cards[card].place[level];
@@ -129,8 +120,7 @@ uint64_t card_limit(int card)
 }
 
 /* Other processes take and give meanwhile: what the pools hold is never more than what is used. */
-void card_figures(int card, struct card_figures *out)
-{
+void card_figures(int card, struct card_figures *out) {
 	*out = (struct card_figures){.left = UINT64_MAX};
 	for (int level = 0; level < levels; level++) {
 		int place = cards[card].place[level];
@@ -146,8 +136,7 @@ void card_figures(int card, struct card_figures *out)
 }
 
 /* Exported memory: while the charge is in both places, others that find no room look again. */
-int share(uint64_t id, int card, uint64_t bytes)
-{
+int share(uint64_t id, int card, uint64_t bytes) {
 	int done = 0, fits = 1;
 
 	for (; done < levels && fits; done++) {
@@ -168,12 +157,12 @@ int share(uint64_t id, int card, uint64_t bytes)
 		give_to(budget, place, UNDECIDED + (fits ? bytes : 0));
 	}
 	if (!fits)
-		NOTE_ONCE("more than %d exports: what is imported of the others is not counted when its exporter frees it", SHARES);
+		NOTE_ONCE(
+		    "more than %d exports: what is imported of the others is not counted when its exporter frees it", SHARES);
 	return fits;
 }
 
-int join_share(uint64_t id)
-{
+int join_share(uint64_t id) {
 	int joined = 0;
 
 	for (int level = 0; level < levels; level++)
@@ -181,8 +170,7 @@ int join_share(uint64_t id)
 	return joined;
 }
 
-void leave_share(uint64_t id)
-{
+void leave_share(uint64_t id) {
 	for (int level = 0; level < levels; level++)
 		leave_share_in(&budgets[level], id);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NVML says of a card that has a limit. Cards are told apart by UUID, because NVML's order may differ from CUDA's. */
+/* What NVML says of a card that has a limit. Cards are told apart by UUID, because NVML's order may differ from CUDA's.
+ */
 #include "guard.h"
 
 #include <string.h>
 
-static int digit(char letter)
-{
+static int digit(char letter) {
 	if (letter >= '0' && letter <= '9')
 		return letter - '0';
 	letter |= 0x20;
@@ -13,8 +13,7 @@ static int digit(char letter)
 }
 
 /* "GPU-" or "MIG-" and 32 digits with dashes. */
-static int parse_uuid(const char *text, uint8_t uuid[16])
-{
+static int parse_uuid(const char *text, uint8_t uuid[16]) {
 	int digits = 0;
 
 	if (strlen(text) < 4)
@@ -30,12 +29,12 @@ static int parse_uuid(const char *text, uint8_t uuid[16])
 	return digits == 32 && *text == 0;
 }
 
-static int limited(void *device, struct card_use *use)
-{
+static int limited(void *device, struct card_use *use) {
 	char text[96] = "";
 	uint8_t uuid[16] = {0};
 
-	if (real.nvmlDeviceGetUUID == NULL || INSIDE(real.nvmlDeviceGetUUID(device, text, sizeof text)) != 0 || !parse_uuid(text, uuid))
+	if (real.nvmlDeviceGetUUID == NULL || INSIDE(real.nvmlDeviceGetUUID(device, text, sizeof text)) != 0 ||
+	    !parse_uuid(text, uuid))
 		return 0;
 	for (int level = 0; level < budget_levels(); level++)
 		if (place_in_level(level, uuid) < 0)
@@ -47,8 +46,7 @@ static int limited(void *device, struct card_use *use)
 
 static unsigned long long smaller(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 
-EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory)
-{
+EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory) {
 	struct card_use use;
 
 	GIVES(nvmlDeviceGetMemoryInfo, (device, memory));
@@ -61,8 +59,7 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory)
 	return result;
 }
 
-EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory)
-{
+EXPORT CUresult nvmlDeviceGetMemoryInfo_v2(void *device, nvmlMemory_v2 *memory) {
 	struct card_use use;
 
 	GIVES(nvmlDeviceGetMemoryInfo_v2, (device, memory));

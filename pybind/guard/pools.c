@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. A pool is charged for what it reserves, not for what is in use: freed memory stays with the pool until the
- * driver gives it back, at a synchronization or a trim. The reserve is read again there, and before a request is refused.
+ * Stream-ordered allocation. A pool is charged for what it reserves, not for what is in use: freed memory stays with
+ * the pool until the driver gives it back, at a synchronization or a trim. The reserve is read again there, and before
+ * a request is refused.
  *
  * The lock is never held while the driver is called, which may wait for a stream, and so for other threads.
  */
@@ -24,8 +25,8 @@ struct pool {
 };
 
 /*
- * What was taken of the budget for a request: nothing, since it is captured or fits into what the pool has free (OWN); for what that lacks; or
- * for all that the pool may grow by.
+ * What was taken of the budget for a request: nothing, since it is captured or fits into what the pool has free (OWN);
+ * for what that lacks; or for all that the pool may grow by.
  */
 enum room { NONE, OWN, PART, WHOLE };
 
@@ -33,12 +34,11 @@ int pools_in_use;
 static struct pool *pools; /* guarded by lock, as is all that is in them */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER; /* the last of a pool's calls has ended */
-static CUmemoryPool of_device[MAX_DEVICES]; /* each device's current pool; NULL: not asked yet */
-static uint64_t settings; /* how often of_device was emptied */
-static int changed; /* memory was freed since the last settling */
+static CUmemoryPool of_device[MAX_DEVICES];            /* each device's current pool; NULL: not asked yet */
+static uint64_t settings;                              /* how often of_device was emptied */
+static int changed;                                    /* memory was freed since the last settling */
 
-static struct pool *find(CUmemoryPool handle)
-{
+static struct pool *find(CUmemoryPool handle) {
 	struct pool *one = pools;
 
 	while (one != NULL && one->handle != handle)
@@ -46,8 +46,7 @@ static struct pool *find(CUmemoryPool handle)
 	return one;
 }
 
-static struct pool *add(CUmemoryPool handle, int card, int own)
-{
+static struct pool *add(CUmemoryPool handle, int card, int own) {
 	struct pool *new = malloc(sizeof *new);
 
 	if (new != NULL) {
@@ -59,11 +58,10 @@ static struct pool *add(CUmemoryPool handle, int card, int own)
 }
 
 /*
- * What a destroyed pool has reserved is released with the last allocation of it, as CUDA documents; there is no figure of it any more. It is
- * forgotten then.
+ * What a destroyed pool has reserved is released with the last allocation of it, as CUDA documents; there is no figure
+ * of it any more. It is forgotten then.
  */
-static void end_if_unused(struct pool *pool)
-{
+static void end_if_unused(struct pool *pool) {
 	if (pool->handle != NULL || pool->in_flight > 0 || pool->users > 0 || pool->calls > 0 || pool->in_use > 0)
 		return;
 	give(pool->card, pool->charged);
@@ -74,40 +72,35 @@ static void end_if_unused(struct pool *pool)
 	free(pool);
 }
 
-static struct pool *use(struct pool *pool)
-{
+static struct pool *use(struct pool *pool) {
 	if (pool != NULL)
 		pool->users++;
 	return pool;
 }
 
-static void end_use(struct pool *pool)
-{
+static void end_use(struct pool *pool) {
 	pool->users--;
 	end_if_unused(pool);
 }
 
 /* Between these two the lock is not held. */
-static void begin_call(struct pool *pool)
-{
+static void begin_call(struct pool *pool) {
 	pool->calls++;
 	pthread_mutex_unlock(&lock);
 }
 
-static void end_call(struct pool *pool)
-{
+static void end_call(struct pool *pool) {
 	pthread_mutex_lock(&lock);
 	if (--pool->calls == 0)
 		pthread_cond_broadcast(&idle);
 }
 
 /*
- * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked again. 0 without one.
- * The lock is held before and afterwards, not meanwhile.
+ * A figure of the driver's, as of now: if another thread has changed something since the driver was asked, it is asked
+ * again. 0 without one. The lock is held before and afterwards, not meanwhile.
  */
 enum { MOST_QUESTIONS = 64 };
-static int ask(struct pool *pool, int which, uint64_t *value)
-{
+static int ask(struct pool *pool, int which, uint64_t *value) {
 	for (int i = 0; real.cuMemPoolGetAttribute != NULL && pool->handle != NULL && i < MOST_QUESTIONS; i++) {
 		CUmemoryPool handle = pool->handle;
 		uint64_t changes = pool->changes;
@@ -127,13 +120,12 @@ static int ask(struct pool *pool, int which, uint64_t *value)
 }
 
 /*
- * The charge becomes what is reserved. What was taken for requests in flight covers growth first; what is left of it goes back when none is
- * in flight besides the caller's own, which the driver has done (own: 1). Returns what does not fit, and is not charged; 1 if the request was to
- * fit into what the pool had free, and whether it does is not known. What was taken for it is undecided until now. The lock is not held while
- * the driver is asked.
+ * The charge becomes what is reserved. What was taken for requests in flight covers growth first; what is left of it
+ * goes back when none is in flight besides the caller's own, which the driver has done (own: 1). Returns what does not
+ * fit, and is not charged; 1 if the request was to fit into what the pool had free, and whether it does is not known.
+ * What was taken for it is undecided until now. The lock is not held while the driver is asked.
  */
-static uint64_t recharge(struct pool *pool, int own, enum room room)
-{
+static uint64_t recharge(struct pool *pool, int own, enum room room) {
 	uint64_t reserved = 0;
 	int known = ask(pool, POOL_RESERVED, &reserved);
 	uint64_t kept = pool->in_flight > (uint64_t)own ? pool->spare : 0, have = pool->charged + pool->spare - kept;
@@ -159,8 +151,7 @@ static uint64_t recharge(struct pool *pool, int own, enum room room)
 	return !known && (room == OWN || room == PART);
 }
 
-static void trim_pool(struct pool *pool, uint64_t keep)
-{
+static void trim_pool(struct pool *pool, uint64_t keep) {
 	CUmemoryPool handle = pool->handle;
 
 	if (real.cuMemPoolTrimTo == NULL || handle == NULL)
@@ -171,22 +162,21 @@ static void trim_pool(struct pool *pool, uint64_t keep)
 	pool->changes++;
 }
 
-static void settle_pool(struct pool *pool, int own, int trim)
-{
+static void settle_pool(struct pool *pool, int own, int trim) {
 	if (pool->card == NO_CARD || pool->handle == NULL)
 		return;
 	if (trim)
 		trim_pool(pool, 0);
 	uint64_t more = recharge(pool, own, NONE);
-	if (more > 0 && pool->in_flight <= (uint64_t)own) { /* a request in flight is yet to be undone, or finds the same at its end */
+	if (more > 0 &&
+	    pool->in_flight <= (uint64_t)own) { /* a request in flight is yet to be undone, or finds the same at its end */
 		NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
 		if (take_anyway(pool->card, more))
 			pool->charged += more;
 	}
 }
 
-void settle_pools(enum settling which, int trim)
-{
+void settle_pools(enum settling which, int trim) {
 	if (!__atomic_load_n(&pools_in_use, __ATOMIC_ACQUIRE))
 		return;
 	pthread_mutex_lock(&lock);
@@ -202,14 +192,12 @@ void settle_pools(enum settling which, int trim)
 	pthread_mutex_unlock(&lock);
 }
 
-static void settle(void)
-{
+static void settle(void) {
 	settle_pools(ALL, 0);
 	settle_graphs(ALL, 0);
 }
 
-void settle_if_changed(void)
-{
+void settle_if_changed(void) {
 	if (UNLIKELY(__atomic_load_n(&open_exports, __ATOMIC_RELAXED)))
 		end_exports();
 	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED))) {
@@ -221,14 +209,12 @@ void settle_if_changed(void)
 	}
 }
 
-void pools_changed(void)
-{
+void pools_changed(void) {
 	if (UNLIKELY(pools_in_use || graphs_in_use))
 		__atomic_store_n(&changed, 1, __ATOMIC_RELAXED);
 }
 
-int take_or_settle(int card, uint64_t bytes)
-{
+int take_or_settle(int card, uint64_t bytes) {
 	if (LIKELY(take(card, bytes)))
 		return 1;
 	if (open_exports) {
@@ -251,8 +237,7 @@ int take_or_settle(int card, uint64_t bytes)
 }
 
 /* The pool of a handle, with a user more, or NULL. The lock is not held by the caller of these. */
-static struct pool *use_known(CUmemoryPool handle)
-{
+static struct pool *use_known(CUmemoryPool handle) {
 	pthread_mutex_lock(&lock);
 	struct pool *pool = use(handle == NULL ? NULL : find(handle));
 	pthread_mutex_unlock(&lock);
@@ -260,8 +245,7 @@ static struct pool *use_known(CUmemoryPool handle)
 }
 
 /* A pool that was not made here. NULL if it cannot be charged. */
-static struct pool *use_of_device(CUmemoryPool handle, CUdevice device)
-{
+static struct pool *use_of_device(CUmemoryPool handle, CUdevice device) {
 	int card = card_of_device(device);
 
 	pthread_mutex_lock(&lock);
@@ -271,8 +255,7 @@ static struct pool *use_of_device(CUmemoryPool handle, CUdevice device)
 	return pool;
 }
 
-static struct pool *use_current(CUdevice device)
-{
+static struct pool *use_current(CUdevice device) {
 	pthread_mutex_lock(&lock);
 	CUmemoryPool handle = of_device[device];
 	struct pool *pool = use(handle == NULL ? NULL : find(handle));
@@ -280,7 +263,8 @@ static struct pool *use_current(CUdevice device)
 	pthread_mutex_unlock(&lock);
 	if (pool != NULL)
 		return pool;
-	if (real.cuDeviceGetMemPool == NULL || INSIDE(real.cuDeviceGetMemPool(&handle, device)) != CUDA_SUCCESS || handle == NULL)
+	if (real.cuDeviceGetMemPool == NULL || INSIDE(real.cuDeviceGetMemPool(&handle, device)) != CUDA_SUCCESS ||
+	    handle == NULL)
 		return NULL;
 	pthread_mutex_lock(&lock);
 	if (settings == before) /* else another thread may have set another one */
@@ -290,8 +274,7 @@ static struct pool *use_current(CUdevice device)
 }
 
 /* A pool that was not made here is a device's default pool. */
-static struct pool *use_pool(CUmemoryPool handle)
-{
+static struct pool *use_pool(CUmemoryPool handle) {
 	CUmemoryPool standard;
 	struct pool *known = use_known(handle);
 	CUdevice device;
@@ -307,16 +290,15 @@ static struct pool *use_pool(CUmemoryPool handle)
 	return use_of_device(handle, device);
 }
 
-static int capturing(CUstream stream, int own_stream)
-{
+static int capturing(CUstream stream, int own_stream) {
 	CUresult (*is_capturing)(CUstream, int *) = own_stream ? real.cuStreamIsCapturing_ptsz : real.cuStreamIsCapturing;
 	int status = 0;
 
 	return is_capturing != NULL && INSIDE(is_capturing(stream, &status)) == CUDA_SUCCESS && status != 0;
 }
 
-
-/* A request for memory of a pool, which it uses, and its room: what was taken of the budget and what is claimed of the pool's free memory. */
+/* A request for memory of a pool, which it uses, and its room: what was taken of the budget and what is claimed of the
+ * pool's free memory. */
 struct request {
 	CUdeviceptr *out;
 	size_t bytes;
@@ -328,19 +310,18 @@ struct request {
 	uint64_t taken, claimed;
 };
 
-static CUresult call_driver(const struct request *request)
-{
+static CUresult call_driver(const struct request *request) {
 	const struct request *r = request;
 
 	if (r->from_pool && r->own_stream)
 		return INSIDE(real.cuMemAllocFromPoolAsync_ptsz(r->out, r->bytes, r->from, r->stream));
 	if (r->from_pool)
 		return INSIDE(real.cuMemAllocFromPoolAsync(r->out, r->bytes, r->from, r->stream));
-	return r->own_stream ? INSIDE(real.cuMemAllocAsync_ptsz(r->out, r->bytes, r->stream)) : INSIDE(real.cuMemAllocAsync(r->out, r->bytes, r->stream));
+	return r->own_stream ? INSIDE(real.cuMemAllocAsync_ptsz(r->out, r->bytes, r->stream))
+	                     : INSIDE(real.cuMemAllocAsync(r->out, r->bytes, r->stream));
 }
 
-static void free_again(const struct request *request)
-{
+static void free_again(const struct request *request) {
 	if (request->own_stream)
 		INSIDE(real.cuMemFreeAsync_ptsz(*request->out, request->stream));
 	else
@@ -348,8 +329,7 @@ static void free_again(const struct request *request)
 }
 
 /* The driver's own error where it refuses, too. A stream of the program's needs no current context. */
-static CUresult refuse(const struct request *request, CUresult reason)
-{
+static CUresult refuse(const struct request *request, CUresult reason) {
 	int no_pool = request->from_pool && request->from == NULL;
 
 	if (!no_pool && ((reason == CUDA_ERROR_OUT_OF_MEMORY && (uintptr_t)request->stream > 2) || !driver_refuses(reason)))
@@ -361,9 +341,9 @@ static CUresult refuse(const struct request *request, CUresult reason)
 	return reason;
 }
 
-/* Room for a request that the driver may begin: of the budget, without the lock, which another thread may need in order to decide. */
-static int begin_request(struct request *request, uint64_t claimed)
-{
+/* Room for a request that the driver may begin: of the budget, without the lock, which another thread may need in order
+ * to decide. */
+static int begin_request(struct request *request, uint64_t claimed) {
 	struct pool *pool = request->pool;
 	uint64_t growth = segments(request->bytes - claimed);
 	int fits = growth > 0 || claimed == 0 ? take_undecided(pool->card, growth) : take(pool->card, 0);
@@ -386,11 +366,10 @@ static int begin_request(struct request *request, uint64_t claimed)
 static int takes(struct request *request) { return begin_request(request, 0); }
 
 /*
- * What the pool does not have free. Nothing of one that has grown beyond the limit on its own: it is trimmed first. If what is free is not
- * in one piece, the pool grows by more, which is undone.
+ * What the pool does not have free. Nothing of one that has grown beyond the limit on its own: it is trimmed first. If
+ * what is free is not in one piece, the pool grows by more, which is undone.
  */
-static int claims(struct request *request)
-{
+static int claims(struct request *request) {
 	struct pool *pool = request->pool;
 	uint64_t used = 0;
 
@@ -405,8 +384,7 @@ static int claims(struct request *request)
 	return claimed > 0 && begin_request(request, claimed);
 }
 
-static int make_room(struct request *request)
-{
+static int make_room(struct request *request) {
 	if (takes(request))
 		return 1;
 	if (capturing(request->stream, request->own_stream)) { /* it becomes a node of a graph */
@@ -427,12 +405,11 @@ static int make_room(struct request *request)
 }
 
 /*
- * Waits for a stream, at most for 0.2 s. The stream may wait for something that this thread does after the allocation, or another thread
- * that needs the lock. Then the memory stays charged until settling finds it gone.
+ * Waits for a stream, at most for 0.2 s. The stream may wait for something that this thread does after the allocation,
+ * or another thread that needs the lock. Then the memory stays charged until settling finds it gone.
  */
 enum { WAIT_TRIES = 2000, WAIT_NS = 100000 };
-static int waited_for(CUstream stream)
-{
+static int waited_for(CUstream stream) {
 	const struct timespec moment = {0, WAIT_NS};
 	CUresult result = CUDA_ERROR_NOT_READY;
 
@@ -446,8 +423,7 @@ static int waited_for(CUstream stream)
 }
 
 /* The allocation is freed, and the pool trimmed. */
-static void undo(const struct request *request)
-{
+static void undo(const struct request *request) {
 	struct pool *pool = request->pool;
 	CUstream stream = request->stream;
 
@@ -466,8 +442,7 @@ static void undo(const struct request *request)
 }
 
 /* Whether what came of the request fits. */
-static int settle_request(struct request *request, CUresult result)
-{
+static int settle_request(struct request *request, CUresult result) {
 	struct pool *pool = request->pool;
 	struct entry entry = {.kind = POOLED, .bytes = request->bytes, .owner = pool, .card = (int8_t)pool->card};
 
@@ -488,8 +463,7 @@ static int settle_request(struct request *request, CUresult result)
 	return 1;
 }
 
-static CUresult end_request(struct request *request, CUresult result)
-{
+static CUresult end_request(struct request *request, CUresult result) {
 	struct pool *pool = request->pool;
 
 	pthread_mutex_lock(&lock);
@@ -505,9 +479,9 @@ static CUresult end_request(struct request *request, CUresult result)
 	return result;
 }
 
-/* The pool is that of the stream's device, which may not be the current one. Handles up to 2 stand for default streams. */
-static CUresult device_of_stream(CUstream stream, CUdevice *device)
-{
+/* The pool is that of the stream's device, which may not be the current one. Handles up to 2 stand for default streams.
+ */
+static CUresult device_of_stream(CUstream stream, CUdevice *device) {
 	CUcontext context;
 	CUresult result = current_device(device);
 
@@ -517,8 +491,7 @@ static CUresult device_of_stream(CUstream stream, CUdevice *device)
 	return result;
 }
 
-static CUresult allocate(struct request *request)
-{
+static CUresult allocate(struct request *request) {
 	CUdevice device;
 	CUresult result = request->from_pool ? CUDA_SUCCESS : device_of_stream(request->stream, &device);
 
@@ -536,44 +509,38 @@ static CUresult allocate(struct request *request)
 	return result;
 }
 
-EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
-{
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	TAKES(cuMemAllocAsync, (out, bytes, stream));
 	return allocate(&(struct request){.out = out, .bytes = bytes, .stream = stream});
 }
 
-EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
-{
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	TAKES(cuMemAllocAsync_ptsz, (out, bytes, stream));
 	return allocate(&(struct request){.out = out, .bytes = bytes, .stream = stream, .own_stream = 1});
 }
 
-EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
 	TAKES(cuMemAllocFromPoolAsync, (out, bytes, pool, stream));
 	return allocate(&(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1});
 }
 
-EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
-{
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
 	TAKES(cuMemAllocFromPoolAsync_ptsz, (out, bytes, pool, stream));
-	return allocate(&(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1, .own_stream = 1});
+	return allocate(
+	    &(struct request){.out = out, .bytes = bytes, .from = pool, .stream = stream, .from_pool = 1, .own_stream = 1});
 }
 
-EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
-{
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
 	GIVES(cuMemFreeAsync, (address, stream));
 	FREE(find_linear(address, &entry_), real.cuMemFreeAsync(address, stream));
 }
 
-EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
-{
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) {
 	GIVES(cuMemFreeAsync_ptsz, (address, stream));
 	FREE(find_linear(address, &entry_), real.cuMemFreeAsync_ptsz(address, stream));
 }
 
-void pool_freed(const struct entry *entry)
-{
+void pool_freed(const struct entry *entry) {
 	struct pool *pool = entry->owner;
 
 	pthread_mutex_lock(&lock);
@@ -584,11 +551,10 @@ void pool_freed(const struct entry *entry)
 }
 
 /*
- * Whether a pool is charged, and to which card. Pools of the host are not; managed ones are, wherever their pages are, and without a device
- * to the current one. 0 if the card is unknown.
+ * Whether a pool is charged, and to which card. Pools of the host are not; managed ones are, wherever their pages are,
+ * and without a device to the current one. 0 if the card is unknown.
  */
-static int card_of_pool(const CUmemLocation *location, int type, int *card)
-{
+static int card_of_pool(const CUmemLocation *location, int type, int *card) {
 	CUdevice device;
 
 	*card = NO_CARD;
@@ -599,8 +565,7 @@ static int card_of_pool(const CUmemLocation *location, int type, int *card)
 }
 
 /* A pool that was made just now. If its handle is known, it is that of one that was destroyed. */
-static int add_made(CUmemoryPool handle, int card)
-{
+static int add_made(CUmemoryPool handle, int card) {
 	pthread_mutex_lock(&lock);
 	struct pool *stale = find(handle);
 	if (stale != NULL) {
@@ -612,8 +577,7 @@ static int add_made(CUmemoryPool handle, int card)
 	return added;
 }
 
-EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
-{
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props) {
 	int card = NO_CARD;
 
 	GIVES(cuMemPoolCreate, (out, props));
@@ -628,8 +592,8 @@ EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 }
 
 /* What is in a pool of another process is charged there. */
-EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle, int type, unsigned long long flags)
-{
+EXPORT CUresult cuMemPoolImportFromShareableHandle(
+    CUmemoryPool *out, void *handle, int type, unsigned long long flags) {
 	GIVES(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
 	CUresult result = INSIDE(real.cuMemPoolImportFromShareableHandle(out, handle, type, flags));
 	if (result == CUDA_SUCCESS)
@@ -638,8 +602,7 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *hand
 }
 
 /* From CUDA 13 on the host, and managed memory, have pools that the driver makes. */
-static CUresult found(CUresult result, CUmemoryPool handle, const CUmemLocation *location, int type)
-{
+static CUresult found(CUresult result, CUmemoryPool handle, const CUmemLocation *location, int type) {
 	int card;
 
 	if (result != CUDA_SUCCESS || !card_of_pool(location, type, &card))
@@ -651,30 +614,26 @@ static CUresult found(CUresult result, CUmemoryPool handle, const CUmemLocation 
 	return result;
 }
 
-EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
-{
+EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, const CUmemLocation *location, int type) {
 	GIVES(cuMemGetDefaultMemPool, (out, location, type));
 	CUresult result = INSIDE(real.cuMemGetDefaultMemPool(out, location, type));
 	return found(result, result == CUDA_SUCCESS ? *out : NULL, location, type);
 }
 
-EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
-{
+EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, const CUmemLocation *location, int type) {
 	GIVES(cuMemGetMemPool, (out, location, type));
 	CUresult result = INSIDE(real.cuMemGetMemPool(out, location, type));
 	return found(result, result == CUDA_SUCCESS ? *out : NULL, location, type);
 }
 
-static void forget_current(void)
-{
+static void forget_current(void) {
 	settings++;
 	for (int i = 0; i < MAX_DEVICES; i++)
 		of_device[i] = NULL;
 }
 
 /* Allocations of a destroyed pool live on until they are freed. */
-EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
-{
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 	GIVES(cuMemPoolDestroy, (handle));
 	pthread_mutex_lock(&lock);
 	struct pool *pool = use(handle == NULL ? NULL : find(handle));
@@ -697,8 +656,7 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 	return result;
 }
 
-EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
-{
+EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep) {
 	GIVES(cuMemPoolTrimTo, (handle, keep));
 	CUresult result = INSIDE(real.cuMemPoolTrimTo(handle, keep));
 	settle_pools(ALL, 0);
@@ -706,29 +664,26 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 }
 
 /* Another pool is current now. */
-static CUresult pool_set(CUresult result)
-{
+static CUresult pool_set(CUresult result) {
 	pthread_mutex_lock(&lock);
 	forget_current();
 	pthread_mutex_unlock(&lock);
 	return result;
 }
 
-EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
-{
+EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 	GIVES(cuDeviceSetMemPool, (device, pool));
 	return pool_set(INSIDE(real.cuDeviceSetMemPool(device, pool)));
 }
 
-EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool)
-{
+EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool) {
 	GIVES(cuMemSetMemPool, (location, type, pool));
 	return pool_set(INSIDE(real.cuMemSetMemPool(location, type, pool)));
 }
 
 /*
- * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It must not wait for
- * other threads' requests, in the driver neither: the pools that these are for are settled later.
+ * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It
+ * must not wait for other threads' requests, in the driver neither: the pools that these are for are settled later.
  */
 #define SYNCHRONIZE(call) \
 	CUresult result = INSIDE(call); \
@@ -736,39 +691,33 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool 
 	settle_graphs(IDLE, 0); \
 	return result
 
-EXPORT CUresult cuStreamSynchronize(CUstream stream)
-{
+EXPORT CUresult cuStreamSynchronize(CUstream stream) {
 	GIVES(cuStreamSynchronize, (stream));
 	SYNCHRONIZE(real.cuStreamSynchronize(stream));
 }
 
-EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
-{
+EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream) {
 	GIVES(cuStreamSynchronize_ptsz, (stream));
 	SYNCHRONIZE(real.cuStreamSynchronize_ptsz(stream));
 }
 
-EXPORT CUresult cuEventSynchronize(CUevent event)
-{
+EXPORT CUresult cuEventSynchronize(CUevent event) {
 	GIVES(cuEventSynchronize, (event));
 	SYNCHRONIZE(real.cuEventSynchronize(event));
 }
 
-EXPORT CUresult cuCtxSynchronize(void)
-{
+EXPORT CUresult cuCtxSynchronize(void) {
 	GIVES(cuCtxSynchronize, ());
 	SYNCHRONIZE(real.cuCtxSynchronize());
 }
 
-EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
-{
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext context) {
 	GIVES(cuCtxSynchronize_v2, (context));
 	SYNCHRONIZE(real.cuCtxSynchronize_v2(context));
 }
 
 /* The pools are left behind: a thread of the parent may have been changing them. */
-void forget_pools(void)
-{
+void forget_pools(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 	static const pthread_cond_t none = PTHREAD_COND_INITIALIZER;
 

@@ -5,8 +5,8 @@
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /*
- * What gpuconf's pools have in this process and is in no block is free, too: PyTorch, for example, gets its memory from them. A
- * library that calls the driver itself gets less: for it, as for other processes, that memory is taken.
+ * What gpuconf's pools have in this process and is in no block is free, too: PyTorch, for example, gets its memory from
+ * them. A library that calls the driver itself gets less: for it, as for other processes, that memory is taken.
  */
 #define INFO(type, call) \
 	CUdevice device; \
@@ -24,14 +24,12 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 		*total = (type)smaller(*total, use.limit); \
 	return CUDA_SUCCESS
 
-EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
-{
+EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	GIVES(cuMemGetInfo_v2, (available, total));
 	INFO(size_t, real.cuMemGetInfo_v2(available, total));
 }
 
-EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total)
-{
+EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total) {
 	GIVES(cuMemGetInfo, (available, total));
 	INFO(unsigned int, real.cuMemGetInfo(available, total));
 }
@@ -42,14 +40,12 @@ EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total)
 		*bytes = (type)smaller(*bytes, card_limit(card_of_device(device))); \
 	return result
 
-EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
-{
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	GIVES(cuDeviceTotalMem_v2, (bytes, device));
 	TOTAL(size_t, real.cuDeviceTotalMem_v2(bytes, device));
 }
 
-EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
-{
+EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device) {
 	GIVES(cuDeviceTotalMem, (bytes, device));
 	TOTAL(unsigned int, real.cuDeviceTotalMem(bytes, device));
 }

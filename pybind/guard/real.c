@@ -7,8 +7,7 @@
 
 struct real real;
 
-static void *open_loaded(const char *folder, const char *name)
-{
+static void *open_loaded(const char *folder, const char *name) {
 	char path[4200];
 
 	snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -20,11 +19,10 @@ static void *open_loaded(const char *folder, const char *name)
 static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * A program may load one of the two long after the other. A child has what its parent found. Threads that look at the same time find the
- * same; the loader is asked without a lock (start.c).
+ * A program may load one of the two long after the other. A child has what its parent found. Threads that look at the
+ * same time find the same; the loader is asked without a lock (start.c).
  */
-void find_libraries(const char *folder)
-{
+void find_libraries(const char *folder) {
 	static int has_driver, has_nvml;
 	void *library = __atomic_load_n(&has_driver, __ATOMIC_ACQUIRE) ? NULL : open_loaded(folder, "libgpuconf-driver.so");
 
@@ -45,8 +43,7 @@ void find_libraries(const char *folder)
 	}
 }
 
-void forget_libraries(void)
-{
+void forget_libraries(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	learning = fresh;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linear memory that is smaller than a page of 2 MiB shares one with others of its context. A page is charged with the first of them, and
- * returned with the last: the address says which page it is. An H200 with driver 580 counts so: it takes 2 MiB for the first, and nothing
- * for others while they fit; they take whole units of 512 bytes (tests_py/driver_calls/full.py).
+ * Linear memory that is smaller than a page of 2 MiB shares one with others of its context. A page is charged with the
+ * first of them, and returned with the last: the address says which page it is. An H200 with driver 580 counts so: it
+ * takes 2 MiB for the first, and nothing for others while they fit; they take whole units of 512 bytes
+ * (tests_py/driver_calls/full.py).
  */
 #include "guard.h"
 
@@ -12,11 +13,13 @@
 uint64_t part_of_page(uint64_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 /* gpuconf's own pools are counted apart: what they have is never shared. */
-int shares_page(uint64_t bytes) { return bytes > 0 && bytes < PAGE_BYTES && part_of_page(bytes) < PAGE_BYTES && !for_pools; }
+int shares_page(uint64_t bytes) {
+	return bytes > 0 && bytes < PAGE_BYTES && part_of_page(bytes) < PAGE_BYTES && !for_pools;
+}
 
-static struct entry page_of(const struct entry *small)
-{
-	return (struct entry){.kind = PAGE, .key = small->key / PAGE_BYTES, .bytes = PAGE_BYTES, .owner = small->owner, .card = small->card};
+static struct entry page_of(const struct entry *small) {
+	return (struct entry){
+	    .kind = PAGE, .key = small->key / PAGE_BYTES, .bytes = PAGE_BYTES, .owner = small->owner, .card = small->card};
 }
 
 struct search {
@@ -25,8 +28,7 @@ struct search {
 	int found;
 };
 
-static int look_for_room(struct entry *entry, void *argument)
-{
+static int look_for_room(struct entry *entry, void *argument) {
 	struct search *search = argument;
 
 	if (entry->kind == PAGE && entry->owner == search->owner && entry->count + search->bytes <= PAGE_BYTES)
@@ -35,8 +37,7 @@ static int look_for_room(struct entry *entry, void *argument)
 }
 
 /* The table is looked through only where there is no room for a page more. */
-static int has_room_in_a_page(const struct entry *entry)
-{
+static int has_room_in_a_page(const struct entry *entry) {
 	struct search search = {entry->owner, entry->count, 0};
 	struct card_use use;
 
@@ -47,9 +48,9 @@ static int has_room_in_a_page(const struct entry *entry)
 	return search.found;
 }
 
-/* A page more, or none if one that is charged has as much free as the request needs: if that is not in one piece, the request is undone. */
-CUresult charge_small(struct small *small, uint64_t bytes)
-{
+/* A page more, or none if one that is charged has as much free as the request needs: if that is not in one piece, the
+ * request is undone. */
+CUresult charge_small(struct small *small, uint64_t bytes) {
 	struct entry *entry = &small->entry;
 
 	*small = (struct small){.entry = {.kind = LINEAR, .count = (uint32_t)part_of_page(bytes)}};
@@ -66,8 +67,7 @@ CUresult charge_small(struct small *small, uint64_t bytes)
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-int place_in_page(struct entry *entry)
-{
+int place_in_page(struct entry *entry) {
 	struct entry page = page_of(entry);
 	int is_new = table_use_page(&page, entry->count);
 
@@ -83,8 +83,7 @@ int place_in_page(struct entry *entry)
 	return 1;
 }
 
-void leave_page(const struct entry *entry)
-{
+void leave_page(const struct entry *entry) {
 	struct entry page = page_of(entry);
 
 	if (table_leave_page(&page, entry->count))
@@ -92,8 +91,7 @@ void leave_page(const struct entry *entry)
 }
 
 /* What the driver does not take back stays charged until its context ends. */
-static void keep(struct entry *entry)
-{
+static void keep(struct entry *entry) {
 	struct entry page = page_of(entry);
 
 	NOTE_ONCE("the driver could not free memory beyond the limit: it stays charged");
@@ -102,8 +100,7 @@ static void keep(struct entry *entry)
 	table_add(entry);
 }
 
-CUresult end_small(struct small *small, CUresult reason, CUresult result, CUdeviceptr address)
-{
+CUresult end_small(struct small *small, CUresult reason, CUresult result, CUdeviceptr address) {
 	struct entry *entry = &small->entry;
 	int placed = 0;
 

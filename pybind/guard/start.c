@@ -18,8 +18,7 @@ static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
 static int failed;
 
 /* A child has none of the parent's memory, and its copies of the locks may be held by threads that it does not have. */
-static void forget(void)
-{
+static void forget(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	starting = fresh;
@@ -36,28 +35,29 @@ static void forget(void)
 	forget_libraries();
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(budget_before_fork, budget_after_fork, forget); }
+__attribute__((constructor)) static void watch_forks(void) {
+	pthread_atfork(budget_before_fork, budget_after_fork, forget);
+}
 
 /* A page that the kernel empties in a child, because a fork by a raw system call runs no handlers. */
-static int watch_raw_forks(void)
-{
+static int watch_raw_forks(void) {
 	if (same_process != &never)
 		return 1;
 	unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return 0;
 	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
-		note("the kernel does not support MADV_WIPEONFORK: a child forked by a raw system call shares its parent's account");
+		note("the kernel does not support MADV_WIPEONFORK: a child forked by a raw system call shares its parent's "
+		     "account");
 	same_process = page;
 	return 1;
 }
 
 /*
- * Where the guard is. The loader is asked without a lock of the guard's: a thread that loads a library holds the loader's, and may call the
- * driver from the library's constructor.
+ * Where the guard is. The loader is asked without a lock of the guard's: a thread that loads a library holds the
+ * loader's, and may call the driver from the library's constructor.
  */
-static int find_folder(char *found)
-{
+static int find_folder(char *found) {
 	Dl_info self;
 
 	if (dladdr((void *)&started, &self) == 0 || self.dli_fname == NULL || strlen(self.dli_fname) >= sizeof folder)
@@ -70,8 +70,7 @@ static int find_folder(char *found)
 	return 1;
 }
 
-static int start_locked(const char *found)
-{
+static int start_locked(const char *found) {
 	char path[4200];
 
 	if (started && !*same_process)
@@ -91,16 +90,14 @@ static int start_locked(const char *found)
 	return 1;
 }
 
-void look_again(void)
-{
+void look_again(void) {
 	char found[sizeof folder];
 
 	if (find_folder(found))
 		find_libraries(found);
 }
 
-int start(void)
-{
+int start(void) {
 	char found[sizeof folder] = "";
 
 	if (UNLIKELY(started && !*same_process))

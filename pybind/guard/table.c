@@ -15,8 +15,7 @@ struct part {
 
 static struct part parts[PARTS] = {[0 ... PARTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
-static uint64_t hash(enum kind kind, uint64_t key)
-{
+static uint64_t hash(enum kind kind, uint64_t key) {
 	uint64_t mixed = (key ^ (uint64_t)kind << 58) * UINT64_C(0x9E3779B97F4A7C15);
 
 	return mixed ^ mixed >> 29;
@@ -24,8 +23,7 @@ static uint64_t hash(enum kind kind, uint64_t key)
 
 static struct part *part_of(uint64_t number) { return &parts[number >> 60]; }
 
-static struct entry *look(const struct part *part, enum kind kind, uint64_t key, uint64_t number)
-{
+static struct entry *look(const struct part *part, enum kind kind, uint64_t key, uint64_t number) {
 	if (part->room == 0)
 		return NULL;
 	uint64_t i = number & (part->room - 1);
@@ -34,8 +32,7 @@ static struct entry *look(const struct part *part, enum kind kind, uint64_t key,
 	return &part->at[i];
 }
 
-static int grow(struct part *part)
-{
+static int grow(struct part *part) {
 	struct part larger = {.room = part->room == 0 ? SMALLEST : 2 * part->room};
 
 	if (2 * (part->count + 1) <= part->room)
@@ -53,11 +50,10 @@ static int grow(struct part *part)
 }
 
 /*
- * An address that is in the table already has been allocated again: its context has ended on another thread, which has not removed the
- * context's entries yet.
+ * An address that is in the table already has been allocated again: its context has ended on another thread, which has
+ * not removed the context's entries yet.
  */
-int table_add(const struct entry *entry)
-{
+int table_add(const struct entry *entry) {
 	struct entry before = {0};
 	uint64_t number = hash(entry->kind, entry->key);
 	struct part *part = part_of(number);
@@ -80,8 +76,7 @@ int table_add(const struct entry *entry)
 }
 
 /* Closes the gap, so that every entry can be reached from its place. */
-static void drop(struct part *part, struct entry *gone)
-{
+static void drop(struct part *part, struct entry *gone) {
 	uint64_t mask = part->room - 1, gap = (uint64_t)(gone - part->at);
 
 	for (uint64_t i = (gap + 1) & mask; part->at[i].present; i = (i + 1) & mask) {
@@ -95,9 +90,9 @@ static void drop(struct part *part, struct entry *gone)
 	part->count--;
 }
 
-/* Also for a page of a context that has ended on another thread, which has not removed its entries yet: that is another page. */
-int table_use_page(const struct entry *page, uint32_t bytes)
-{
+/* Also for a page of a context that has ended on another thread, which has not removed its entries yet: that is another
+ * page. */
+int table_use_page(const struct entry *page, uint32_t bytes) {
 	uint64_t number = hash(PAGE, page->key);
 	struct part *part = part_of(number);
 	struct entry before = {0};
@@ -121,8 +116,7 @@ int table_use_page(const struct entry *page, uint32_t bytes)
 	return is_new;
 }
 
-int table_leave_page(const struct entry *page, uint32_t bytes)
-{
+int table_leave_page(const struct entry *page, uint32_t bytes) {
 	uint64_t number = hash(PAGE, page->key);
 	struct part *part = part_of(number);
 	int ended = 0;
@@ -139,8 +133,7 @@ int table_leave_page(const struct entry *page, uint32_t bytes)
 	return ended;
 }
 
-static int get(enum kind kind, uint64_t key, struct entry *out, int remove)
-{
+static int get(enum kind kind, uint64_t key, struct entry *out, int remove) {
 	uint64_t number = hash(kind, key);
 	struct part *part = part_of(number);
 
@@ -160,8 +153,7 @@ int table_remove(enum kind kind, uint64_t key, struct entry *out) { return get(k
 
 int table_find(enum kind kind, uint64_t key, struct entry *out) { return get(kind, key, out, 0); }
 
-void table_each(int (*visit)(struct entry *entry, void *argument), void *argument)
-{
+void table_each(int (*visit)(struct entry *entry, void *argument), void *argument) {
 	for (int i = 0; i < PARTS; i++) {
 		struct part *part = &parts[i];
 		pthread_mutex_lock(&part->lock);
@@ -176,8 +168,7 @@ void table_each(int (*visit)(struct entry *entry, void *argument), void *argumen
 }
 
 /* The memory is left behind: a thread of the parent may have been changing it. */
-void forget_table(void)
-{
+void forget_table(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	for (int i = 0; i < PARTS; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management. Physical memory lives until neither a handle nor a mapping of it is left, and is charged until then.
- * Multicast bindings and tiles of sparse arrays refer to it like mappings. So do exported descriptors, and what is imported in the job.
+ * Virtual memory management. Physical memory lives until neither a handle nor a mapping of it is left, and is charged
+ * until then. Multicast bindings and tiles of sparse arrays refer to it like mappings. So do exported descriptors, and
+ * what is imported in the job.
  */
 #include "guard.h"
 
@@ -11,19 +12,19 @@
 struct physical {
 	uint64_t bytes; /* 0 if it was imported: the share has them */
 	int card, pools;
-	uint64_t references; /* handles and mappings, and 1 for descriptors; guarded by lock */
-	uint64_t share;      /* its number, if it was exported or imported */
-	int exported;        /* whether there may be a descriptor */
+	uint64_t references;   /* handles and mappings, and 1 for descriptors; guarded by lock */
+	uint64_t share;        /* its number, if it was exported or imported */
+	int exported;          /* whether there may be a descriptor */
 	struct physical *next; /* of those with a share */
 };
 
 int open_exports;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER; /* while this process begins or ends to hold a share; taken before lock */
+static pthread_mutex_t sharing =
+    PTHREAD_MUTEX_INITIALIZER; /* while this process begins or ends to hold a share; taken before lock */
 static struct physical *shares;
 
-static void unlink_locked(struct physical *physical)
-{
+static void unlink_locked(struct physical *physical) {
 	struct physical **at = &shares;
 
 	while (*at != NULL && *at != physical)
@@ -32,8 +33,7 @@ static void unlink_locked(struct physical *physical)
 		*at = physical->next;
 }
 
-static int drop_locked(struct physical *physical, int64_t difference)
-{
+static int drop_locked(struct physical *physical, int64_t difference) {
 	physical->references += (uint64_t)difference;
 	if (UNLIKELY(physical->references == 0 && physical->share != 0))
 		unlink_locked(physical);
@@ -42,8 +42,7 @@ static int drop_locked(struct physical *physical, int64_t difference)
 	return physical->references == 0;
 }
 
-static void refer_shared(struct physical *physical, int64_t difference)
-{
+static void refer_shared(struct physical *physical, int64_t difference) {
 	pthread_mutex_lock(&sharing);
 	pthread_mutex_lock(&lock);
 	int last = drop_locked(physical, difference);
@@ -55,8 +54,7 @@ static void refer_shared(struct physical *physical, int64_t difference)
 		free(physical);
 }
 
-static void refer(struct physical *physical, int64_t difference)
-{
+static void refer(struct physical *physical, int64_t difference) {
 	if (UNLIKELY(__atomic_load_n(&physical->share, __ATOMIC_ACQUIRE) != 0)) {
 		refer_shared(physical, difference);
 		return;
@@ -71,8 +69,7 @@ static void refer(struct physical *physical, int64_t difference)
 }
 
 /* Memory whose last descriptor has been closed. Whether one is left is asked of the kernel. */
-void end_exports(void)
-{
+void end_exports(void) {
 	for (;;) {
 		struct physical *ended = NULL;
 		int left = 0;
@@ -95,8 +92,8 @@ void end_exports(void)
 	}
 }
 
-EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
-{
+EXPORT CUresult cuMemCreate(
+    CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags) {
 	CUdevice device;
 
 	TAKES(cuMemCreate, (out, bytes, prop, flags));
@@ -115,7 +112,8 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 	*physical = (struct physical){.bytes = bytes, .card = card, .pools = for_pools, .references = 1};
 	CUresult result = INSIDE(real.cuMemCreate(out, bytes, prop, flags));
 	if (result == CUDA_SUCCESS) {
-		struct entry entry = {.kind = HANDLE, .key = *out, .bytes = bytes, .owner = physical, .card = (int8_t)card, .count = 1};
+		struct entry entry = {
+		    .kind = HANDLE, .key = *out, .bytes = bytes, .owner = physical, .card = (int8_t)card, .count = 1};
 		if (table_add(&entry))
 			return CUDA_SUCCESS;
 		INSIDE(real.cuMemRelease(*out));
@@ -126,18 +124,17 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 	return result;
 }
 
-static void put_back(const struct entry *entry)
-{
+static void put_back(const struct entry *entry) {
 	if (!table_add(entry))
 		note("no host memory to record a handle: %llu bytes stay charged", (unsigned long long)entry->bytes);
 }
 
 /*
- * Counts how often a handle must be released, and returns 0 if it is not charged. The entry with the new count is written to *entry; it
- * is not in the table any more if the count is 0. The lock is held, so that hold, on another thread, does not look between the steps.
+ * Counts how often a handle must be released, and returns 0 if it is not charged. The entry with the new count is
+ * written to *entry; it is not in the table any more if the count is 0. The lock is held, so that hold, on another
+ * thread, does not look between the steps.
  */
-static int count_locked(CUmemGenericAllocationHandle handle, int difference, struct entry *entry)
-{
+static int count_locked(CUmemGenericAllocationHandle handle, int difference, struct entry *entry) {
 	if (!table_remove(HANDLE, handle, entry))
 		return 0;
 	entry->count += (uint32_t)difference;
@@ -146,16 +143,14 @@ static int count_locked(CUmemGenericAllocationHandle handle, int difference, str
 	return 1;
 }
 
-static int count_handle(CUmemGenericAllocationHandle handle, int difference, struct entry *entry)
-{
+static int count_handle(CUmemGenericAllocationHandle handle, int difference, struct entry *entry) {
 	pthread_mutex_lock(&lock);
 	int found = count_locked(handle, difference, entry);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
-{
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 	struct entry entry;
 
 	GIVES(cuMemRelease, (handle));
@@ -175,11 +170,10 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 }
 
 /*
- * Adds a reference to a handle's memory, before the driver is asked. The lock is held meanwhile: a release on another thread drops the
- * handle's own reference only under it.
+ * Adds a reference to a handle's memory, before the driver is asked. The lock is held meanwhile: a release on another
+ * thread drops the handle's own reference only under it.
  */
-static int hold(CUmemGenericAllocationHandle handle, struct physical **physical)
-{
+static int hold(CUmemGenericAllocationHandle handle, struct physical **physical) {
 	struct entry entry;
 
 	pthread_mutex_lock(&lock);
@@ -192,8 +186,8 @@ static int hold(CUmemGenericAllocationHandle handle, struct physical **physical)
 	return found;
 }
 
-EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
-{
+EXPORT CUresult cuMemMap(
+    CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
 	struct physical *physical;
 
 	GIVES(cuMemMap, (address, bytes, offset, handle, flags));
@@ -214,8 +208,7 @@ struct range {
 	struct entry found;
 };
 
-static int within(struct entry *entry, void *argument)
-{
+static int within(struct entry *entry, void *argument) {
 	struct range *range = argument;
 
 	if (entry->kind == MAPPING && entry->key >= range->from && entry->key < range->to)
@@ -224,8 +217,7 @@ static int within(struct entry *entry, void *argument)
 }
 
 /* The next mapping from an address on: nearly always one that begins there. */
-static int take_mapping(struct range *range, struct entry *out)
-{
+static int take_mapping(struct range *range, struct entry *out) {
 	if (table_remove(MAPPING, range->from, out))
 		return 1;
 	range->found.present = 0;
@@ -234,8 +226,7 @@ static int take_mapping(struct range *range, struct entry *out)
 }
 
 /* The driver unmaps whole mappings only, several at once if they follow each other. */
-EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
-{
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) {
 	struct range range = {.from = address, .to = address + bytes};
 	struct entry entry, *gone = NULL;
 	size_t count = 0;
@@ -264,8 +255,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 	return result;
 }
 
-static int covers(struct entry *entry, void *argument)
-{
+static int covers(struct entry *entry, void *argument) {
 	struct range *range = argument;
 
 	if (entry->kind == MAPPING && range->from >= entry->key && range->from - entry->key < entry->bytes)
@@ -274,8 +264,7 @@ static int covers(struct entry *entry, void *argument)
 }
 
 /* Adds a reference to the memory that is mapped at an address. The lock is held. */
-static int hold_mapped_locked(CUdeviceptr address, struct physical **physical)
-{
+static int hold_mapped_locked(CUdeviceptr address, struct physical **physical) {
 	struct range range = {.from = address};
 
 	table_each(covers, &range);
@@ -286,16 +275,14 @@ static int hold_mapped_locked(CUdeviceptr address, struct physical **physical)
 	return range.found.present;
 }
 
-static int hold_mapped(CUdeviceptr address, struct physical **physical)
-{
+static int hold_mapped(CUdeviceptr address, struct physical **physical) {
 	pthread_mutex_lock(&lock);
 	int found = hold_mapped_locked(address, physical);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
 
-EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
-{
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address) {
 	struct physical *physical;
 	struct entry entry;
 
@@ -305,7 +292,12 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 		return result;
 	pthread_mutex_lock(&lock); /* two threads may retain memory of which no handle is left */
 	if (!count_locked(*out, 1, &entry) && hold_mapped_locked((CUdeviceptr)(uintptr_t)address, &physical)) {
-		entry = (struct entry){.kind = HANDLE, .key = *out, .bytes = physical->bytes, .owner = physical, .card = (int8_t)physical->card, .count = 1};
+		entry = (struct entry){.kind = HANDLE,
+		    .key = *out,
+		    .bytes = physical->bytes,
+		    .owner = physical,
+		    .card = (int8_t)physical->card,
+		    .count = 1};
 		put_back(&entry);
 	}
 	pthread_mutex_unlock(&lock);
@@ -313,8 +305,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 }
 
 /* The same number in every process. */
-static uint64_t id_of_fabric(const void *handle)
-{
+static uint64_t id_of_fabric(const void *handle) {
 	const unsigned char *bytes = handle;
 	uint64_t id = UINT64_C(0xcbf29ce484222325);
 
@@ -324,12 +315,13 @@ static uint64_t id_of_fabric(const void *handle)
 }
 
 /* The memory belongs to the job from now on. The caller holds it; what was exported before keeps its number. */
-static void exported(struct physical *physical, const void *out, int type)
-{
-	uint64_t id = type == HANDLE_FABRIC ? id_of_fabric(out) : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
+static void exported(struct physical *physical, const void *out, int type) {
+	uint64_t id = type == HANDLE_FABRIC ? id_of_fabric(out)
+	                                    : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
 
 	if (id == 0)
-		NOTE_ONCE("an exported descriptor cannot be told apart: what is imported of it is not counted when its exporter frees it");
+		NOTE_ONCE("an exported descriptor cannot be told apart: what is imported of it is not counted when its "
+		          "exporter frees it");
 	else if (physical->share == 0 && share(id, physical->card, physical->bytes)) {
 		if (physical->pools)
 			mark_pools(physical->card, -(int64_t)physical->bytes);
@@ -349,8 +341,8 @@ static void exported(struct physical *physical, const void *out, int type)
 	pthread_mutex_unlock(&lock);
 }
 
-EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)
-{
+EXPORT CUresult cuMemExportToShareableHandle(
+    void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags) {
 	struct physical *physical;
 
 	GIVES(cuMemExportToShareableHandle, (out, handle, type, flags));
@@ -367,8 +359,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHa
 }
 
 /* What a number stands for, with a reference, or NULL: it is not the job's. */
-static struct physical *physical_of(uint64_t id)
-{
+static struct physical *physical_of(uint64_t id) {
 	struct physical *new = calloc(1, sizeof *new), *one;
 
 	pthread_mutex_lock(&sharing);
@@ -393,26 +384,35 @@ static struct physical *physical_of(uint64_t id)
 }
 
 /* The memory is held before the driver is asked, so that the exporter's release does not end it meanwhile. */
-EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared, int type)
-{
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared, int type) {
 	GIVES(cuMemImportFromShareableHandle, (out, shared, type));
-	uint64_t id = type == HANDLE_DESCRIPTOR ? id_of_descriptor((int)(intptr_t)shared) : type == HANDLE_FABRIC && shared != NULL ? id_of_fabric(shared) : 0;
+	uint64_t id = type == HANDLE_DESCRIPTOR                 ? id_of_descriptor((int)(intptr_t)shared)
+	              : type == HANDLE_FABRIC && shared != NULL ? id_of_fabric(shared)
+	                                                        : 0;
 	struct physical *physical = id == 0 ? NULL : physical_of(id);
 	CUresult result = INSIDE(real.cuMemImportFromShareableHandle(out, shared, type));
 	if (physical == NULL)
 		return result;
 	struct entry entry = {0};
-	if (result != CUDA_SUCCESS || count_handle(*out, 1, &entry)) { /* a driver may return a handle that is there already */
+	if (result != CUDA_SUCCESS ||
+	    count_handle(*out, 1, &entry)) { /* a driver may return a handle that is there already */
 		refer(physical, -1);
 	} else {
-		entry = (struct entry){.kind = HANDLE, .key = *out, .bytes = physical->bytes, .owner = physical, .card = (int8_t)physical->card, .count = 1};
+		entry = (struct entry){.kind = HANDLE,
+		    .key = *out,
+		    .bytes = physical->bytes,
+		    .owner = physical,
+		    .card = (int8_t)physical->card,
+		    .count = 1};
 		put_back(&entry);
 	}
 	return result;
 }
 
 /* A multicast object's binding, by the object and the offset in it. */
-static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { return multicast * UINT64_C(0x9E3779B97F4A7C15) ^ at; }
+static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) {
+	return multicast * UINT64_C(0x9E3779B97F4A7C15) ^ at;
+}
 
 #define BIND(held, call) \
 	struct physical *physical; \
@@ -427,32 +427,31 @@ static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { r
 		put_back(&entry); \
 	return result
 
-EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
-{
+EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at,
+    CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags) {
 	GIVES(cuMulticastBindMem, (multicast, at, handle, offset, bytes, flags));
 	BIND(hold(handle, &physical), real.cuMulticastBindMem(multicast, at, handle, offset, bytes, flags));
 }
 
-EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
-{
+EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at,
+    CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags) {
 	GIVES(cuMulticastBindMem_v2, (multicast, device, at, handle, offset, bytes, flags));
 	BIND(hold(handle, &physical), real.cuMulticastBindMem_v2(multicast, device, at, handle, offset, bytes, flags));
 }
 
-EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags)
-{
+EXPORT CUresult cuMulticastBindAddr(
+    CUmemGenericAllocationHandle multicast, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags) {
 	GIVES(cuMulticastBindAddr, (multicast, at, address, bytes, flags));
 	BIND(hold_mapped(address, &physical), real.cuMulticastBindAddr(multicast, at, address, bytes, flags));
 }
 
-EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags)
-{
+EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at,
+    CUdeviceptr address, size_t bytes, unsigned long long flags) {
 	GIVES(cuMulticastBindAddr_v2, (multicast, device, at, address, bytes, flags));
 	BIND(hold_mapped(address, &physical), real.cuMulticastBindAddr_v2(multicast, device, at, address, bytes, flags));
 }
 
-EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, size_t bytes)
-{
+EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, size_t bytes) {
 	struct entry entry;
 
 	GIVES(cuMulticastUnbind, (multicast, device, at, bytes));
@@ -466,9 +465,9 @@ EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevi
 }
 
 /* A tile of a sparse array, by the array and the place in it. */
-static uint64_t tile(const CUarrayMapInfo *info)
-{
-	uint64_t key = (uint64_t)(uintptr_t)info->resource * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)info->subresource_type;
+static uint64_t tile(const CUarrayMapInfo *info) {
+	uint64_t key =
+	    (uint64_t)(uintptr_t)info->resource * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)info->subresource_type;
 
 	if (info->subresource_type == SUBRESOURCE_MIPTAIL)
 		return (key * 31 + info->subresource.miptail.layer) * 31 + info->subresource.miptail.offset;
@@ -477,16 +476,14 @@ static uint64_t tile(const CUarrayMapInfo *info)
 	return key;
 }
 
-static void drop_tile(const CUarrayMapInfo *info)
-{
+static void drop_tile(const CUarrayMapInfo *info) {
 	struct entry entry;
 
 	if (table_remove(BINDING, tile(info), &entry))
 		refer(entry.owner, -1);
 }
 
-static void tiles_changed(const CUarrayMapInfo *list, unsigned int count)
-{
+static void tiles_changed(const CUarrayMapInfo *list, unsigned int count) {
 	struct physical *physical;
 
 	for (unsigned int i = 0; i < count; i++) {
@@ -498,8 +495,7 @@ static void tiles_changed(const CUarrayMapInfo *list, unsigned int count)
 	}
 }
 
-EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream)
-{
+EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream) {
 	GIVES(cuMemMapArrayAsync, (list, count, stream));
 	CUresult result = INSIDE(real.cuMemMapArrayAsync(list, count, stream));
 	if (result == CUDA_SUCCESS)
@@ -507,8 +503,7 @@ EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUs
 	return result;
 }
 
-EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count, CUstream stream)
-{
+EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count, CUstream stream) {
 	GIVES(cuMemMapArrayAsync_ptsz, (list, count, stream));
 	CUresult result = INSIDE(real.cuMemMapArrayAsync_ptsz(list, count, stream));
 	if (result == CUDA_SUCCESS)
@@ -516,8 +511,7 @@ EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count
 	return result;
 }
 
-void forget_virtual(void)
-{
+void forget_virtual(void) {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
 	lock = sharing = fresh;

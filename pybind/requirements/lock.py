@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the two lists beside it: what a build downloads, all of it, in exact versions with hashes.
 
-build.txt has what any build needs, and release.txt what `make wheels` needs. The versions that are chosen stand where they are
-used: hatchling's in pyproject.toml, Go's in pybind/hatch_build.py, the others here. `make lock-build` runs this; it needs uv.
+build.txt has what any build needs, and release.txt what `make wheels` needs. The versions that are chosen stand where
+they are used: hatchling's in pyproject.toml, Go's in pybind/hatch_build.py, the others here. `make lock-build` runs
+this; it
+needs uv.
 """
 
 from __future__ import annotations
@@ -23,13 +25,27 @@ def chosen() -> dict[str, list[str]]:
     """Return the requirements that are chosen, by the name of their list."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     hook = (ROOT / "pybind" / "hatch_build.py").read_text(encoding="utf-8")
-    build = [*re.findall(r'^requires = \["(hatchling==[^"]*)"\]', project, re.M), *re.findall(r'^GO_WHEEL = "(.*)"', hook, re.M)]
+    build = [
+        *re.findall(r'^requires = \["(hatchling==[^"]*)"\]', project, re.M),
+        *re.findall(r'^GO_WHEEL = "(.*)"', hook, re.M),
+    ]
     return {"build.txt": build, "release.txt": [*build, *RELEASE]}
 
 
 def lock(name: str, requirements: list[str]) -> None:
     """Write one list."""
-    uv = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--upgrade", "--no-header", "--no-annotate", "--generate-hashes"]
+    uv = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--upgrade",
+        "--no-header",
+        "--no-annotate",
+        "--generate-hashes",
+    ]
     options = ["--universal", "--python-version", "3.10", "-", "-o", str(FOLDER / name)]
     subprocess.run([*uv, *options], input="\n".join(requirements), text=True, check=True)
 

@@ -8,7 +8,8 @@
 6442450944
 
 :func:`configure` limits, :func:`lease` shares a card, :mod:`gpuconf.memory` measures, :func:`simulate` simulates GPUs, :func:`plan`
-says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import gpuconf as tf``.
+says whether a job fits. :mod:`gpuconf.config` and :mod:`gpuconf.compat` have TensorFlow's names: ``import gpuconf as
+tf``.
 
 Importing gpuconf loads neither the compiled core nor CUDA. The first call that needs them loads them.
 """
@@ -102,7 +103,8 @@ if TYPE_CHECKING:
 
 _SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "metrics", "ray"))
 
-# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the extension.
+# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the
+# extension.
 _HOMES = {
     "Configuration": "allocators._configure",
     "DeviceSpec": "_core.device_spec",
@@ -141,7 +143,8 @@ _HOMES = {
     "visible_devices": "machine.visible",
 }
 
-# TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's own.
+# TensorFlow's names that ``import gpuconf as tf`` has, too: those of compat.v2. They are not listed among gpuconf's
+# own.
 _AS_TENSORFLOW = frozenset(("distribute", "executing_eagerly", "random", "sysconfig", "test", "version"))
 
 # What no signal handler uses. Importing it with the core would take as long as all else of the first call.
@@ -151,7 +154,8 @@ load_old_pickles()
 explain_imports()
 prepare_simulated_libraries()
 
-# The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to much.
+# The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to
+# much.
 _locks: dict[str, RLock] = {}
 _locks["importing"] = import_lock(_locks, "importing")
 

@@ -9,7 +9,8 @@ import sys
 
 from ._typing import NoReturn
 
-# How many more objects there are when Python looks for cycles of them. A command's imports make tens of thousands, and no cycles.
+# How many more objects there are when Python looks for cycles of them. A command's imports make tens of thousands, and
+# no cycles.
 _UNTIL_COLLECTED = 100_000
 
 
@@ -20,7 +21,8 @@ def main() -> int:
         from ._core import when_loaded
         from .cli.main import main as command  # imported here, so that Ctrl-C during the imports shows no traceback
 
-        when_loaded.clear()  # a command imports what it needs: all of gpuconf would take longer than the rest of its start
+        # A command imports what it needs: all of gpuconf would take longer than the rest of its start.
+        when_loaded.clear()
 
         code = command()
     except KeyboardInterrupt:

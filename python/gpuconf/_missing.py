@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that a module does not have, mostly TensorFlow's: the errors for them say so, and what to use instead.
 
-A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__getattr__``. The names are in ``_tensorflow_names.txt``,
-which is read when one of them is missed.
+A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__getattr__``. The names are in
+``_tensorflow_names.txt``, which is read when one of them is missed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def tensorflow_path(module: str) -> str:
 
 
 def reason(module: str, name: str) -> str:
-    """Return why a module does not have a name of TensorFlow, and what to use. Return "" if it is no name of TensorFlow."""
+    """Return why a module does not have a name of TensorFlow, and what to use.
+
+    Return "" if it is no name of TensorFlow.
+    """
     if name.startswith("_"):
         return ""
     path = tensorflow_path(module)
@@ -105,12 +108,26 @@ _MEANT = {
 }
 
 # What is looked for in gpuconf, and is in its module memory or a command.
-OF_MEMORY = ("fit_batch", "live_buffers", "measure", "memory_map", "record", "release", "report", "stats", "tag", "usage")
+OF_MEMORY = (
+    "fit_batch",
+    "live_buffers",
+    "measure",
+    "memory_map",
+    "record",
+    "release",
+    "report",
+    "stats",
+    "tag",
+    "usage",
+)
 COMMANDS = ("completion", "diff", "doctor", "env", "export", "ledger", "ps", "run", "top", "visible")
 
 
 def elsewhere(module: str, name: str) -> str:
-    """Return where gpuconf has what is missed in ``gpuconf``, its ``memory`` or ``config``. Return "" if nothing has that name."""
+    """Return where gpuconf has what is missed in ``gpuconf``, its ``memory`` or ``config``.
+
+    Return "" if nothing has that name.
+    """
     if module in ("gpuconf", "gpuconf.memory") and name in _MEANT:
         return f"use {_MEANT[name]}"
     if module == "gpuconf" and name in OF_MEMORY:
@@ -133,8 +150,8 @@ def _stands_in() -> bool:
 def error_for(module: str, name: str, frame: Any = None) -> Exception:
     """Return the error for an attribute that a module does not have.
 
-    ``frame`` is the caller of the module's ``__getattr__``. ``from module import name`` replaces an AttributeError with its own
-    error, and Python would suggest a name that is only spelled like it.
+    ``frame`` is the caller of the module's ``__getattr__``. ``from module import name`` replaces an AttributeError with
+    its own error, and Python would suggest a name that is only spelled like it.
     """
     why = reason(module, name) or elsewhere(module, name)
     if not why:

@@ -2,9 +2,9 @@
 """Names of ``typing``, without its cost.
 
 Importing ``typing`` takes about half as long as all of gpuconf. Annotations must resolve all the same, because
-``typing.get_type_hints`` evaluates them in the module of the function or class. So modules import from here what they would import
-from ``typing``. A type checker sees the real names. At run time ``Any`` and ``NoReturn`` stand for ``object``, and ``NamedTuple``
-is a light one for classes of the same form.
+``typing.get_type_hints`` evaluates them in the module of the function or class. So modules import from here what they
+would import from ``typing``. A type checker sees the real names. At run time ``Any`` and ``NoReturn`` stand for
+``object``, and ``NamedTuple`` is a light one for classes of the same form.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of ``tf.debugging`` that concerns devices, the placement log, and the switch of tracebacks, which is stored."""
+"""The part of ``tf.debugging`` that concerns devices, the placement log, and the switch of tracebacks, which is
+stored.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ _filtering = True
 
 
 def get_log_device_placement() -> bool:
-    """Return whether placements are logged, by default ``False``. Raises ValueError for an inconsistent configuration."""
+    """Return whether placements are logged, by default ``False``.
+
+    Raises ValueError for an inconsistent configuration.
+    """
     return bool(_switch.get("log_device_placement"))
 
 

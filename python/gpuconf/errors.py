@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors that gpuconf raises.
 
-Every class derives from :class:`GpuconfError` and from the built-in exception that code written for TensorFlow catches, so
-``except ValueError`` and ``except RuntimeError`` keep working. The names are those of ``tf.errors``. Classes that TensorFlow also
-has derive from :class:`OpError`.
+Every class derives from :class:`GpuconfError` and from the built-in exception that code written for TensorFlow catches,
+so ``except ValueError`` and ``except RuntimeError`` keep working. The names are those of ``tf.errors``. Classes that
+TensorFlow also has derive from :class:`OpError`.
 
 ======================== ======================== =======================================================
 class                    is also a                raised when
@@ -11,7 +11,7 @@ class                    is also a                raised when
 InvalidArgumentError     ValueError               an argument is invalid: an unknown device, an invalid size
 InvalidTypeError         TypeError                an argument has the wrong type
 FailedPreconditionError  RuntimeError             the call comes too late or too early
-ResourceExhaustedError   MemoryError              out of memory. Alias ``OutOfMemoryError``; if torch is loaded, also torch's class
+ResourceExhaustedError   MemoryError              out of memory. Alias ``OutOfMemoryError``; with torch, also torch's class
 NotFoundError            LookupError              a named object does not exist
 AlreadyExistsError       RuntimeError             an object already exists
 UnavailableError         RuntimeError             a driver or library is missing, or too old
@@ -29,13 +29,13 @@ OperatorNotAllowedInGraphError is an InvalidTypeError: a graph tensor was used a
 
 A request for memory of a shared GPU that is not granted in time raises DeadlineExceededError.
 
-The other classes of ``tf.errors`` are RuntimeErrors that gpuconf never raises. They exist for ``except`` clauses in programs
-written for TensorFlow: AbortedError, DataLossError, OutOfRangeError, PermissionDeniedError and UnauthenticatedError. ``OK``,
-``CANCELLED``, ... ``UNAUTHENTICATED`` are TensorFlow's numeric codes.
+The other classes of ``tf.errors`` are RuntimeErrors that gpuconf never raises. They exist for ``except`` clauses in
+programs written for TensorFlow: AbortedError, DataLossError, OutOfRangeError, PermissionDeniedError and
+UnauthenticatedError. ``OK``, ``CANCELLED``, ... ``UNAUTHENTICATED`` are TensorFlow's numeric codes.
 
-Errors can be pickled and copied with their attributes and notes, so workers of ``concurrent.futures``, Dask and Ray can return
-them. An out-of-memory error that also has PyTorch's or CuPy's class becomes a plain ResourceExhaustedError in a process that has
-not imported that library.
+Errors can be pickled and copied with their attributes and notes, so workers of ``concurrent.futures``, Dask and Ray can
+return them. An out-of-memory error that also has PyTorch's or CuPy's class becomes a plain ResourceExhaustedError in a
+process that has not imported that library.
 """
 
 from __future__ import annotations
@@ -138,10 +138,10 @@ class GpuconfError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Support pickle and copy: class, arguments, attributes and notes are preserved.
 
-        tblib, which Dask uses, rebuilds an exception that does not define ``__reduce__`` with ``cls.__new__(cls)``. CPython
-        rejects that for a class whose ``__new__`` comes from another base (here MemoryError). The default ``__reduce__`` calls
-        ``cls(*args)``, which fails for a subclass with a different ``__init__``. As with any exception, cause and context are
-        not preserved.
+        tblib, which Dask uses, rebuilds an exception that does not define ``__reduce__`` with ``cls.__new__(cls)``.
+        CPython rejects that for a class whose ``__new__`` comes from another base (here MemoryError). The default
+        ``__reduce__`` calls ``cls(*args)``, which fails for a subclass with a different ``__init__``. As with any
+        exception, cause and context are not preserved.
         """
         cls = type(self)
         parts: tuple[object, ...] = _built_in(cls).__reduce__(self)  # type: ignore[assignment]
@@ -193,7 +193,11 @@ class OpError(GpuconfError):
     def __reduce__(self) -> tuple[object, ...]:
         """Omit the operation, which belongs to a graph of this process."""
         rebuild, arguments, *state = super().__reduce__()
-        return rebuild, arguments, *({name: value for name, value in vars(self).items() if name != "_op"} for _ in state)
+        return (
+            rebuild,
+            arguments,
+            *({name: value for name, value in vars(self).items() if name != "_op"} for _ in state),
+        )
 
     @property
     def op(self) -> Any:
@@ -239,7 +243,10 @@ class FailedPreconditionError(_Coded, RuntimeError):
 
 
 class ResourceExhaustedError(_Coded, MemoryError):
-    """Out of memory: the limit is reached, the device is full, or the free memory is fragmented. The message says which."""
+    """Out of memory: the limit is reached, the device is full, or the free memory is fragmented.
+
+    The message says which.
+    """
 
     code = "RESOURCE_EXHAUSTED"
     _error_code = RESOURCE_EXHAUSTED
@@ -284,7 +291,10 @@ class UnknownError(_Coded, RuntimeError):
 
 
 class InternalError(_Coded, RuntimeError):
-    """An internal error. After a violated invariant, all later calls that need the devices fail too. Please report it."""
+    """An internal error.
+
+    After a violated invariant, all later calls that need the devices fail too. Please report it.
+    """
 
     code = "INTERNAL"
     _error_code = INTERNAL
@@ -369,7 +379,9 @@ def _built_in(cls: type[BaseException]) -> type[BaseException]:
     return cls
 
 
-def _rebuild(cls: type[BaseException], args: tuple[object, ...], home: tuple[str, str, str] | None = None) -> BaseException:
+def _rebuild(
+    cls: type[BaseException], args: tuple[object, ...], home: tuple[str, str, str] | None = None
+) -> BaseException:
     """Unpickle an error. Omit a library's out-of-memory class if that library is not loaded.
 
     ``home`` is the library, and the module and name of the class. Only that module imports the library.
@@ -408,7 +420,10 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
 
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Any:
-    """Return the numeric code of a class. For any other class, warns and returns an UnknownError, as TensorFlow does."""
+    """Return the numeric code of a class.
+
+    For any other class, warns and returns an UnknownError, as TensorFlow does.
+    """
     if isinstance(cls, type) and issubclass(cls, _Coded):
         return cls._error_code
     import warnings
@@ -438,7 +453,10 @@ def _joined_with_torch() -> type[ResourceExhaustedError]:
 
 
 def _torch_out_of_memory() -> type[Exception] | None:
-    """Return torch's class, if torch is loaded and has one. Reads only its namespace: imports and runs no torch code."""
+    """Return torch's class, if torch is loaded and has one.
+
+    Reads only its namespace: imports and runs no torch code.
+    """
     for module in ("torch", "torch.cuda"):  # in torch.cuda before torch 2.5
         found = getattr(sys.modules.get(module), "__dict__", {}).get("OutOfMemoryError")
         if isinstance(found, type) and issubclass(found, Exception):

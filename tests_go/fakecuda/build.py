@@ -27,10 +27,14 @@ OBJECTS = ROOT / "build" / "objects"  # build.go has the same
 
 
 def objects(sources: list[Path], flags: list[str], defines: dict[str, str]) -> list[Path]:
-    """Compile the sources, unless they are compiled already with these headers, flags and those of the defines that they name."""
+    """Compile the sources, unless they are compiled already with these headers, flags and those of the defines that
+    they name.
+    """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     headers = [
-        path for folder in ("gocore/models", "pybind/budget", "pybind/simulator") for path in sorted((ROOT / folder).rglob("*.h"))
+        path
+        for folder in ("gocore/models", "pybind/budget", "pybind/simulator")
+        for path in sorted((ROOT / folder).rglob("*.h"))
     ]
     common = hashlib.sha256("\0".join([*compiler, *flags, *(path.read_text() for path in headers)]).encode())
 
@@ -62,19 +66,30 @@ def build(
     extra: tuple[Path, ...] = (),
     newest: bool = False,
 ) -> Path:
-    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra sources.
+    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra
+    sources.
 
     As a driver of that version it exports no newer functions; with newest=True, those too.
     """
     library = Path(folder) / "libcuda.so.1"
-    command = [*shlex.split(os.environ.get("CC", "cc")), *FLAGS, "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete"]
+    command = [
+        *shlex.split(os.environ.get("CC", "cc")),
+        *FLAGS,
+        "-shared",
+        "-Wl,-soname,libcuda.so.1",
+        "-Wl,-z,nodelete",
+    ]
     command += ["-o", str(library)]
     if not newest:
         table = (SOURCE / "functions.h").read_text()
-        missing += tuple(name for name, since in re.findall(r"^FORM\(\w+, (\w+), (\d+)", table, re.M) if int(since) > version)
+        missing += tuple(
+            name for name, since in re.findall(r"^FORM\(\w+, (\w+), (\d+)", table, re.M) if int(since) > version
+        )
     if missing:
         script = Path(folder) / "exports.map"
-        script.write_text("{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
+        script.write_text(
+            "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n"
+        )
         command.append(f"-Wl,--version-script={script}")
     sources = [path for one in FOLDERS for path in sorted(one.glob("*.c"))]
     command += map(str, (*objects(sources, FLAGS, {"FAKECUDA_DEFAULT_VERSION": str(version)}), *extra))

@@ -1,4 +1,4 @@
-//go:build cgo && linux
+// go:build cgo && linux
 
 #include "control.h"
 
@@ -66,10 +66,14 @@ int control_release(int device) { return fake.cuDevicePrimaryCtxRelease_v2(devic
 int control_create(int device, void **context) { return fake.cuCtxCreate_v2(context, 0, device); }
 int control_destroy(void *context) { return fake.cuCtxDestroy_v2(context); }
 int control_set_current(void *context) { return fake.cuCtxSetCurrent(context); }
-int control_alloc(unsigned long long bytes, unsigned long long *addr) { return fake.cuMemAlloc_v2(addr, (size_t)bytes); }
+int control_alloc(unsigned long long bytes, unsigned long long *addr) {
+	return fake.cuMemAlloc_v2(addr, (size_t)bytes);
+}
 static void *handle(unsigned long long number) { return (void *)(uintptr_t)number; }
 
-int control_begin_capture(unsigned long long stream, int mode) { return fake.cuStreamBeginCapture_v2(handle(stream), mode); }
+int control_begin_capture(unsigned long long stream, int mode) {
+	return fake.cuStreamBeginCapture_v2(handle(stream), mode);
+}
 
 int control_end_capture(unsigned long long stream, unsigned long long *graph) {
 	void *made = NULL;
@@ -85,7 +89,9 @@ int control_instantiate(unsigned long long graph, unsigned long long *exec) {
 	return result;
 }
 
-int control_launch(unsigned long long exec, unsigned long long stream) { return fake.cuGraphLaunch(handle(exec), handle(stream)); }
+int control_launch(unsigned long long exec, unsigned long long stream) {
+	return fake.cuGraphLaunch(handle(exec), handle(stream));
+}
 int control_graph_destroy(unsigned long long graph) { return fake.cuGraphDestroy(handle(graph)); }
 int control_exec_destroy(unsigned long long exec) { return fake.cuGraphExecDestroy(handle(exec)); }
 int control_graph_pieces(unsigned long long graph) { return fake.fakecuda_graph_pieces(handle(graph)); }

@@ -10,7 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Site:
-    """One place of a source file: the bytes ``start`` to ``end`` are replaced by ``new``. ``shown`` is the code around them."""
+    """One place of a source file: the bytes ``start`` to ``end`` are replaced by ``new``.
+
+    ``shown`` is the code around them.
+    """
 
     path: str
     line: int
@@ -24,7 +27,10 @@ class Site:
     @property
     def key(self) -> str:
         """What the site is, without its line, so that a change elsewhere in the file leaves it."""
-        return f"{Path(self.path).name}:{self.function}: {self.kind}: {self.shown} -> {' '.join(self.new.split()) or 'removed'}"
+        return (
+            f"{Path(self.path).name}:{self.function}: {self.kind}: {self.shown} -> "
+            f"{' '.join(self.new.split()) or 'removed'}"
+        )
 
 
 OPPOSITES = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&"}
@@ -134,13 +140,19 @@ TOKEN = re.compile(
 
 def c_sites(folder: Path) -> list[Site]:
     """The sites of C files, by their tokens."""
-    return [site for path in sorted(folder.glob("*.c")) for site in sites_of_c(path.as_posix(), path.read_text(encoding="utf-8"))]
+    return [
+        site
+        for path in sorted(folder.glob("*.c"))
+        for site in sites_of_c(path.as_posix(), path.read_text(encoding="utf-8"))
+    ]
 
 
 def sites_of_c(path: str, source: str) -> list[Site]:
     """The sites of one C file."""
     tokens = [
-        match for match in TOKEN.finditer(source) if not match.group().startswith(("//", "/*")) and "#" not in match.group()[:9]
+        match
+        for match in TOKEN.finditer(source)
+        if not match.group().startswith(("//", "/*")) and "#" not in match.group()[:9]
     ]
     words = [token.group() for token in tokens]
     sites: list[Site] = []
@@ -168,7 +180,11 @@ def sites_of_c(path: str, source: str) -> list[Site]:
             add("condition", i + 1, last, "(!" + source[tokens[i + 1].start() : tokens[last].end()] + ")")
         elif word == "return" and "ERROR" in words[i + 1] and words[i + 2] == ";":
             add("error", i + 1, i + 1, "0")
-        elif words[i + 1 : i + 2] == ["("] and words[i - 1] in "{};" and word not in ("if", "for", "while", "switch", "return"):
+        elif (
+            words[i + 1 : i + 2] == ["("]
+            and words[i - 1] in "{};"
+            and word not in ("if", "for", "while", "switch", "return")
+        ):
             last = closing(words, i + 1)
             if words[last + 1] == ";":
                 add("call", i, last, "")

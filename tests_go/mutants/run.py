@@ -1,13 +1,14 @@
 """Change a package in 30 places, one after another, and see whether its tests notice: ``run.py bfc [--minutes 40]``.
 
-The places are drawn by a hash of SEED and of what stands there, a fifth of them of each kind: a comparison (``<`` becomes ``<=``),
-a constant (one more), a condition (negated, or ``&&`` for ``||``), a returned error (none; in Python nothing is raised), a call for
-its effect (removed). What does not compile does not count, nor do checkers of invariants, which only tests call. Nothing in the
-work tree is edited: Go gets the changed file by ``-overlay``, and Python and C have an environment of their own in build/mutants.
+The places are drawn by a hash of SEED and of what stands there, a fifth of them of each kind: a comparison (``<``
+becomes ``<=``), a constant (one more), a condition (negated, or ``&&`` for ``||``), a returned error (none; in Python
+nothing is raised), a call for its effect (removed). What does not compile does not count, nor do checkers of
+invariants, which only tests call. Nothing in the work tree is edited: Go gets the changed file by ``-overlay``, and
+Python and C have an environment of their own in build/mutants.
 
-The verdicts are in results/PACKAGE.txt, a line each, and a further run goes on where the last one ended. It tries survivors again.
-People may make of "survived" an "equivalent", and write behind the last bar why no test can notice: such a line stays, and does not
-count. A change whose tests take too long counts as killed.
+The verdicts are in results/PACKAGE.txt, a line each, and a further run goes on where the last one ended. It tries
+survivors again. People may make of "survived" an "equivalent", and write behind the last bar why no test can notice:
+such a line stays, and does not count. A change whose tests take too long counts as killed.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ WORK = ROOT / "build" / "mutants"
 SEED = "1"
 COUNT = 30
 KINDS = ("comparison", "constant", "condition", "error", "call")
-# Seconds that a test command may take at least, and beyond that by how many times what it takes without a change, so that
-# a busy machine kills nothing.
+# Seconds that a test command may take at least, and beyond that by how many times what it takes without a change, so
+# that a busy machine kills nothing.
 LEAST_TIMEOUT = 60
 PATIENCE = 5
 
-SLOW_BFC = "Peak|ManyRandom|LittleAddress|TestAllSmall|AllInterleavings|AgainstNaive|LawsFit|WhatWasServed|StitchingServes"
+SLOW_BFC = (
+    "Peak|ManyRandom|LittleAddress|TestAllSmall|AllInterleavings|AgainstNaive|LawsFit|WhatWasServed|StitchingServes"
+)
 SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended"
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
 BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
@@ -52,7 +55,8 @@ GUARD = " ".join(
         *("ended_contexts", "rounding", "locks", "budget", "early_calls", "prototypes"),
     )
 )
-# The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short test does.
+# The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short
+# test does.
 TESTS = {
     "bfc": BFC,
     "chunks": ["./tests_go/chunks", *BFC],
@@ -68,16 +72,19 @@ TESTS = {
     "plan": ["./tests_go/plan"],
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
-        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py tests_py/test_env.py "
+        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py "
+        "tests_py/test_env.py "
         "tests_py/test_ledger_command.py tests_py/test_python_options.py",
         "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
-        "tests_py/test_startup.py tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
+        "tests_py/test_startup.py "
+        "tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
         "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
         "tests_py/test_leased_run.py",
         "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
-        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py tests_py/test_message.py",
+        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py "
+        "tests_py/test_message.py",
         "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
     ],
     "guard": [
@@ -111,11 +118,15 @@ class GoTests:
 
     def sites(self) -> list[Site]:
         """All places."""
-        done = subprocess.run(["go", "run", "./tests_go/mutants", self.folder], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+        done = subprocess.run(
+            ["go", "run", "./tests_go/mutants", self.folder], cwd=ROOT, stdout=subprocess.PIPE, check=True
+        )
         return [Site(**site) for site in json.loads(done.stdout)]
 
     def test(self, site: Site | None) -> tuple[str, str]:
-        """Run the tests with a change, or without one: killed and by what, survived, or invalid if it does not compile."""
+        """Run the tests with a change, or without one: killed and by what, survived, or invalid if it does not
+        compile.
+        """
         with tempfile.TemporaryDirectory() as folder:
             overlay = Path(folder, "overlay.json")
             changed = Path(folder, "changed.go")
@@ -124,7 +135,15 @@ class GoTests:
             overlay.write_text(json.dumps({"Replace": {str(ROOT / site.path): str(changed)} if site else {}}))
             for nth, command in enumerate(self.commands):
                 limit = self.timeouts[nth]
-                go = ["go", "test", f"-overlay={overlay}", "-tags=invariants", "-failfast", "-vet=off", f"-timeout={limit:.0f}s"]
+                go = [
+                    "go",
+                    "test",
+                    f"-overlay={overlay}",
+                    "-tags=invariants",
+                    "-failfast",
+                    "-vet=off",
+                    f"-timeout={limit:.0f}s",
+                ]
                 begin = time.monotonic()
                 status, output = run([*go, *command.split()], {"RAPID_SEED": "1", "RAPID_NOFAILFILE": "1"}, limit + 60)
                 if not site:
@@ -140,7 +159,9 @@ class GoTests:
 
 
 class PythonTests:
-    """Changes of a package of python/gpuconf, or of the guard's C files, tested in an environment with a package of its own."""
+    """Changes of a package of python/gpuconf, or of the guard's C files, tested in an environment with a package of its
+    own.
+    """
 
     def __init__(self, package: str, workers: int) -> None:
         self.package = package
@@ -168,11 +189,19 @@ class PythonTests:
     def sites(self) -> list[Site]:
         """All places."""
         os.chdir(ROOT)
-        return c_sites(Path("pybind/guard")) if self.package == "guard" else python_sites(Path("python/gpuconf", self.package))
+        return (
+            c_sites(Path("pybind/guard"))
+            if self.package == "guard"
+            else python_sites(Path("python/gpuconf", self.package))
+        )
 
     def test(self, site: Site | None) -> tuple[str, str]:
-        """Run the tests with a change, or without one: killed and by what, survived, or invalid if it does not compile."""
-        target = self.site_packages / Path(site.path).relative_to("python") if site and self.package != "guard" else None
+        """Run the tests with a change, or without one: killed and by what, survived, or invalid if it does not
+        compile.
+        """
+        target = (
+            self.site_packages / Path(site.path).relative_to("python") if site and self.package != "guard" else None
+        )
         try:
             if site and target:
                 target.write_bytes(mutated(site))
@@ -194,7 +223,9 @@ class PythonTests:
                     "no:randomly",
                     *self.workers,
                 ]
-                status, output = run([*python, *command.split()], {"PYTHONDONTWRITEBYTECODE": "1"}, self.timeouts[max(nth, 0)])
+                status, output = run(
+                    [*python, *command.split()], {"PYTHONDONTWRITEBYTECODE": "1"}, self.timeouts[max(nth, 0)]
+                )
                 if not site:
                     self.timeouts[nth] = max(LEAST_TIMEOUT, PATIENCE * (time.monotonic() - begin))
                 if status:
@@ -229,7 +260,9 @@ class PythonTests:
                     f"{folder}/{name}",
                     *map(str, files),
                 ]
-                if subprocess.run([*command, "-lpthread", "-ldl"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False).returncode:
+                if subprocess.run(
+                    [*command, "-lpthread", "-ldl"], cwd=ROOT, stderr=subprocess.DEVNULL, check=False
+                ).returncode:
                     return False
                 for installed in self.site_packages.joinpath("gpuconf").rglob(name):
                     installed.unlink()
@@ -240,7 +273,12 @@ class PythonTests:
 def nearest(commands: list[str], site: Site) -> str:
     """The test file that is named after the changed one, else up to two that name it: they come before all others."""
     stem = Path(site.path).stem
-    files = [word for command in commands for word in command.split() if word.endswith(".py") and ROOT.joinpath(word).is_file()]
+    files = [
+        word
+        for command in commands
+        for word in command.split()
+        if word.endswith(".py") and ROOT.joinpath(word).is_file()
+    ]
     named = [file for file in files if Path(file).stem == f"test_{stem.strip('_')}"]
     return " ".join(named or [file for file in files if re.search(rf"\b{stem}\b", ROOT.joinpath(file).read_text())][:2])
 
@@ -255,7 +293,8 @@ def run(command: list[str], environment: dict[str, str], timeout: float) -> tupl
     """Run a test command. Returns its status and output; what takes too long is ended, with all its processes."""
 
     def prepare() -> None:
-        # Background jobs of a script are started with an interrupt ignored, and so would be the tests' programs, which await one.
+        # Background jobs of a script are started with an interrupt ignored, and so would be the tests' programs, which
+        # await one.
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         Path("/proc/self/oom_score_adj").write_text("1000")  # a changed loop may take memory without end
@@ -290,18 +329,23 @@ def read(path: Path) -> dict[str, Verdict]:
     """The verdicts of a results file by site."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     parts = [line.split(" | ") for line in lines if not line.startswith("#")]
-    return {" | ".join(part[1:-1]): Verdict(part[0].strip(), " | ".join(part[1:-1]), part[-1].strip()) for part in parts}
+    return {
+        " | ".join(part[1:-1]): Verdict(part[0].strip(), " | ".join(part[1:-1]), part[-1].strip()) for part in parts
+    }
 
 
 def write(path: Path, package: str, verdicts: list[Verdict]) -> str:
     """Write a results file; returns its first line, which counts."""
-    count = {name: sum(verdict.verdict == name for verdict in verdicts) for name in ("killed", "survived", "equivalent")}
+    count = {
+        name: sum(verdict.verdict == name for verdict in verdicts) for name in ("killed", "survived", "equivalent")
+    }
     tried = count["killed"] + count["survived"]
     share = f" ({100 * count['killed'] / tried:.0f} %)" if tried else ""
     head = f"# {package}: {count['killed']} of {tried} killed{share}, {count['equivalent']} equivalent, seed {SEED}"
     path.parent.mkdir(exist_ok=True)
     path.write_text(
-        "\n".join([head, *map(str, sorted(verdicts, key=lambda each: (each.verdict, each.site)))]) + "\n", encoding="utf-8"
+        "\n".join([head, *map(str, sorted(verdicts, key=lambda each: (each.verdict, each.site)))]) + "\n",
+        encoding="utf-8",
     )
     return head
 
@@ -313,7 +357,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=40)
     parser.add_argument("--nice", type=int, default=15, help="its priority; beside other work, 15 does not get far")
     parser.add_argument("--workers", type=int, default=1, help="processes that run the Python tests")
-    parser.add_argument("--timeout", type=float, help="seconds of a test command; without it the tests run once unchanged")
+    parser.add_argument(
+        "--timeout", type=float, help="seconds of a test command; without it the tests run once unchanged"
+    )
     options = parser.parse_args()
     os.nice(options.nice)
     path = RESULTS / f"{options.package}.txt"
@@ -347,7 +393,10 @@ def main() -> int:
     print(head)
     missing = COUNT - len(verdicts)
     if missing > 0:
-        print(f"{missing} places are not tried: the time is over, or there are no more of a kind. Run this again to go on.")
+        print(
+            f"{missing} places are not tried: the time is over, or there are no more of a kind. Run this again to go "
+            "on."
+        )
     killed, tried = map(int, re.findall(r": (\d+) of (\d+) killed", head)[0])
     return int(killed < 0.85 * tried)
 

@@ -1,4 +1,4 @@
-//go:build cgo && linux && (amd64 || arm64)
+// go:build cgo && linux && (amd64 || arm64)
 
 #include "steps.h"
 
@@ -26,7 +26,8 @@ const char *steps_attach(const char *path) {
 	*(void **)&simulator.steppable = dlsym(library, "fakecuda_steppable");
 	*(void **)&simulator.step = dlsym(library, "fakecuda_step");
 	simulator.machines = entry != NULL ? entry(GPUCONF_SIMULATOR_ABI) : NULL;
-	if (simulator.machines == NULL || simulator.live == NULL || simulator.hold == NULL || simulator.steppable == NULL || simulator.step == NULL)
+	if (simulator.machines == NULL || simulator.live == NULL || simulator.hold == NULL || simulator.steppable == NULL ||
+	    simulator.step == NULL)
 		return "it is another simulator";
 	return NULL;
 }

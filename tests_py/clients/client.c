@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that knows CUDA's driver and NVML by their names alone. It prints what it finds; tests_py/test_simulated_clients.py runs it. */
+/* A program that knows CUDA's driver and NVML by their names alone. It prints what it finds;
+ * tests_py/test_simulated_clients.py runs it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +57,8 @@ int main(void) {
 	MUST(cuMemGetInfo_v2(&available, &total));
 	MUST(cuMemcpyHtoD_v2(at, "written", 8));
 	MUST(cuMemcpyDtoH_v2(answer, at, 8));
-	printf("cuda: %d x %s, %zu MiB, %zu MiB in use, %s, %d\n", count, name, total >> 20, (total - available) >> 20, answer, refused);
+	printf("cuda: %d x %s, %zu MiB, %zu MiB in use, %s, %d\n", count, name, total >> 20, (total - available) >> 20,
+	    answer, refused);
 	MUST(nvmlInit_v2());
 	MUST(nvmlDeviceGetCount_v2(&listed));
 	MUST(nvmlDeviceGetHandleByIndex_v2(0, &device));

@@ -15,7 +15,9 @@ DROPPED = ("GPUCONF_", "FAKE", "CUDA_", "LD_", "NUMBA_", "XLA_", "JAX_")
 def run(*words: object, spec: str = SPEC, timeout: int = 300, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", spec, "--", *map(str, words)]
-    return subprocess.run(command, env={**kept, **environment}, capture_output=True, text=True, timeout=timeout, check=False)
+    return subprocess.run(
+        command, env={**kept, **environment}, capture_output=True, text=True, timeout=timeout, check=False
+    )
 
 
 def printed(program: str, spec: str = SPEC) -> list[str]:

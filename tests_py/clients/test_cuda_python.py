@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's cuda-bindings and cuda-core on the simulated driver.
 
-Neither package has its own tests in it, and there is no sdist: these use the public interfaces. What compiles or runs kernels
-is left out. Calls of the CUDA runtime, such as Device.pci_bus_id, do not work: NVIDIA's runtime asks the driver for tables without
-a name.
+Neither package has its own tests in it, and there is no sdist: these use the public interfaces. What compiles or runs
+kernels is left out. Calls of the CUDA runtime, such as Device.pci_bus_id, do not work: NVIDIA's runtime asks the driver
+for tables without a name.
 """
 
 from __future__ import annotations

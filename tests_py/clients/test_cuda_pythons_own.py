@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's own tests of cuda-python, which are in the wheel of 11.8.3. Its CUDA runtime is written over the driver, and runs, too.
+"""NVIDIA's own tests of cuda-python, which are in the wheel of 11.8.3.
+
+Its CUDA runtime is written over the driver, and runs, too.
 
 Those of kernels and of NVRTC are left out. What fails needs what the simulator refuses by name.
 """
@@ -48,7 +50,19 @@ PASSED = {"test_cuda.py": 18, "test_interoperability.py": 6, "test_cudart.py": 1
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the package."""
     folder = tmp_path_factory.mktemp("cuda-python")
-    words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--target", folder, PACKAGE]
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--target",
+        folder,
+        PACKAGE,
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         pytest.skip(f"there is no wheel of {PACKAGE} for this Python: {done.stderr.strip().splitlines()[-1]}")

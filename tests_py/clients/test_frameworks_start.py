@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the frameworks start under ``gpuconf run --simulate`` when the program does not know gpuconf.
 
-PyTorch runs on gpuconf's own runtime. NVIDIA's, which the others contain or load, asks the driver for tables without a name and
-does not start. So they have no GPU, say why, and the program goes on.
+PyTorch runs on gpuconf's own runtime. NVIDIA's, which the others contain or load, asks the driver for tables without a
+name and does not start. So they have no GPU, say why, and the program goes on.
 """
 
 from __future__ import annotations
@@ -46,4 +46,9 @@ def test_cupy_says_that_its_runtime_does_not_start() -> None:
     """
     done = simulation.run(sys.executable, "-W", "ignore", "-c", textwrap.dedent(program))
     assert (done.returncode, done.stdout.splitlines()) == (0, ["cudaErrorInvalidValue", "4106 4111 100"]), done.stderr
-    assert done.stderr.count("NVIDIA's CUDA runtime, which this program contains or loads, does not start on simulated GPUs") == 1
+    assert (
+        done.stderr.count(
+            "NVIDIA's CUDA runtime, which this program contains or loads, does not start on simulated GPUs"
+        )
+        == 1
+    )

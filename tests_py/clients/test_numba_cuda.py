@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of numba-cuda's own that pass without compiled kernels, on the shipped driver: tests_py/frameworks/numba_own.txt."""
+"""The tests of numba-cuda's own that pass without compiled kernels, on the shipped driver:
+tests_py/frameworks/numba_own.txt.
+"""
 
 from __future__ import annotations
 

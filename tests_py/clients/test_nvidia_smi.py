@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's nvidia-smi of four drivers, of Debian's packages, unpacked into a folder.
 
-Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not document.
-They are not supported, and N/A, but for the lists of processes, what connects two cards, and whether a card can be watched.
+Much of what it prints it requests through functions without names (nvmlInternalGetExportTable), which NVIDIA does not
+document. They are not supported, and N/A, but for the lists of processes, what connects two cards, and whether a card
+can be
+watched.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         known = re.findall(rf"\| ({re.escape(version)}\S*) \|", debian.apt("apt-cache", "madison", package))
         debian.apt("apt-get", "download", f"{package}={known[0]}")
         subprocess.run(["dpkg", "-x", max(debian.folder.glob(f"{package}_{version}*.deb")), folder / name], check=True)
-        found[name] = next(path for path in (folder / name).rglob("nvidia-smi") if path.is_file() and os.access(path, os.X_OK))
+        found[name] = next(
+            path for path in (folder / name).rglob("nvidia-smi") if path.is_file() and os.access(path, os.X_OK)
+        )
     return found
 
 
@@ -66,7 +70,9 @@ def test_nvidia_smi_shows_the_simulated_cards(name: str, programs: dict[str, Pat
         return done.stdout.splitlines()
 
     listed = smi("-L")
-    assert [re.sub("GPU-[-0-9a-f]{36}", "UUID", line) for line in listed] == [f"GPU {i}: {CARD} (UUID: UUID)" for i in range(2)]
+    assert [re.sub("GPU-[-0-9a-f]{36}", "UUID", line) for line in listed] == [
+        f"GPU {i}: {CARD} (UUID: UUID)" for i in range(2)
+    ]
     table = "\n".join(smi())
     assert re.search(rf"NVIDIA-SMI {version} +Driver Version: {version} +CUDA Version: {cuda}", table), table
     assert re.findall(r"(\d+)MiB / +(\d+)MiB", table) == [("1024", "40960"), ("0", "40960")]
@@ -109,7 +115,13 @@ def test_nvidia_smi_shows_how_cards_are_connected_and_used(name: str, programs: 
     watched = smi("dmon", "-c", "1")
     assert [line[0] for line in watched[2:]] == ["0", "1", "2"]
     columns = watched[0][1:]
-    assert [watched[2][columns.index(column)] for column in ("gpu", "pwr", "sm", "mem", "mclk")] == ["0", "-", "0", "0", "-"]
+    assert [watched[2][columns.index(column)] for column in ("gpu", "pwr", "sm", "mem", "mclk")] == [
+        "0",
+        "-",
+        "0",
+        "0",
+        "-",
+    ]
 
 
 @pytest.mark.parametrize("name", PACKAGES)

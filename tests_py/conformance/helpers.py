@@ -42,11 +42,16 @@ def refused(kind: type[Exception], text: str) -> Iterator[None]:
     assert (error.args[0] if type(error) is KeyError else str(error)).startswith(text)  # type: ignore[union-attr]
 
 
-_OWN: dict[type[Exception], type[Exception]] = {ValueError: tf.errors.InvalidArgumentError, TypeError: tf.errors.InvalidTypeError}
+_OWN: dict[type[Exception], type[Exception]] = {
+    ValueError: tf.errors.InvalidArgumentError,
+    TypeError: tf.errors.InvalidTypeError,
+}
 
 
 def kind_of(function: Any, kind: type[Exception]) -> type[Exception]:
-    """The class that a function raises for a built-in one: TensorFlow's functions raise that itself, gpuconf's own their own."""
+    """The class that a function raises for a built-in one:
+    TensorFlow's functions raise that itself, gpuconf's own their own.
+    """
     return kind if function.__module__.startswith(("gpuconf.config", "gpuconf.compat")) else _OWN[kind]
 
 

@@ -178,12 +178,18 @@ texts = st.one_of(
     st.sampled_from(
         ["", "\0", "GPU:0\0", "\ud800", "GPU:\udfff", "\U0001f4a5", "gpu:0", "GPU:0", "GPU:1", "'", '"\\', "CPU", "GPU"]
     ),
-    makers(many_digits=lambda: "GPU:" + "9" * 5000, many_slashes=lambda: "/" * 10_000, nasty_text=lambda: NastyText("GPU:0")),
+    makers(
+        many_digits=lambda: "GPU:" + "9" * 5000,
+        many_slashes=lambda: "/" * 10_000,
+        nasty_text=lambda: NastyText("GPU:0"),
+    ),
 )
 numbers = st.one_of(
     st.integers(),
     st.floats(),
-    st.sampled_from([2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 2**64, 10**400, math.nan, math.inf, -math.inf, -0.0, 1e308]),
+    st.sampled_from(
+        [2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 2**64, 10**400, math.nan, math.inf, -math.inf, -0.0, 1e308]
+    ),
     st.sampled_from([0, 1, 2, True, False, 1j, Decimal("NaN"), Decimal(10) ** 400, Fraction(1, 3)]),
     makers(
         huge=lambda: 10**5000,
@@ -192,7 +198,18 @@ numbers = st.one_of(
         signalling=lambda: Decimal("sNaN"),
     ),
 )
-METHODS = ["__repr__", "__str__", "__eq__", "__hash__", "__index__", "__float__", "__bool__", "__iter__", "__getattr__", "none"]
+METHODS = [
+    "__repr__",
+    "__str__",
+    "__eq__",
+    "__hash__",
+    "__index__",
+    "__float__",
+    "__bool__",
+    "__iter__",
+    "__getattr__",
+    "none",
+]
 oddities = st.one_of(
     st.none(),
     st.binary(max_size=8),
@@ -386,7 +403,9 @@ def arguments(function: Callable[..., Any]) -> st.SearchStrategy[tuple[Any, ...]
 
 @pytest.mark.parametrize("initialized", [False, True], ids=["before initialization", "after initialization"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-def test_bad_arguments_raise_a_documented_error_and_change_nothing(function: Callable[..., Any], initialized: bool) -> None:
+def test_bad_arguments_raise_a_documented_error_and_change_nothing(
+    function: Callable[..., Any], initialized: bool
+) -> None:
     @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=settings().max_examples // 2)
     @given(args=arguments(function))
     def hold(args: tuple[Any, ...]) -> None:
@@ -432,7 +451,10 @@ def error_of(function: Callable[..., Any], args: tuple[Any, ...]) -> BaseExcepti
     return None
 
 
-@given(args=st.lists(anything, max_size=4), names=st.lists(st.sampled_from(["device", "enable", "x"]), unique=True, max_size=2))
+@given(
+    args=st.lists(anything, max_size=4),
+    names=st.lists(st.sampled_from(["device", "enable", "x"]), unique=True, max_size=2),
+)
 @example(args=[], names=[])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_too_few_and_too_many_arguments_are_a_type_error(args: list[Any], names: list[str]) -> None:

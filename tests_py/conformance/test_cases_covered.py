@@ -48,8 +48,10 @@ IN_GO: dict[int, str] = {
 # Cases that do not apply, or not yet.
 NOT_HERE: dict[int, str] = {
     120: "the CPU has no pool, so there is none to choose",
-    121: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps statistics",
-    122: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps statistics",
+    121: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps "
+    "statistics",
+    122: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps "
+    "statistics",
     184: "chunks are not kept in TensorFlow's 21 bins",
     185: "there is no timestamped allocator",
     186: "regions never join: no device gives adjacent ones on purpose",

@@ -8,7 +8,19 @@ import gpuconf as tf
 import gpuconf.compat.v1 as tf1
 import pytest
 
-from .helpers import FIRST_REGION, GIB, MIB, L, cpu, gpus, limits, logical_names, names, refused, reserved_by_first_allocation
+from .helpers import (
+    FIRST_REGION,
+    GIB,
+    MIB,
+    L,
+    cpu,
+    gpus,
+    limits,
+    logical_names,
+    names,
+    refused,
+    reserved_by_first_allocation,
+)
 
 ConfigProto, GPUOptions = tf1.ConfigProto, tf1.GPUOptions
 
@@ -40,7 +52,9 @@ def start(config: tf1.ConfigProto) -> None:
         pytest.param("0,0", "visible_device_list contained a duplicate entry: 0,0", id="case 88: twice"),
         pytest.param("0,abc", "Could not parse entry in 'visible_device_list': 'abc'.", id="case 88: no number"),
         pytest.param(
-            "100", "'visible_device_list' listed an invalid Device id '100' but visible device count is 2", id="case 88: beyond"
+            "100",
+            "'visible_device_list' listed an invalid Device id '100' but visible device count is 2",
+            id="case 88: beyond",
         ),
         pytest.param("-1", "'visible_device_list' listed an invalid Device id '-1'", id="below"),
         pytest.param("0,,1", "Could not parse entry in 'visible_device_list': ''.", id="a gap"),
@@ -56,7 +70,8 @@ def test_a_visible_device_list_that_cant_be(two_gpus: None, listed: str, text: s
 
 def test_case_089_a_fraction_and_logical_devices_contradict_each_other(one_gpu: None) -> None:
     with refused(
-        tf.errors.InvalidArgumentError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."
+        tf.errors.InvalidArgumentError,
+        "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.",
     ):
         tf1.Session(config=virtual([], per_process_gpu_memory_fraction=0.1))
 
@@ -64,12 +79,16 @@ def test_case_089_a_fraction_and_logical_devices_contradict_each_other(one_gpu: 
 def test_case_090_no_gpu_has_no_logical_devices(one_gpu: None) -> None:
     config = virtual([])
     config.device_count["GPU"] = 0
-    with refused(tf.errors.UnknownError, "Not enough GPUs to create virtual devices. num_gpus_to_use: 0 #virtual_devices: 1"):
+    with refused(
+        tf.errors.UnknownError, "Not enough GPUs to create virtual devices. num_gpus_to_use: 0 #virtual_devices: 1"
+    ):
         tf1.Session(config=config)
 
 
 def test_case_091_logical_devices_fit_the_visible_gpus(two_gpus: None) -> None:
-    with refused(tf.errors.UnknownError, "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2"):
+    with refused(
+        tf.errors.UnknownError, "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2"
+    ):
         tf1.Session(config=virtual([], [], visible_device_list="0"))
     with refused(
         tf.errors.InvalidArgumentError,
@@ -99,13 +118,23 @@ def test_a_sessions_list_keeps_its_order(unlike_gpus: None, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("fields", "kind", "text"),
     [
-        pytest.param({"allocator_type": "best_fit"}, INTERNAL, "Failed to get memory allocator for TF GPU 0 with ", id="N19"),
-        pytest.param({"per_process_gpu_memory_fraction": -0.5}, INVALID, "per_process_gpu_memory_fraction is -0.5", id="negative"),
         pytest.param(
-            {"per_process_gpu_memory_fraction": float("nan")}, INVALID, "per_process_gpu_memory_fraction is NaN", id="nan"
+            {"allocator_type": "best_fit"}, INTERNAL, "Failed to get memory allocator for TF GPU 0 with ", id="N19"
         ),
         pytest.param(
-            {"per_process_gpu_memory_fraction": float("inf")}, INVALID, "per_process_gpu_memory_fraction is +Inf", id="inf"
+            {"per_process_gpu_memory_fraction": -0.5}, INVALID, "per_process_gpu_memory_fraction is -0.5", id="negative"
+        ),
+        pytest.param(
+            {"per_process_gpu_memory_fraction": float("nan")},
+            INVALID,
+            "per_process_gpu_memory_fraction is NaN",
+            id="nan",
+        ),
+        pytest.param(
+            {"per_process_gpu_memory_fraction": float("inf")},
+            INVALID,
+            "per_process_gpu_memory_fraction is +Inf",
+            id="inf",
         ),
     ],
 )
@@ -202,7 +231,8 @@ def test_case_158_a_fraction_is_kept_and_contradicts_logical_devices(one_gpu: No
     start(gpu_options(per_process_gpu_memory_fraction=0.5))
     tf.config.set_logical_device_configuration(gpus()[0], [L(100)])
     with refused(
-        tf.errors.InvalidArgumentError, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set."
+        tf.errors.InvalidArgumentError,
+        "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.",
     ):
         tf.config.list_logical_devices()
 

@@ -36,7 +36,10 @@ def test_the_two_kinds_and_their_names() -> None:
     ("parts", "text"),
     [
         ({}, ""),
-        ({"job": "w", "replica": 1, "task": 2, "device_type": "GPU", "device_index": 3}, "/job:w/replica:1/task:2/device:GPU:3"),
+        (
+            {"job": "w", "replica": 1, "task": 2, "device_type": "GPU", "device_index": 3},
+            "/job:w/replica:1/task:2/device:GPU:3",
+        ),
         ({"device_type": "gpu"}, "/device:GPU:*"),
         ({"device_type": "Cpu", "device_index": "1"}, "/device:Cpu:1"),
         ({"device_index": 1}, ""),
@@ -79,7 +82,10 @@ def test_parsing(kind: Any, text: Any, canonical: str) -> None:
         ("/foo:1", "Unknown attribute 'foo' is encountered while parsing the device spec: '/foo:1'."),
         ("/device:GPU", "Unknown attribute 'device' is encountered while parsing the device spec: '/device:GPU'."),
         (" /gpu:0", "Unknown attribute ' ' is encountered"),
-        ("/cpu:0/device:GPU:1", "Multiple device types are not allowed while parsing the device spec: /cpu:0/device:GPU:1."),
+        (
+            "/cpu:0/device:GPU:1",
+            "Multiple device types are not allowed while parsing the device spec: /cpu:0/device:GPU:1.",
+        ),
         ("/gpu:", "invalid literal for int() with base 10: ''"),
         ("/replica:*", "invalid literal for int() with base 10: '*'"),
         ("/task:1.5", "invalid literal for int() with base 10: '1.5'"),
@@ -134,7 +140,9 @@ def test_equality_and_hashes() -> None:
     mutable.job = "b"
     assert hash(mutable) != before
     assert mutable == tf1.DeviceSpec(job="b")
-    assert repr(DeviceSpec(task=1)) == "<DeviceSpec(job=None, replica=None, task=1, device_type=None, device_index=None)>"
+    assert (
+        repr(DeviceSpec(task=1)) == "<DeviceSpec(job=None, replica=None, task=1, device_type=None, device_index=None)>"
+    )
 
 
 def test_case_130_only_the_old_kind_can_be_changed() -> None:
@@ -168,7 +176,9 @@ def test_it_stands_for_a_device_string(two_gpus: None, kind: Any) -> None:
     with gpuconf.memory.allocate(MIB, second):
         assert gpuconf.memory.stats(second).bytes_in_use == MIB
         assert gpuconf.config.experimental.get_memory_info(second)["current"] == MIB
-    assert tf2.distribute.MirroredStrategy([second]).extended.worker_devices == ("/job:localhost/replica:0/task:0/device:GPU:1",)
+    assert tf2.distribute.MirroredStrategy([second]).extended.worker_devices == (
+        "/job:localhost/replica:0/task:0/device:GPU:1",
+    )
     with tf1.Graph().as_default() as graph:
         with tf1.device(second):
             assert tf1.constant(1.0).device == "/device:GPU:1"

@@ -136,7 +136,8 @@ def look_up(row: Row, outcome: str) -> None:
             assert tf.config.experimental.get_memory_info(row.text)["current"] == 256
         return
     text = {
-        E1: f"Failed parsing device name: '{row.text}'. Note a valid device string should at least contain a device type and a "
+        E1: f"Failed parsing device name: '{row.text}'. Note a valid device string should at least contain a device "
+        "type and a "
         'device index, like "GPU:0".',
         E2: f"Multiple devices match the provided string '{row.text}': '{HERE}/device:",
         E3: f"No matching devices found for '{row.text}'",
@@ -168,6 +169,7 @@ def test_case_123_several_devices_are_named_in_their_order(two_gpus: None) -> No
     ]:
         with refused(
             ValueError,
-            f"Multiple devices match the provided string '{text}': '{HERE}/device:{first}' and '{HERE}/device:{second}'.",
+            f"Multiple devices match the provided string '{text}': '{HERE}/device:{first}' and "
+            f"'{HERE}/device:{second}'.",
         ):
             tf.config.experimental.get_memory_info(text)

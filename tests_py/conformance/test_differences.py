@@ -1,4 +1,6 @@
-"""The list of deliberate differences: each has a reason and a test, the page is current, and nothing else is excused."""
+"""The list of deliberate differences: each has a reason and a test, the page is current, and nothing else is
+excused.
+"""
 
 from __future__ import annotations
 

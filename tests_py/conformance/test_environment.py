@@ -1,4 +1,6 @@
-"""The environment variables of TensorFlow and CUDA, as in ``os.environ`` when a machine is listed or a pool is built."""
+"""The environment variables of TensorFlow and CUDA, as in ``os.environ`` when a machine is listed or a pool is
+built.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from .helpers import (
 
 FORCE = "TF_FORCE_GPU_ALLOW_GROWTH"
 OVERRIDING = (
-    f"Overriding orig_value setting because the {FORCE} environment variable is set. Original config value was "  # and 0. or 1.
+    # And 0. or 1.
+    f"Overriding orig_value setting because the {FORCE} environment variable is set. Original config value was "
 )
 
 
@@ -31,14 +34,18 @@ def said(caplog: pytest.LogCaptureFixture, level: str) -> list[str]:
     return [r.getMessage() for r in caplog.records if r.name == "gpuconf" and r.levelname == level]
 
 
-def test_case_049_growth_can_be_forced(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, one_gpu: None) -> None:
+def test_case_049_growth_can_be_forced(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, one_gpu: None
+) -> None:
     monkeypatch.setenv(FORCE, "true")
     assert reserved_by_first_allocation() == FIRST_REGION
     assert tf.config.experimental.get_memory_growth(gpus()[0]) is None
     assert said(caplog, "WARNING") == [OVERRIDING + "0."]
 
 
-def test_case_050_growth_can_be_forbidden(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, one_gpu: None) -> None:
+def test_case_050_growth_can_be_forbidden(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, one_gpu: None
+) -> None:
     monkeypatch.setenv(FORCE, "false")
     tf.config.experimental.set_memory_growth(gpus()[0], True)
     assert reserved_by_first_allocation() == H100_LIMIT
@@ -74,12 +81,15 @@ def test_another_text_is_logged_and_changes_nothing(
     tf.config.experimental.set_memory_growth(gpus()[0], growth)
     assert reserved_by_first_allocation() == (FIRST_REGION if growth else H100_LIMIT)
     assert said(caplog, "ERROR") == [
-        f'The {FORCE} environment variable is set but could not be parsed: "{value}". Valid values are "true" or "false". '
+        f'The {FORCE} environment variable is set but could not be parsed: "{value}". Valid values are "true" or '
+        '"false". '
         f"Using original config value of {int(growth)}."
     ]
 
 
-def test_case_052_forced_growth_holds_for_a_limited_logical_gpu_too(monkeypatch: pytest.MonkeyPatch, one_gpu: None) -> None:
+def test_case_052_forced_growth_holds_for_a_limited_logical_gpu_too(
+    monkeypatch: pytest.MonkeyPatch, one_gpu: None
+) -> None:
     monkeypatch.setenv(FORCE, "true")
     tf.config.set_logical_device_configuration(gpus()[0], [L(memory_limit=100)])
     initialize()
@@ -91,7 +101,9 @@ def test_case_052_forced_growth_holds_for_a_limited_logical_gpu_too(monkeypatch:
                 tf.memory.allocate(20 * MIB, "GPU:0")
 
 
-def test_the_environment_is_read_when_the_runtime_is_initialized(monkeypatch: pytest.MonkeyPatch, one_gpu: None) -> None:
+def test_the_environment_is_read_when_the_runtime_is_initialized(
+    monkeypatch: pytest.MonkeyPatch, one_gpu: None
+) -> None:
     gpus()
     monkeypatch.setenv(FORCE, "true")
     initialize()
@@ -113,7 +125,9 @@ def test_the_environment_is_read_when_the_runtime_is_initialized(monkeypatch: py
         ("nonsense", []),
     ],
 )
-def test_case_013_cuda_visible_devices_filters_and_renumbers(monkeypatch: pytest.MonkeyPatch, value: str, left: list[int]) -> None:
+def test_case_013_cuda_visible_devices_filters_and_renumbers(
+    monkeypatch: pytest.MonkeyPatch, value: str, left: list[int]
+) -> None:
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     tf.simulate("H100-80GB,T4")
@@ -121,7 +135,9 @@ def test_case_013_cuda_visible_devices_filters_and_renumbers(monkeypatch: pytest
     assert limits() == left
 
 
-def test_cuda_visible_devices_is_read_when_the_devices_are_listed(monkeypatch: pytest.MonkeyPatch, two_gpus: None) -> None:
+def test_cuda_visible_devices_is_read_when_the_devices_are_listed(
+    monkeypatch: pytest.MonkeyPatch, two_gpus: None
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert len(gpus()) == 1
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
@@ -140,7 +156,9 @@ def test_gpuconf_simulate_is_the_call_without_the_call(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("text", ["GPU", "XPU,GPU", "cpu"])
-def test_a_process_without_the_cpu_type_has_no_devices(monkeypatch: pytest.MonkeyPatch, one_gpu: None, text: str) -> None:
+def test_a_process_without_the_cpu_type_has_no_devices(
+    monkeypatch: pytest.MonkeyPatch, one_gpu: None, text: str
+) -> None:
     monkeypatch.setenv("TF_ENABLED_DEVICE_TYPES", text)
     with refused(tf.errors.NotFoundError, "CPU Factory not registered. Did you link in threadpool_device?"):
         tf.config.list_physical_devices()

@@ -39,7 +39,13 @@ BUILT_IN = {
     "DataLossError": RuntimeError,
 }
 # Classes with the same code as their base class.
-FINER = {"ForkedProcessError", "NestingError", "MissingKeyError", "MissingPackageError", "OperatorNotAllowedInGraphError"}
+FINER = {
+    "ForkedProcessError",
+    "NestingError",
+    "MissingKeyError",
+    "MissingPackageError",
+    "OperatorNotAllowedInGraphError",
+}
 
 
 @pytest.mark.parametrize(("name", "built_in"), BUILT_IN.items(), ids=BUILT_IN.keys())
@@ -136,7 +142,9 @@ def raise_unknown() -> None:
     ],
     ids=lambda v: v.__name__ if callable(v) else "",
 )
-def test_what_is_raised_is_caught_by_either_name(one_gpu: None, raiser: Callable[[], None], kinds: tuple[Any, ...]) -> None:
+def test_what_is_raised_is_caught_by_either_name(
+    one_gpu: None, raiser: Callable[[], None], kinds: tuple[Any, ...]
+) -> None:
     for kind in (*kinds, tf.errors.GpuconfError):
         tf.reset()
         with pytest.raises(kind) as caught:

@@ -20,7 +20,9 @@ TUPLE = ("/physical_device:GPU:0", "GPU")  # equals a device, but is not one
         pytest.param(tf.debugging.set_log_device_placement, "x", id="placement log"),
         pytest.param(tf.config.threading.set_intra_op_parallelism_threads, True, id="threads, bool"),
         pytest.param(tf.config.threading.set_inter_op_parallelism_threads, 2.0, id="threads, float"),
-        pytest.param(tf.config.optimizer.set_experimental_options, {"min_graph_nodes": True}, id="a count of nodes, bool"),
+        pytest.param(
+            tf.config.optimizer.set_experimental_options, {"min_graph_nodes": True}, id="a count of nodes, bool"
+        ),
         pytest.param(tf.config.optimizer.set_experimental_options, {"disable_meta_optimizer": "x"}, id="a flag, text"),
     ],
 )
@@ -79,7 +81,9 @@ def test_settings_made_before_the_devices_are_listed_end_with_a_reset(two_gpus: 
     "call",
     [
         pytest.param(lambda: tf.config.set_visible_devices(TUPLE, "GPU"), id="visible"),
-        pytest.param(lambda: tf.config.set_visible_devices([TUPLE, cpu()], "GPU"), id="visible, before one of another type"),
+        pytest.param(
+            lambda: tf.config.set_visible_devices([TUPLE, cpu()], "GPU"), id="visible, before one of another type"
+        ),
         pytest.param(lambda: tf.config.experimental.set_memory_growth(TUPLE, True), id="growth"),  # type: ignore[arg-type]
         pytest.param(lambda: tf.config.set_logical_device_configuration(TUPLE, [L(10)]), id="logical"),  # type: ignore[arg-type]
     ],
@@ -163,7 +167,9 @@ def test_what_equals_a_device_is_it(two_gpus: None) -> None:
 
 
 @pytest.mark.parametrize("device", [None, b"GPU:0"], ids=repr)
-@pytest.mark.parametrize("function", [tf.config.experimental.get_memory_info, tf.config.experimental.reset_memory_stats])
+@pytest.mark.parametrize(
+    "function", [tf.config.experimental.get_memory_info, tf.config.experimental.reset_memory_stats]
+)
 def test_memory_info_asks_for_a_string(two_gpus: None, function: Any, device: Any) -> None:
     """A listed difference: TensorFlow's binding accepts these."""
     with refused(TypeError, "device must be a string"):

@@ -100,7 +100,10 @@ def test_case_011_a_logical_device_configuration_is_a_plain_tuple() -> None:
     assert L() == (None, None, None)
     assert L(5) == (5, None, None)
     assert L(5, 1, 2) == L(memory_limit=5, experimental_priority=1, experimental_device_ordinal=2)
-    assert repr(L(5)) == "LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)"
+    assert (
+        repr(L(5))
+        == "LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)"
+    )
     with pytest.raises(TypeError):
         L(foo=1)  # type: ignore[call-arg]
 

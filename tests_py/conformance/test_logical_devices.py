@@ -49,7 +49,9 @@ def test_case_054_055_the_cpu_splits_and_stays_split(cpu_only: None) -> None:
     ("configuration", "text"),
     [
         pytest.param(
-            L(memory_limit=1), "Setting memory limit on CPU virtual devices is currently not supported", id="case 57: memory_limit"
+            L(memory_limit=1),
+            "Setting memory limit on CPU virtual devices is currently not supported",
+            id="case 57: memory_limit",
         ),
         pytest.param(
             L(experimental_priority=1),
@@ -105,7 +107,10 @@ def test_case_062_a_configuration_without_a_list_is_an_attribute_error(one_gpu: 
     ("configurations", "end"),
     [
         ([512], "'int' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=512)"),
-        ([L(10), 1.5], "'float' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=1.5)"),
+        (
+            [L(10), 1.5],
+            "'float' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=1.5)",
+        ),
         (L(512), "; use a list, [LogicalDeviceConfiguration(memory_limit=512)]"),
         (["512"], "'str' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=...)"),
     ],
@@ -225,8 +230,12 @@ def test_case_072_after_initialization_an_empty_list_is_not_nothing(two_gpus: No
     ("configurations", "text"),
     [
         pytest.param([L(1, 0), L(1)], "priority must be specified for all virtual devices", id="case 73: priority"),
-        pytest.param([L(1, None, 1), L(1)], "device_ordinals must be specified for all virtual devices", id="case 74: ordinal"),
-        pytest.param([L(1, 0, 1), L(1)], "priority must be specified for all virtual devices", id="case 73: priority comes first"),
+        pytest.param(
+            [L(1, None, 1), L(1)], "device_ordinals must be specified for all virtual devices", id="case 74: ordinal"
+        ),
+        pytest.param(
+            [L(1, 0, 1), L(1)], "priority must be specified for all virtual devices", id="case 73: priority comes first"
+        ),
     ],
 )
 def test_case_075_a_field_for_some_logical_gpus_only_fails_at_initialization_and_can_be_mended(
@@ -257,12 +266,18 @@ def test_case_075_priorities_for_all_initialize(one_gpu: None) -> None:
     ("configurations", "text"),
     [
         pytest.param(
-            [L(123, -9999), L(456, 0)], "Priority -9999 is outside the range of supported priorities", id="case 76: too urgent"
+            [L(123, -9999), L(456, 0)],
+            "Priority -9999 is outside the range of supported priorities",
+            id="case 76: too urgent",
         ),
-        pytest.param([L(123, 0), L(456, 1)], "Priority 1 is outside the range of supported priorities", id="case 77: too lazy"),
+        pytest.param(
+            [L(123, 0), L(456, 1)], "Priority 1 is outside the range of supported priorities", id="case 77: too lazy"
+        ),
     ],
 )
-def test_a_priority_that_the_gpu_lacks_fails_at_initialization(one_gpu: None, configurations: list[Any], text: str) -> None:
+def test_a_priority_that_the_gpu_lacks_fails_at_initialization(
+    one_gpu: None, configurations: list[Any], text: str
+) -> None:
     set_logical(gpus()[0], configurations)
     tf.config.get_soft_device_placement()  # not an error of the configuration itself
     with refused(tf.errors.InvalidArgumentError, text) as _:
@@ -313,7 +328,9 @@ def test_case_083_an_empty_list_on_the_only_gpu_fails_at_initialization(one_gpu:
     set_logical(gpus()[0], [])
     with pytest.raises(tf.errors.UnknownError) as caught:
         initialize()
-    assert str(caught.value).startswith("Not enough GPUs to create virtual devices. num_gpus_to_use: 0 #virtual_devices: 1")
+    assert str(caught.value).startswith(
+        "Not enough GPUs to create virtual devices. num_gpus_to_use: 0 #virtual_devices: 1"
+    )
     assert isinstance(caught.value, RuntimeError)
 
 
@@ -323,7 +340,9 @@ def test_case_084_an_empty_list_leaves_too_few_logical_gpus(two_gpus: None) -> N
     set_logical(g1, [L(5)])
     with pytest.raises(tf.errors.UnknownError) as caught:
         initialize()
-    assert str(caught.value).startswith("Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2")
+    assert str(caught.value).startswith(
+        "Not enough GPUs to create virtual devices. num_gpus_to_use: 1 #virtual_devices: 2"
+    )
 
 
 def test_case_085_an_empty_list_is_a_full_gpu_where_there_are_enough_logical_gpus(unlike_gpus: None) -> None:

@@ -65,7 +65,9 @@ def test_case_034_growth_of_a_cpu_cannot_be_set(one_gpu: None, enable: bool) -> 
         pytest.param(None, id="case 35: None"),
         pytest.param(0, id="case 35: a number"),
         pytest.param([], id="case 35: a list"),
-        pytest.param(tf.config.PhysicalDevice("/physical_device:GPU:7", "GPU"), id="case 35: a device that is not there"),
+        pytest.param(
+            tf.config.PhysicalDevice("/physical_device:GPU:7", "GPU"), id="case 35: a device that is not there"
+        ),
         pytest.param(tf.config.LogicalDevice("/device:GPU:0", "GPU"), id="case 35: a logical device"),
     ],
 )
@@ -99,7 +101,9 @@ def test_case_036_038_growth_on_one_of_two_gpus_fails_at_initialization_and_can_
         pytest.param(tf.config.optimizer.get_experimental_options, id="case 37: optimizer options"),
     ],
 )
-def test_getters_that_read_the_configuration_report_growth_that_differs(two_gpus: None, getter: Callable[[], Any]) -> None:
+def test_getters_that_read_the_configuration_report_growth_that_differs(
+    two_gpus: None, getter: Callable[[], Any]
+) -> None:
     g0, g1 = gpus()
     set_growth(g0, True)
     with refused(ValueError, GROWTH_DIFFERS):
@@ -118,7 +122,9 @@ def test_getters_that_read_the_configuration_report_growth_that_differs(two_gpus
         tf.config.functions_run_eagerly,
     ],
 )
-def test_getters_that_do_not_read_the_configuration_are_not_stopped_by_it(two_gpus: None, getter: Callable[[], Any]) -> None:
+def test_getters_that_do_not_read_the_configuration_are_not_stopped_by_it(
+    two_gpus: None, getter: Callable[[], Any]
+) -> None:
     before = getter()
     set_growth(gpus()[0], True)
     assert getter() == before

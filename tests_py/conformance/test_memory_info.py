@@ -18,7 +18,8 @@ ALL_FUNCTIONS = [get_memory_info, get_memory_usage, reset_memory_stats, tf.memor
 
 def unparsable(name: str) -> str:
     return (
-        f"Failed parsing device name: '{name}'. Note a valid device string should at least contain a device type and a device "
+        f"Failed parsing device name: '{name}'. Note a valid device string should at least contain a device type and "
+        "a device "
         'index, like "GPU:0".'
     )
 
@@ -99,7 +100,13 @@ def test_case_116_a_bad_name_initializes_all_the_same(two_gpus: None, function: 
 @pytest.mark.parametrize("function", [get_memory_info, get_memory_usage, reset_memory_stats])
 @pytest.mark.parametrize(
     "device",
-    [0, None, b"GPU:0", tf.config.LogicalDevice("/device:GPU:0", "GPU"), tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")],
+    [
+        0,
+        None,
+        b"GPU:0",
+        tf.config.LogicalDevice("/device:GPU:0", "GPU"),
+        tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"),
+    ],
     ids=lambda v: type(v).__name__,
 )
 def test_only_a_string_names_a_device(one_gpu: None, function: Any, device: Any) -> None:

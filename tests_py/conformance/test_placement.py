@@ -33,7 +33,9 @@ def test_case_028_029_hidden_gpus_cant_be_asked_for(one_gpu: None) -> None:
     tf.config.set_soft_device_placement(False)
     tf.config.set_visible_devices(cpu())
     with (
-        refused(tf.errors.InvalidArgumentError, f"Could not satisfy device specification '{GPU0}'. enable_soft_placement=0."),
+        refused(
+            tf.errors.InvalidArgumentError, f"Could not satisfy device specification '{GPU0}'. enable_soft_placement=0."
+        ),
         tf.device("/device:GPU:0"),
     ):
         tf.constant(1.0)
@@ -78,8 +80,10 @@ def test_case_100_tensors_on_conflicting_devices(two_gpus: None, policy: str, op
     x, y = one("GPU:0"), one("GPU:1")
     op = {"matmul": "MatMul", "add": "AddV2"}[operation.__name__]
     text = (
-        f"Tensors on conflicting devices: cannot compute {op} as input #1 was expected to be on {GPU0} but is actually on {GPU1} "
-        f"(operation running on {GPU0}) Tensors can be copied explicitly using: `with tf.device(device_name): x = tf.identity(x)` "
+        f"Tensors on conflicting devices: cannot compute {op} as input #1 was expected to be on {GPU0} but is "
+        f"actually on {GPU1} "
+        f"(operation running on {GPU0}) Tensors can be copied explicitly using: `with tf.device(device_name): x = "
+        "tf.identity(x)` "
     )
     with refused(tf.errors.InvalidArgumentError, text), tf.device("GPU:0"):
         operation(x, y)
@@ -93,18 +97,23 @@ def test_case_100_silent_for_int32_lets_int32_pass(one_gpu: None) -> None:
     tf.config.experimental.set_device_policy("silent_for_int32")
     with tf.device("GPU:0"):
         assert tf.add(x, x).numpy().tolist() == [2]
-        with refused(tf.errors.InvalidArgumentError, "Tensors on conflicting devices: cannot compute AddV2 as input #0"):
+        with refused(
+            tf.errors.InvalidArgumentError, "Tensors on conflicting devices: cannot compute AddV2 as input #0"
+        ):
             tf.add(y, y)
 
 
 @pytest.mark.parametrize("policy", ["silent", "warn", None])
-def test_case_100_silent_and_warn_let_tensors_pass(two_gpus: None, policy: str | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_case_100_silent_and_warn_let_tensors_pass(
+    two_gpus: None, policy: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
     tf.config.experimental.set_device_policy(policy)
     x, y = one("GPU:0"), one("GPU:1")
     with tf.device("GPU:1"), caplog.at_level(logging.WARNING, "gpuconf"):
         assert tf.matmul(x, y).device == GPU1
     warned = [
-        f"before computing MatMul input #0 was expected to be on {GPU1} but is actually on {GPU0} (operation running on {GPU1}). "
+        f"before computing MatMul input #0 was expected to be on {GPU1} but is actually on {GPU0} (operation running "
+        f"on {GPU1}). "
         "This triggers a copy which can be a performance bottleneck."
     ]
     assert [record.message for record in caplog.records] == (warned if policy == "warn" else [])
@@ -113,7 +122,8 @@ def test_case_100_silent_and_warn_let_tensors_pass(two_gpus: None, policy: str |
 def test_case_146_a_device_that_is_not_there(one_gpu: None) -> None:
     tf.config.set_soft_device_placement(False)
     text = (
-        f"Could not satisfy device specification '{HERE}/device:GPU:99'. enable_soft_placement=0. Supported device types "
+        f"Could not satisfy device specification '{HERE}/device:GPU:99'. enable_soft_placement=0. Supported device "
+        "types "
         f"[GPU, CPU]. All available devices [{GPU0}, {CPU0}]. [Op:MatMul] name: "
     )
     x = one()
@@ -144,7 +154,10 @@ def test_a_name_that_no_device_can_have_fails_when_an_operation_runs(one_gpu: No
 
 
 def test_a_constant_on_a_cpu_that_no_process_can_have_is_on_an_unknown_device(one_gpu: None) -> None:
-    """Once reported as a malformed name. TensorFlow first creates the tensor, in the memory of CPU:0, then looks up its device."""
+    """Once reported as a malformed name.
+
+    TensorFlow first creates the tensor, in the memory of CPU:0, then looks up its device.
+    """
     for name, full in (("/job:123", "/job:123/replica:0/task:0"), ("/replica:-1", "/job:localhost/replica:-1/task:0")):
         with tf.device(name), refused(tf.errors.InvalidArgumentError, f"{full}/device:CPU:0 unknown device."):
             tf.constant(1.0)
@@ -193,11 +206,15 @@ def device_in(*scopes: Any) -> str:
         pytest.param(["/gpu:1", None], "", id="case 143: None ends all that is outside"),
         pytest.param([always("/gpu:1"), None], "", id="case 143: functions too"),
         pytest.param(["/gpu:1", None, "/cpu:0"], "/device:CPU:0", id="case 143: inside None it begins again"),
-        pytest.param([always("/gpu:3"), "/gpu:1"], "/device:GPU:3", id="case 144: a function overwrites what is inside"),
+        pytest.param(
+            [always("/gpu:3"), "/gpu:1"], "/device:GPU:3", id="case 144: a function overwrites what is inside"
+        ),
         pytest.param([always("/gpu:3"), None, "/gpu:1"], "/device:GPU:1", id="case 144: but not inside None"),
         pytest.param(["/gpu:1", always("/gpu:3")], "/device:GPU:3", id="a function inside a string"),
         pytest.param(
-            ["/job:worker", always("/gpu:3")], "/job:worker/device:GPU:3", id="a string fills what a function leaves open"
+            ["/job:worker", always("/gpu:3")],
+            "/job:worker/device:GPU:3",
+            id="a string fills what a function leaves open",
         ),
         pytest.param([always("/gpu:3"), always(None)], "/device:GPU:3", id="a function without an answer"),
         pytest.param(["/job:worker/replica:2", ""], "/job:worker/replica:2", id="nothing is filled in"),

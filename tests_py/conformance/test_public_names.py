@@ -59,7 +59,9 @@ def test_the_versioned_names_are_the_same_modules(version: str) -> None:
     assert compat.config.experimental is tf.config.experimental
 
 
-@pytest.mark.parametrize("name", ["list_physical_devices", "list_logical_devices", "get_visible_devices", "set_visible_devices"])
+@pytest.mark.parametrize(
+    "name", ["list_physical_devices", "list_logical_devices", "get_visible_devices", "set_visible_devices"]
+)
 def test_the_older_name_is_the_same_function(name: str) -> None:
     assert getattr(tf.config.experimental, name) is getattr(tf.config, name)
 
@@ -84,11 +86,13 @@ SIGNATURES = {
     "config.experimental_run_functions_eagerly": "run_eagerly",
     "config.experimental_functions_run_eagerly": "",
     "config.experimental_connect_to_host": "remote_host=None, job_name='worker'",
-    "config.experimental_connect_to_cluster": "cluster_spec_or_resolver, job_name='localhost', task_index=0, protocol=None, "
+    "config.experimental_connect_to_cluster": "cluster_spec_or_resolver, job_name='localhost', task_index=0, "
+    "protocol=None, "
     "make_master_device_default=True, cluster_device_filters=None",
     "config.PhysicalDevice": "name, device_type",
     "config.LogicalDevice": "name, device_type",
-    "config.LogicalDeviceConfiguration": "memory_limit=None, experimental_priority=None, experimental_device_ordinal=None",
+    "config.LogicalDeviceConfiguration": "memory_limit=None, experimental_priority=None, "
+    "experimental_device_ordinal=None",
     "config.experimental.ClusterDeviceFilters": "",
     "config.experimental.ClusterDeviceFilters.set_device_filters": "self, job_name, task_index, device_filters",
     "config.experimental.disable_mlir_bridge": "",

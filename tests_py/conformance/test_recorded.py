@@ -1,4 +1,6 @@
-"""Calls with recorded results of TensorFlow: recorded.json, which the comparison with TensorFlow writes (make oracle)."""
+"""Calls with recorded results of TensorFlow: recorded.json, which the comparison with TensorFlow writes (make
+oracle).
+"""
 
 from __future__ import annotations
 

@@ -92,7 +92,8 @@ def test_case_138_a_bad_string_is_refused_on_entering(two_gpus: None) -> None:
     scope = tf.device("bogus")
     with tf.device("GPU:1"):
         with refused(
-            tf.errors.InvalidArgumentError, "Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'."
+            tf.errors.InvalidArgumentError,
+            "Unknown attribute 'bogus' is encountered while parsing the device spec: 'bogus'.",
         ):
             scope.__enter__()
         assert tf.current_scope() == HERE + "/device:GPU:1"
@@ -118,7 +119,10 @@ def test_what_is_no_string_is_refused_on_entering(two_gpus: None, device: Any) -
 
 def test_case_139_a_physical_cpu_is_refused_on_entering(two_gpus: None) -> None:
     cpu = tf.config.list_physical_devices("CPU")[0]
-    with refused(tf.errors.InvalidArgumentError, "Expecting a string device name. Got <class 'gpuconf."), tf.device(cpu):
+    with (
+        refused(tf.errors.InvalidArgumentError, "Expecting a string device name. Got <class 'gpuconf."),
+        tf.device(cpu),
+    ):
         pytest.fail("entered")
 
 

@@ -1,7 +1,8 @@
 """Sessions, graphs and errors behave as TensorFlow's did when ``make oracle`` recorded it.
 
-Entering a session twice was accepted, ``Session(37)`` too, leaving ``as_default()`` out of order was a RuntimeError, and
-``list_devices``, ``make_callable``, feeds, ``control_dependencies``, names as bytes and most of ``tf.errors`` were missing.
+Entering a session twice was accepted, ``Session(37)`` too, leaving ``as_default()`` out of order was a RuntimeError,
+and ``list_devices``, ``make_callable``, feeds, ``control_dependencies``, names as bytes and most of ``tf.errors`` were
+missing.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ RECORDED = json.loads(sessions.FILE.read_text())["stories"]
 
 @pytest.mark.parametrize("name", sessions.STORIES)
 def test_a_story_goes_as_with_tensorflow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the environment also selects the machine; it is restored afterwards
+    # The environment also selects the machine; it is restored afterwards.
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     gpus, lines = sessions.STORIES[name]
     assert [line for line, *_ in RECORDED[name]] == list(lines), (

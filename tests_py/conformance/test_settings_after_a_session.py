@@ -1,7 +1,8 @@
 """Settings after a session of TensorFlow 1, or after a function that looks for GPUs as a session does.
 
-As in TensorFlow, neither initializes the runtime: every setting is accepted, and in effect from initialization on. Once, all were
-refused, with a message that blamed a session, even if the program had only called ``tf.test.is_gpu_available()``.
+As in TensorFlow, neither initializes the runtime: every setting is accepted, and in effect from initialization on.
+Once, all were refused, with a message that blamed a session, even if the program had only called
+``tf.test.is_gpu_available()``.
 """
 
 from __future__ import annotations

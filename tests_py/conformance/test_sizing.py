@@ -62,7 +62,8 @@ def test_case_159_two_gpus_are_sized_each_by_itself(unlike_gpus: None) -> None:
         pytest.param(
             "2048",
             GIB - 225 * MIB,
-            "The requested reserved device memory 2.00GiB is larger than the available memory of 1.00GiB. The request is ignored.",
+            "The requested reserved device memory 2.00GiB is larger than the available memory of 1.00GiB. The request "
+            "is ignored.",
             id="case 161: more than there is",
         ),
         pytest.param("", GIB - 225 * MIB, None, id="case 161: set to nothing"),
@@ -101,7 +102,10 @@ def test_case_162_an_explicit_limit_ignores_reserve_and_available_memory(monkeyp
 def test_case_163_a_gpu_with_too_few_multiprocessors_is_not_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without the variable the minimum is 8, and every simulated model has more; TestUsableGPUs in Go covers the rest."""
+    """Without the variable the minimum is 8, and every simulated model has more.
+
+    TestUsableGPUs in Go covers the rest.
+    """
     caplog.set_level("INFO", "gpuconf")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.setenv("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "41")

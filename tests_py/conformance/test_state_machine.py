@@ -8,7 +8,14 @@ import gpuconf as tf
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from .helpers import (
     GROWTH_DIFFERS,
@@ -90,12 +97,17 @@ class Model:
         if device == CPU:
             for c in configurations:
                 if c.memory_limit is not None:
-                    raise WrongError(ValueError, "Setting memory limit on CPU virtual devices is currently not supported")
+                    raise WrongError(
+                        ValueError, "Setting memory limit on CPU virtual devices is currently not supported"
+                    )
                 if c.experimental_priority is not None:
-                    raise WrongError(ValueError, "Setting experimental_priority on CPU virtual  devices is currently not supported")
+                    raise WrongError(
+                        ValueError, "Setting experimental_priority on CPU virtual  devices is currently not supported"
+                    )
                 if c.experimental_device_ordinal is not None:
                     raise WrongError(
-                        ValueError, "Setting experimental_device_ordinal on CPU virtual  devices is currently not supported"
+                        ValueError,
+                        "Setting experimental_device_ordinal on CPU virtual  devices is currently not supported",
                     )
         elif any(c.memory_limit is None for c in configurations):
             raise WrongError(ValueError, "Setting memory limit is required for GPU virtual devices")
@@ -151,7 +163,8 @@ class Model:
         if total < len(self.seen()):
             raise WrongError(
                 tf.errors.UnknownError,
-                f"Not enough GPUs to create virtual devices. num_gpus_to_use: {total} #virtual_devices: {len(self.seen())}",
+                f"Not enough GPUs to create virtual devices. num_gpus_to_use: {total} #virtual_devices: "
+                f"{len(self.seen())}",
             )
         lists = [self.logical.get(g, []) for g in self.seen()]
         texts = set()
@@ -176,7 +189,10 @@ class Model:
     def logical_gpus(self) -> list[tuple[int, int]]:
         """Ordinal and limit of each logical GPU, before they are sorted."""
         return [
-            (c.experimental_device_ordinal or 0, FULL[self.gpus.index(g)] if c.memory_limit is None else int(c.memory_limit) * MIB)
+            (
+                c.experimental_device_ordinal or 0,
+                FULL[self.gpus.index(g)] if c.memory_limit is None else int(c.memory_limit) * MIB,
+            )
             for g in self.seen()
             for c in self.logical.get(g) or [L()]
         ]
@@ -242,7 +258,8 @@ def devices(known: bool = False) -> st.SearchStrategy[Any]:
 
 def configurations() -> st.SearchStrategy[Any]:
     """A list or tuple of configurations, usually one that a GPU accepts."""
-    limited = st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]).map(L)  # builds() would draw the other fields from their types
+    # builds() would draw the other fields from their types.
+    limited = st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]).map(L)
     anything = st.builds(
         L,
         st.sampled_from([None, 1, 10, -1]),
@@ -333,12 +350,16 @@ class Configuration(RuleBasedStateMachine):
 
 def test_any_sequence_of_calls_does_what_the_model_says(monkeypatch: pytest.MonkeyPatch) -> None:
     Configuration.environment = monkeypatch
-    run_state_machine_as_test(Configuration, settings=settings(max_examples=settings().max_examples * 2, stateful_step_count=25))
+    run_state_machine_as_test(
+        Configuration, settings=settings(max_examples=settings().max_examples * 2, stateful_step_count=25)
+    )
 
 
 @st.composite
 def whole_configurations(draw: st.DrawFn) -> tuple[int, Any, list[Any], list[Any]]:
-    """A number of GPUs, the visible devices, a growth for each GPU, and optionally a logical configuration for each device."""
+    """A number of GPUs, the visible devices, a growth for each GPU, and optionally a logical configuration for each
+    device.
+    """
     gpus = draw(st.sampled_from([0, 1, 2, 3, 3]))
     some = st.lists(st.sampled_from([CPU, *GPUS[:gpus]]), max_size=4)
     shown = draw(st.one_of(st.none(), some, some.map(lambda devices: [CPU, *devices])))
@@ -347,7 +368,9 @@ def whole_configurations(draw: st.DrawFn) -> tuple[int, Any, list[Any], list[Any
     urgent = st.builds(L, st.sampled_from([1, 10]), st.sampled_from([0, -1, -5] * 3 + [-6, 1, None]), st.none())
     ordered = st.builds(L, st.sampled_from([1, 2, 3, 4]), st.none(), st.sampled_from([1, 2, 3] * 4 + [None]))
     kind = draw(st.sampled_from([limited, urgent, ordered, st.one_of(limited, urgent, ordered)]))
-    each = draw(st.sampled_from([st.none(), st.lists(kind, min_size=1, max_size=3), st.none() | st.lists(kind, max_size=2)]))
+    each = draw(
+        st.sampled_from([st.none(), st.lists(kind, min_size=1, max_size=3), st.none() | st.lists(kind, max_size=2)])
+    )
     logical = [
         draw(st.sampled_from([None, None, None, [L()], [L(), L()], []])),
         *draw(st.lists(each, min_size=gpus, max_size=gpus)),

@@ -48,10 +48,16 @@ def test_case_095_the_placement_log_can_be_switched_at_any_time(one_gpu: None) -
 
 THREADS = [
     pytest.param(
-        threading.get_intra_op_parallelism_threads, threading.set_intra_op_parallelism_threads, "Intra op parallelism", id="intra"
+        threading.get_intra_op_parallelism_threads,
+        threading.set_intra_op_parallelism_threads,
+        "Intra op parallelism",
+        id="intra",
     ),
     pytest.param(
-        threading.get_inter_op_parallelism_threads, threading.set_inter_op_parallelism_threads, "Inter op parallelism", id="inter"
+        threading.get_inter_op_parallelism_threads,
+        threading.set_inter_op_parallelism_threads,
+        "Inter op parallelism",
+        id="inter",
     ),
 ]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The situations in which a cover is tried, whether this machine allows them, and how a program runs in one.
 
-A test calls `stage`, which runs a function of `stages` in a process of its own: as root in a mount namespace of its own, where it
-may mount what a situation needs. Users are numbers that no one has; nothing is written to /etc/passwd.
+A test calls `stage`, which runs a function of `stages` in a process of its own: as root in a mount namespace of its
+own, where it may mount what a situation needs. Users are numbers that no one has; nothing is written to /etc/passwd.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def refused(situation: Situation) -> str:
         why = why_not("unshare", NEW_USER | NEW_MOUNTS, user=situation.user)
         if why:
             return f"a user may not make a user namespace: {why}"
-    if (situation.mode == "mirror" or situation.inside) and (why := why_not("syscall", 444, 0, 0, 1, user=situation.user)):
+    if (situation.mode == "mirror" or situation.inside) and (
+        why := why_not("syscall", 444, 0, 0, 1, user=situation.user)
+    ):
         return f"the kernel has no Landlock: {why}"
     if situation.inside and shutil.which(situation.inside[0]) is None:
         return f"{situation.inside[0]}: not installed"
@@ -112,7 +114,9 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 
 def opened_to_all(path: str) -> None:
-    """Let every user reach a path, in this mount namespace: a folder on the way that is closed to others gets an open twin."""
+    """Let every user reach a path, in this mount namespace: a folder on the way that is closed to others gets an open
+    twin.
+    """
     parts = Path(path).resolve().parts
     for depth in range(1, len(parts)):
         folder = Path(*parts[:depth])
@@ -166,7 +170,9 @@ def run(
     return subprocess.CompletedProcess(words, process.returncode, output, errors)
 
 
-def start(words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool) -> subprocess.Popen[str]:
+def start(
+    words: list[str], cwd: str, environment: dict[str, str], situation: Situation, *, covered: bool
+) -> subprocess.Popen[str]:
     """Start a program in a cover, or as it is."""
     if covered:
         words = [*situation.inside, sys.executable, str(HERE / "covered.py"), situation.mode, *words]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a program in a cover, as a rehearsal does: ``python covered.py MODE WORD ...``; exits with the program's status."""
+"""Run a program in a cover, as a rehearsal does:
+``python covered.py MODE WORD ...``; exits with the program's status.
+"""
 
 from __future__ import annotations
 

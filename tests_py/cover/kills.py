@@ -74,7 +74,9 @@ def mounts() -> set[str]:
 def remains(token: str, before: set[str]) -> dict[str, str]:
     """What of a rehearsal is left after a few seconds: its processes, and mounts that were not there before."""
     deadline = time.monotonic() + 5
-    while (left := {f"process {number}": words for number, words in processes(token).items()}) and time.monotonic() < deadline:
+    while (
+        left := {f"process {number}": words for number, words in processes(token).items()}
+    ) and time.monotonic() < deadline:
         time.sleep(0.02)
     return {**left, **{f"mount {line}": "is new" for line in mounts() - before}}
 
@@ -90,7 +92,10 @@ def main(token: str) -> None:
     subprocess.Popen(["/bin/sh", "-c", f"while :; do echo {token} >> child.txt; sleep 0.01; done"], cwd="part")
     # One that no environment and no session connects with it.
     subprocess.Popen(
-        ["/bin/sh", "-c", f"while :; do echo {token} >> far.txt; sleep 0.01; done"], cwd="part", env={}, start_new_session=True
+        ["/bin/sh", "-c", f"while :; do echo {token} >> far.txt; sleep 0.01; done"],
+        cwd="part",
+        env={},
+        start_new_session=True,
     )
     step = 0
     while step < 3000:

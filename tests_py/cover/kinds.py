@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of writes, as programs do them: ``python kinds.py NAME`` in a prepared project prints what the program saw, as JSON.
+"""Kinds of writes, as programs do them:
+``python kinds.py NAME`` in a prepared project prints what the program saw, as JSON.
 
 `prepare` makes the project: files that are precious to their owner. A kind changes some of them, makes new ones, and
 returns what it read back, without times, so that a run in a cover and one in a copy of the project can be compared.
-``python kinds.py --each NAME ...`` runs each kind in the folder of its name, in a process of its own. What is here needs
-the standard library only; `library_kinds` needs others.
+``python kinds.py --each NAME ...`` runs each kind in the folder of its name, in a process of its own. What is here
+needs the standard library only; `library_kinds` needs others.
 """
 
 from __future__ import annotations
@@ -84,7 +85,9 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def kind(*modules: str, programs: str = "", big: bool = False) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
+def kind(
+    *modules: str, programs: str = "", big: bool = False
+) -> Callable[[Callable[[Place], Any]], Callable[[Place], Any]]:
     """Register a function under its name with dashes."""
 
     def register(function: Callable[[Place], Any]) -> Callable[[Place], Any]:
@@ -249,7 +252,9 @@ def write(path: str, data: str, mode: str = "w") -> None:
 def error_of(error: Exception) -> str:
     """An error's name without a path, which is another in each run."""
     number = error.errno if isinstance(error, OSError) else None
-    return f"{type(error).__name__} {errno.errorcode.get(number, '') if number else str(error).partition('/')[0]}".rstrip()
+    return (
+        f"{type(error).__name__} {errno.errorcode.get(number, '') if number else str(error).partition('/')[0]}".rstrip()
+    )
 
 
 def tried(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -392,7 +397,10 @@ def pwrite(at: Place) -> Any:
 @kind()
 def sendfile(at: Place) -> Any:
     with open("data.bin", "rb") as source, open("precious.txt", "wb") as target, open("new.bin", "wb") as new:
-        counts = os.sendfile(target.fileno(), source.fileno(), 0, 500), os.sendfile(new.fileno(), source.fileno(), 7, 500)
+        counts = (
+            os.sendfile(target.fileno(), source.fileno(), 0, 500),
+            os.sendfile(new.fileno(), source.fileno(), 7, 500),
+        )
     return counts, digest("precious.txt"), digest("new.bin")
 
 
@@ -466,7 +474,9 @@ def descriptors_of_one_file(at: Place) -> Any:
 
 @kind()
 def left_open_at_exit(at: Place) -> Any:
-    code = python("f = open('precious.txt', 'w'); f.write('not closed'); g = open('new.txt', 'w'); g.write('not closed')")
+    code = python(
+        "f = open('precious.txt', 'w'); f.write('not closed'); g = open('new.txt', 'w'); g.write('not closed')"
+    )
     return code, text("precious.txt"), text("new.txt")
 
 
@@ -1026,7 +1036,9 @@ def scandir(at: Place) -> Any:
     write("ck/ck-4.pt", "4")
     os.mkdir("ck/new")
     with os.scandir("ck") as entries:
-        return sorted((item.name, item.is_file(), item.is_symlink(), item.stat().st_size * item.is_file()) for item in entries)
+        return sorted(
+            (item.name, item.is_file(), item.is_symlink(), item.stat().st_size * item.is_file()) for item in entries
+        )
 
 
 @kind()
@@ -1040,7 +1052,11 @@ def glob_glob(at: Place) -> Any:
 def pathlib_glob(at: Place) -> Any:
     Path("ck/ck-4.pt").write_text("4")
     Path("ck/ck-1.pt").unlink()
-    return sorted(map(str, Path("ck").glob("*.pt"))), sorted(map(str, Path().rglob("*.pt"))), sorted(map(str, Path("ck").iterdir()))
+    return (
+        sorted(map(str, Path("ck").glob("*.pt"))),
+        sorted(map(str, Path().rglob("*.pt"))),
+        sorted(map(str, Path("ck").iterdir())),
+    )
 
 
 @kind()
@@ -1117,7 +1133,8 @@ def lockf(at: Place) -> Any:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 10)
         file.write(b"locked")
         file.flush()
-        busy = python("import fcntl\nf = open('data.bin', 'r+b')\ntry: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, 10)\n"
+        busy = python("import fcntl\nf = open('data.bin', 'r+b')\ntry: fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB, "
+                      "10)\n"
                       "except OSError: raise SystemExit(3)")  # fmt: skip
     return busy, digest("data.bin")
 
@@ -1218,7 +1235,10 @@ def sqlite_update(at: Place) -> Any:
 
 @kind()
 def sqlite_wal(at: Place) -> Any:
-    with contextlib.closing(sqlite3.connect("runs.sqlite")) as first, contextlib.closing(sqlite3.connect("runs.sqlite")) as second:
+    with (
+        contextlib.closing(sqlite3.connect("runs.sqlite")) as first,
+        contextlib.closing(sqlite3.connect("runs.sqlite")) as second,
+    ):
         mode = first.execute("PRAGMA journal_mode = WAL").fetchall()
         with first:
             first.execute("UPDATE runs SET loss = 0.25")
@@ -1370,9 +1390,9 @@ def sed_in_place(at: Place) -> Any:
 
 @kind(programs="tar")
 def tar(at: Place) -> Any:
-    return sh("tar xf old.tar; tar rf old.tar notes.txt; tar cf new.tar ck; tar tf old.tar | grep -q notes.txt"), sorted(
-        os.listdir("new")
-    )
+    return sh(
+        "tar xf old.tar; tar rf old.tar notes.txt; tar cf new.tar ck; tar tf old.tar | grep -q notes.txt"
+    ), sorted(os.listdir("new"))
 
 
 @kind(programs="touch")
@@ -1433,7 +1453,10 @@ def rsync(at: Place) -> Any:
 @kind(programs="git")
 def git_new(at: Place) -> Any:
     git = "git -c user.name=x -c user.email=x@example.com"
-    code = sh(f"git init -q . && git add ck notes.txt && {git} commit -q -m one && rm notes.txt && git checkout -q -- notes.txt")
+    code = sh(
+        f"git init -q . && git add ck notes.txt && {git} commit -q -m one && rm notes.txt && git checkout -q -- "
+        "notes.txt"
+    )
     return code, text("notes.txt"), sorted(os.listdir(".git"))[:3]
 
 

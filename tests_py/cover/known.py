@@ -23,20 +23,30 @@ USERS = ("user", "user with mounts below", "supplementary group")
 
 # Reason: situations, and patterns of the names of kinds.
 KNOWN: dict[str, tuple[tuple[str, ...], str]] = {
-    "copy_file_range fails (EXDEV) from a file that was there before to one that the program wrote": (OVERLAYS, "copy-file-range"),
+    "copy_file_range fails (EXDEV) from a file that was there before to one that the program wrote": (
+        OVERLAYS,
+        "copy-file-range",
+    ),
     "hard links of files that were there before are files of their own once one of them is written": (
         OVERLAYS,
         "hard-linked-file*",
     ),
-    "opening a file for writing, after a chmod and without a write, gives it a new time": (("root",), "chmod-then-opened"),
+    "opening a file for writing, after a chmod and without a write, gives it a new time": (
+        ("root",),
+        "chmod-then-opened",
+    ),
     "without mounts, writes outside the working folder fail (EACCES), and /dev/shm is another": (
         ("landlock", "inside bubblewrap"),
         "home-folder cache-folder tmp-by-absolute-path between-folders folder-that-is-not-ours dev-shm-by-path",
     ),
-    "a user's rename of a folder that was there before fails (EXDEV), so that mv and shutil.move copy it": (USERS, "rename-folder"),
+    "a user's rename of a folder that was there before fails (EXDEV), so that mv and shutil.move copy it": (
+        USERS,
+        "rename-folder",
+    ),
     "files of others in a folder that a group writes to are the user's own inside: chmod and utime work": (
         ("supplementary group",),
-        "read-only-file big-attributes copy-over last-copied-to-best copy-parts copytree best-deleted chmod* chown utime "
+        "read-only-file big-attributes copy-over last-copied-to-best copy-parts copytree best-deleted chmod* chown "
+        "utime "
         "pathlib-all temporary-folder touch-program git-new folder-descriptor",
     ),
 }

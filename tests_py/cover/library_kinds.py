@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of writes of libraries that are not Python's: see `kinds`. Each is left out where its library is not installed."""
+"""Kinds of writes of libraries that are not Python's: see `kinds`.
+
+Each is left out where its library is not installed.
+"""
 
 from __future__ import annotations
 
@@ -269,4 +272,8 @@ def torch_save_then_programs(at: Place) -> Any:
     import torch
 
     torch.save(torch.ones(3), "ck/ck-4.pt")
-    return sh("cp ck/ck-4.pt best/model.pt; rm ck/ck-1.pt"), sorted(os.listdir("ck")), torch.load("best/model.pt").tolist()
+    return (
+        sh("cp ck/ck-4.pt best/model.pt; rm ck/ck-1.pt"),
+        sorted(os.listdir("ck")),
+        torch.load("best/model.pt").tolist(),
+    )

@@ -15,7 +15,9 @@ NAMES = ("train.log", "config.json", "moved.txt", "deleted.txt", "rotated.log")
 
 
 def write(folder: str, process: subprocess.Popen[str]) -> tuple[dict[str, str], int]:
-    """Change files of a folder while a process runs: what each of them must hold in the end, and how many steps that took."""
+    """Change files of a folder while a process runs: what each of them must hold in the end, and how many steps that
+    took.
+    """
     expected = dict.fromkeys(NAMES, "precious\n")
     at = {name: os.path.join(folder, name) for name in (*NAMES, "other.txt", "rotated.log.1", "config.tmp")}
     step = 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of file operations: ``python random_programs.py FILE`` runs each in the folder of its number.
 
-A program is a list of operations, drawn from a seed. Its results, the names of its errors and the tree that it sees at its end are
-printed as JSON. `shrink` makes a program that behaves differently in a cover as short as it can be.
+A program is a list of operations, drawn from a seed. Its results, the names of its errors and the tree that it sees at
+its end are printed as JSON. `shrink` makes a program that behaves differently in a cover as short as it can be.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ LONG_AGO = 1_500_000_000
 FOLDERS = ["a", "b", "a/in", "c", "new", "a/new"]
 FILES = ["one", "two", "three", "link", "fresh"]
 PATHS = [*FILES, *FOLDERS, *(f"{folder}/{file}" for folder in FOLDERS for file in FILES)]
-TREE = ["one", "two", "a/one", "a/two", "a/in/one", "b/one", "c/three"]  # what is there, beside a folder that may be mounted
+# What is there, beside a folder that may be mounted.
+TREE = ["one", "two", "a/one", "a/two", "a/in/one", "b/one", "c/three"]
 
 
 def prepare(folder: str) -> None:
@@ -95,7 +96,11 @@ def status(path: str) -> Any:
     """Kind, mode and size; and the time of the last write, where a program set it."""
     found = os.lstat(path)
     size = found.st_size if stat.S_ISREG(found.st_mode) else 0
-    return [oct(found.st_mode), size, found.st_mtime if found.st_mtime < 1e9 + 1 or found.st_mtime == LONG_AGO else "now"]
+    return [
+        oct(found.st_mode),
+        size,
+        found.st_mtime if found.st_mtime < 1e9 + 1 or found.st_mtime == LONG_AGO else "now",
+    ]
 
 
 def latest(path: str, target: str) -> None:

@@ -46,7 +46,9 @@ class Ground:
     def environment(self, **more: str) -> dict[str, str]:
         """For programs: whose home and temporary folder these are."""
         kept = {
-            name: value for name, value in os.environ.items() if name in {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}
+            name: value
+            for name, value in os.environ.items()
+            if name in {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH"}
         }
         names = {"HOME": self.home, "TEMPORARY": self.temporary, "SHARED": self.shared, "TOKEN": self.token}
         own = {"HOME": self.home, "TMPDIR": self.own, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -63,7 +65,9 @@ class Ground:
                 for at, inner, names in os.walk(root):
                     for path in [at, *(os.path.join(at, name) for name in inner + names)]:
                         group = self.situation.group and path.startswith(self.project)
-                        self.give_one(path, 0 if group and to_others else user, group and (to_others or len(path) % 2 == 0))
+                        self.give_one(
+                            path, 0 if group and to_others else user, group and (to_others or len(path) % 2 == 0)
+                        )
         if self.situation.mounts:
             for at, inner, _ in os.walk(self.project):
                 if "mounted" in inner:
@@ -90,7 +94,8 @@ class Ground:
     def picture(self) -> compare.Picture:
         found = compare.picture(self.root, shared=dict.fromkeys(SHARED_BY_ALL, self.token))
         if self.situation.mode not in {"root", "user"}:
-            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent shows it.
+            # A mirror is a folder in the temporary folder, which has gone at the end; only the time of its parent shows
+            # it.
             del found[self.own]["written"], found[self.own]["changed"]
         return found
 
@@ -126,7 +131,9 @@ def printed(done: Any) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) -> tuple[dict[str, Any], dict[str, str]]:
+def run_kinds(
+    situation: adapter.Situation, names: list[str], *, covered: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
     """What kinds see, and what changed of the real files."""
     with ground(situation) as real:
         for name in names:
@@ -140,11 +147,17 @@ def run_kinds(situation: adapter.Situation, names: list[str], *, covered: bool) 
         words = script("kinds.py", "--each", *names)
         seen = printed(adapter.run(words, real.project, real.environment(), situation, covered=covered))
         changed = compare.differences(before, real.picture())
-        return seen, {path.replace(real.root, "GROUND").replace(real.token, "TOKEN"): how for path, how in changed.items()}
+        return seen, {
+            path.replace(real.root, "GROUND").replace(real.token, "TOKEN"): how for path, how in changed.items()
+        }
 
 
-def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = "") -> dict[str, Any]:
-    """Run all kinds that this machine can run in a copy and in the cover: which differ, what changed, what is missing."""
+def kinds_in(
+    situation: adapter.Situation, libraries: bool = False, covered: bool = True, only: str = ""
+) -> dict[str, Any]:
+    """Run all kinds that this machine can run in a copy and in the cover: which differ, what changed, what is
+    missing.
+    """
     chosen = [each for each in kinds.KINDS.values() if bool(each.modules) == libraries and each.name.startswith(only)]
     missing = {each.name: each.missing() for each in chosen if each.missing()}
     names = [each.name for each in chosen if each.name not in missing]
@@ -155,7 +168,9 @@ def kinds_in(situation: adapter.Situation, libraries: bool = False, covered: boo
     return {"names": names, "missing": missing, "failed": failed, "changed": changed}
 
 
-def run_programs(situation: adapter.Situation, programs: list[Any], *, covered: bool) -> tuple[list[Any], dict[str, str]]:
+def run_programs(
+    situation: adapter.Situation, programs: list[Any], *, covered: bool
+) -> tuple[list[Any], dict[str, str]]:
     """What random programs see, each in a tree of its own, and what changed of the real files."""
     with ground(situation) as real:
         for number in range(len(programs)):
@@ -164,7 +179,9 @@ def run_programs(situation: adapter.Situation, programs: list[Any], *, covered: 
         kinds.write(path, json.dumps(programs))
         real.give()
         before = real.picture()
-        done = adapter.run(script("random_programs.py", path), real.project, real.environment(), situation, covered=covered)
+        done = adapter.run(
+            script("random_programs.py", path), real.project, real.environment(), situation, covered=covered
+        )
         seen = printed(done)
         return seen, compare.differences(before, real.picture())
 
@@ -176,7 +193,9 @@ def programs_in(situation: adapter.Situation, seeds: list[int], covered: bool = 
     expected, done = run_programs(situation, programs, covered=False)
     assert done, "the programs changed nothing where they may"
     seen, changed = run_programs(situation, programs, covered=covered)
-    differing = [index for index in range(len(seeds)) if random_programs.unexplained(expected[index], seen[index], allowed)]
+    differing = [
+        index for index in range(len(seeds)) if random_programs.unexplained(expected[index], seen[index], allowed)
+    ]
 
     def differs(operations: list[Any]) -> bool:
         results = [run_programs(situation, [operations], covered=where)[0][0] for where in (False, covered)]
@@ -188,7 +207,12 @@ def programs_in(situation: adapter.Situation, seeds: list[int], covered: bool = 
         results = [run_programs(situation, [operations], covered=where)[0][0] for where in (False, covered)]
         shrunk[seeds[index]] = {"operations": operations, "difference": random_programs.unexplained(*results, allowed)}
     explained = sum(expected[index] != seen[index] for index in range(len(seeds))) - len(differing)
-    return {"differing": [seeds[index] for index in differing], "shrunk": shrunk, "changed": changed, "explained": explained}
+    return {
+        "differing": [seeds[index] for index in differing],
+        "shrunk": shrunk,
+        "changed": changed,
+        "explained": explained,
+    }
 
 
 # Others write at the same time.
@@ -219,7 +243,9 @@ def outside_in(situation: adapter.Situation, seconds: float, covered: bool = Tru
 
 
 def kills_in(situation: adapter.Situation, seeds: list[int], covered: bool = True) -> dict[str, Any]:
-    """What is left of rehearsals that a signal ended at random moments, by seed; and in how many the program ran by then."""
+    """What is left of rehearsals that a signal ended at random moments, by seed; and in how many the program ran by
+    then.
+    """
     left = {}
     ended = 0
     for seed in seeds:

@@ -82,7 +82,9 @@ with socket.socket(socket.AF_UNIX) as s:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_socket_of_others_is_hidden_unless_it_is_allowed(tmp_path: Path, server: tuple[Path, list[bytes]], kind: str) -> None:
+def test_a_socket_of_others_is_hidden_unless_it_is_allowed(
+    tmp_path: Path, server: tuple[Path, list[bytes]], kind: str
+) -> None:
     path, got = server
     with covered(tmp_path, SEND, Options(only=kind)) as (cover, printed):
         assert printed.strip() in ("ConnectionRefusedError", "FileNotFoundError")
@@ -208,13 +210,30 @@ def test_root_keeps_no_power_over_the_machine(tmp_path: Path) -> None:
         powers, of_first, devices = printed.split("\n", 2)
     refused = (12, 16, 17, 21, 22, 25, 27)  # NET_ADMIN, SYS_MODULE, SYS_RAWIO, SYS_ADMIN, SYS_BOOT, SYS_TIME, MKNOD
     assert [number for number in refused if (int(powers, 16) | int(of_first, 16)) >> number & 1] == []
-    known = {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    known = {
+        "fd",
+        "full",
+        "null",
+        "ptmx",
+        "pts",
+        "random",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tty",
+        "urandom",
+        "zero",
+    }
     assert set(devices.replace("\n", " ").replace(",", "").split()) == known
 
 
 @pytest.mark.parametrize("kind", NAMESPACES)
 def test_a_namespace_of_its_own_gives_a_program_nothing_back(tmp_path: Path, kind: str) -> None:
-    program = "unshare -Urm sh -c 'mount -t tmpfs none /mnt && echo inner; mount -o remount,bind,rw /sys && echo outer' 2>/dev/null"
+    program = (
+        "unshare -Urm sh -c 'mount -t tmpfs none /mnt && echo inner; mount -o remount,bind,rw /sys && echo "
+        "outer' 2>/dev/null"
+    )
     with covered(tmp_path, program, Options(only=kind), python=False) as (_, printed):
         assert printed == "inner\n"
 
@@ -274,7 +293,14 @@ def test_what_a_program_wrote_is_named_and_can_be_kept(tmp_path: Path, kind: str
 
 def test_a_cover_in_a_cover(tmp_path: Path) -> None:
     """A program that rehearses another one."""
-    inner = [sys.executable, str(Path(__file__).parent / "covered.py"), "", "/bin/sh", "-c", "echo inner > new; cat new"]
+    inner = [
+        sys.executable,
+        str(Path(__file__).parent / "covered.py"),
+        "",
+        "/bin/sh",
+        "-c",
+        "echo inner > new; cat new",
+    ]
     with covered(tmp_path, f"import subprocess; subprocess.run({inner!r}, check=True)", Options()) as (_, printed):
         assert printed == "inner\n"
     assert list(tmp_path.iterdir()) == []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinds of writes in each cover: nothing real changes, and programs see what they see without one.
 
-`make test` runs the kinds that need the standard library only; `make test-cover` all, in an environment with their libraries, and
-more random programs. Nothing may be skipped in silence: a machine that allows no cover fails.
+`make test` runs the kinds that need the standard library only; `make test-cover` all, in an environment with their
+libraries, and more random programs. Nothing may be skipped in silence: a machine that allows no cover fails.
 """
 
 from __future__ import annotations

@@ -67,4 +67,8 @@ def test_modes_and_times_of_real_files_stay_where_memory_of_other_processes_cann
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n") == ["0o600", "refused", "refused", "refused", "not found", ""]
     after = outside.stat()
-    assert (after.st_mode, after.st_mtime_ns, after.st_ctime_ns) == (before.st_mode, before.st_mtime_ns, before.st_ctime_ns)
+    assert (after.st_mode, after.st_mtime_ns, after.st_ctime_ns) == (
+        before.st_mode,
+        before.st_mtime_ns,
+        before.st_ctime_ns,
+    )

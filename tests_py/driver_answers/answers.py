@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The committed answers of NVIDIA's drivers, and how an observation follows from them.
 
-What all drivers have in common is said once. That the drivers' answers to cuGetProcAddress follow from their list of forms
-is not an assumption: the recorder compares each of them with `resolver_line`.
+What all drivers have in common is said once. That the drivers' answers to cuGetProcAddress follow from their list of
+forms is not an assumption: the recorder compares each of them with `resolver_line`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Form(NamedTuple):
     base: str
     exported: str
     version: int
-    streams: str  # "ANY", else the streams for which another form of the base name is not returned: "LEGACY" or "PER_THREAD"
+    # "ANY", else the streams for which another form of the base name is not returned: "LEGACY" or "PER_THREAD".
+    streams: str
 
 
 def resolver_line(forms: list[Form], cuda: int, flags: int) -> str:
@@ -91,7 +92,9 @@ class Answers:
         for form in self.forms:
             by_base.setdefault(form.base, []).append(form)
         resolver = {
-            (name, flags): resolver_line(by_base.get(name, []), self.cuda(driver), flags) for name in names for flags in FLAGS
+            (name, flags): resolver_line(by_base.get(name, []), self.cuda(driver), flags)
+            for name in names
+            for flags in FLAGS
         }
         calls = {
             name: tuple(value.split())
@@ -112,7 +115,9 @@ class Answers:
 
 def merge(seen: dict[str, Observation]) -> dict[str, Any]:
     """Return the answers of several drivers, each fact once."""
-    forms = sorted(set().union(*(forms_of(one) for one in seen.values())), key=lambda form: (form.base, form.version, form.streams))
+    forms = sorted(
+        set().union(*(forms_of(one) for one in seen.values())), key=lambda form: (form.base, form.version, form.streams)
+    )
     resolved = {form.exported for form in forms}
     unresolved: dict[str, list[str]] = {}
     calls: dict[str, dict[str, list[str]]] = {}

@@ -41,6 +41,12 @@ def accepted() -> dict[str, str]:
 
 
 def unexpected(branch: str, found: dict[str, str]) -> dict[str, str]:
-    """Return the differences from a driver's branch that are not listed: no pattern has "550 call cuInit before cuInit, 0: how"."""
+    """Return the differences from a driver's branch that are not listed: no pattern has "550 call cuInit before cuInit,
+    0: how".
+    """
     patterns = accepted()
-    return {what: how for what, how in found.items() if not any(fnmatchcase(f"{branch} {what}: {how}", one) for one in patterns)}
+    return {
+        what: how
+        for what, how in found.items()
+        if not any(fnmatchcase(f"{branch} {what}: {how}", one) for one in patterns)
+    }

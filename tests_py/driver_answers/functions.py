@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write functions.h and errors.h of pybind/simulator/cuda, all functions and errors of CUDA's driver, from the recorded facts.
+"""Write functions.h and errors.h of pybind/simulator/cuda, all functions and errors of CUDA's driver, from the recorded
+facts.
 
 python tests_py/driver_answers/functions.py            rewrites them
 python tests_py/driver_answers/functions.py --check    writes nothing; exit 1 where it is not current
@@ -82,7 +83,10 @@ def generate() -> str:
 
 
 def generate_errors() -> str:
-    """Return the text of errors.h. An error has the CUDA version of the first driver that knows it, or 0 for the oldest."""
+    """Return the text of errors.h.
+
+    An error has the CUDA version of the first driver that knows it, or 0 for the oldest.
+    """
     answers = Answers.load()
     drivers = sorted(answers.drivers, key=answers.cuda)
     lines = []

@@ -3,8 +3,10 @@
 
     python tests_py/driver_answers/guard_over_driver.py [BRANCH ...]
 
-A program under the guard must see what it sees without: every symbol, every answer of both resolvers, every return code, error
-name and text. What the guard stands before must come from the guard, by each way to look it up, and all else from the driver.
+A program under the guard must see what it sees without: every symbol, every answer of both resolvers, every return
+code, error name and text. What the guard stands before must come from the guard, by each way to look it up, and all
+else from the
+driver.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 """Record the functions of the newest CUDA driver headers: `make record-driver`, after record.py.
 
 The drivers that Debian has know CUDA 12.5. What came later is read off NVIDIA's own bindings: they are started over a
-libcuda.so.1 that only notes what programs request of cuGetProcAddress, which names each function's version. Their declarations
-name the exported forms.
-A row of headers.json: base name, exported name, version, whether there is a form for per-thread streams. "parameters" has the
-bytes of each parameter, in order.
+libcuda.so.1 that only notes what programs request of cuGetProcAddress, which names each function's version. Their
+declarations name the exported forms.
+A row of headers.json: base name, exported name, version, whether there is a form for per-thread streams. "parameters"
+has the bytes of each parameter, in order.
 """
 
 from __future__ import annotations
@@ -101,12 +101,18 @@ def asked_by(version: str, folder: Path) -> tuple[list[tuple[str, str, int, bool
         "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM": "1",
     }
     subprocess.run(
-        [sys.executable, "-c", "from cuda.bindings import driver; driver.cuDriverGetVersion()"], env=environment, check=True
+        [sys.executable, "-c", "from cuda.bindings import driver; driver.cuDriverGetVersion()"],
+        env=environment,
+        check=True,
     )
     declared = next(
-        path for name in ("_internal/driver.pxd", "_bindings/cydriver.pxd") if (path := place / "cuda/bindings" / name).exists()
+        path
+        for name in ("_internal/driver.pxd", "_bindings/cydriver.pxd")
+        if (path := place / "cuda/bindings" / name).exists()
     )
-    takes_stream = {name: "CUstream " in rest for name, rest in re.findall(r"\b_(cu[A-Z]\w*)\((.*)\) except", declared.read_text())}
+    takes_stream = {
+        name: "CUstream " in rest for name, rest in re.findall(r"\b_(cu[A-Z]\w*)\((.*)\) except", declared.read_text())
+    }
     by_base: dict[str, list[str]] = {}
     for name in sorted(takes_stream):
         by_base.setdefault(base_name(name), []).append(name)
@@ -130,7 +136,15 @@ def main() -> None:
         (folder / "noting.c").write_text(NOTING)
         compiler = shlex.split(os.environ.get("CC", "cc"))
         subprocess.run(
-            [*compiler, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", folder / "libcuda.so.1", folder / "noting.c"],
+            [
+                *compiler,
+                "-shared",
+                "-fPIC",
+                "-Wl,-soname,libcuda.so.1",
+                "-o",
+                folder / "libcuda.so.1",
+                folder / "noting.c",
+            ],
             check=True,
         )
         both = {version: asked_by(version, folder) for version in BINDINGS}

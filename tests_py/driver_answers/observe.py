@@ -19,7 +19,10 @@ HERE = Path(__file__).resolve().parent
 VERSIONS = tuple(
     int(v)
     for v in re.findall(
-        r"-?\d+", re.sub(r"INT_M\w+|.*?= \{", "", re.search(r"versions\[\] = \{(.*?)\}", (HERE / "prober.c").read_text(), re.S)[1])
+        r"-?\d+",
+        re.sub(
+            r"INT_M\w+|.*?= \{", "", re.search(r"versions\[\] = \{(.*?)\}", (HERE / "prober.c").read_text(), re.S)[1]
+        ),
     )
 )  # type: ignore[index]
 VERSIONS = (-(2**31), *VERSIONS, 2**31 - 1)
@@ -63,7 +66,8 @@ def build_prober(folder: Path) -> Path:
     prober = folder / "prober"
     compiler = shlex.split(os.environ.get("CC", "cc"))
     subprocess.run(
-        [*compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o", prober, HERE / "prober.c", "-ldl"], check=True
+        [*compiler, "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-o", prober, HERE / "prober.c", "-ldl"],
+        check=True,
     )
     return prober
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks a libcuda.so.1 what it answers without a device. It runs as a process of its own, because some answers are crashes:
+ * Asks a libcuda.so.1 what it answers without a device. It runs as a process of its own, because some answers are
+ * crashes:
  *
- *     prober LIBRARY resolve     standard input: names, one a line ("-" is the empty one). Prints the answers of both resolvers for
- *                                  every version and flag: "name flags version=result,function,result of _v2,its status,its function ..."
- *     prober LIBRARY call        standard input: exported names. Calls each with every kind of arguments, each time in a new process
- *     prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
+ *     prober LIBRARY resolve     standard input: names, one a line ("-" is the empty one). Prints the answers of both
+ * resolvers for every version and flag: "name flags version=result,function,result of _v2,its status,its function ..."
+ *     prober LIBRARY call        standard input: exported names. Calls each with every kind of arguments, each time in
+ * a new process prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
  *     prober LIBRARY process     what fork and dlclose do
- *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the library's handle,
- *                                by RTLD_DEFAULT and by RTLD_NEXT: "name file file file"
+ *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the
+ * library's handle, by RTLD_DEFAULT and by RTLD_NEXT: "name file file file"
  *
  * A function is printed as the name that the library exports it by, "?" if by none.
  */
@@ -27,9 +28,62 @@
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
 static const int versions[] = {
-	INT_MIN, -1000, -1, 0, 1000, 1999, 2000, 2010, 2020, 2030, 3000, 3010, 3020, 4000, 4010, 4020, 5000, 5050, 6000, 6050, 7000, 7050,
-	8000, 9000, 9010, 9020, 10000, 10010, 10020, 11000, 11010, 11020, 11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020,
-	12030, 12040, 12050, 12060, 12080, 12090, 13000, 13010, 13020, 13030, 13040, 13041, 13050, 99000, INT_MAX,
+    INT_MIN,
+    -1000,
+    -1,
+    0,
+    1000,
+    1999,
+    2000,
+    2010,
+    2020,
+    2030,
+    3000,
+    3010,
+    3020,
+    4000,
+    4010,
+    4020,
+    5000,
+    5050,
+    6000,
+    6050,
+    7000,
+    7050,
+    8000,
+    9000,
+    9010,
+    9020,
+    10000,
+    10010,
+    10020,
+    11000,
+    11010,
+    11020,
+    11030,
+    11040,
+    11050,
+    11060,
+    11070,
+    11080,
+    12000,
+    12010,
+    12020,
+    12030,
+    12040,
+    12050,
+    12060,
+    12080,
+    12090,
+    13000,
+    13010,
+    13020,
+    13030,
+    13040,
+    13041,
+    13050,
+    99000,
+    INT_MAX,
 };
 static const unsigned long long flags[] = {0, 1, 2, 3, 4, 8};
 
@@ -80,7 +134,8 @@ static void resolve(void) {
 				if (second != NULL)
 					second_result = second(asked, &two, versions[v], flags[f], &status);
 				char now[256];
-				snprintf(now, sizeof now, "%d,%s,%d,%d,%s", first_result, name_of(one, &library), second_result, status, name_of(two, &library));
+				snprintf(now, sizeof now, "%d,%s,%d,%d,%s", first_result, name_of(one, &library), second_result, status,
+				    name_of(two, &library));
 				if (strcmp(now, before) != 0)
 					printf(" %d=%s", versions[v], now);
 				strcpy(before, now);
@@ -93,12 +148,13 @@ static void resolve(void) {
 typedef long (*any)(long, long, long, long, long, long, long, long, long, long, long, long, long, long, long, long);
 
 /*
- * More arguments than any function has: the callee ignores the rest. The buffer's address is fixed, because some answers depend on its lower
- * half, which is a number to functions that take one there.
+ * More arguments than any function has: the callee ignores the rest. The buffer's address is fixed, because some
+ * answers depend on its lower half, which is a number to functions that take one there.
  */
 static long call_with(any function, char kind) {
 	void *wanted = (void *)0x2000f0000000;
-	char *buffer = mmap(wanted, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	char *buffer =
+	    mmap(wanted, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (buffer != wanted)
 		_exit(4);
 	long at = (long)(buffer + 4096), first = kind == '0' ? 0 : at, rest = kind == 'b' ? at : 0;
@@ -140,7 +196,8 @@ static void ask(const char *name, char kind, int after) {
 		printf(" e%d", WEXITSTATUS(status));
 }
 
-/* "name: " and for before and after cuInit: all arguments 0, the first a buffer and the others 0, all a buffer of zeros */
+/* "name: " and for before and after cuInit: all arguments 0, the first a buffer and the others 0, all a buffer of zeros
+ */
 static void call(void) {
 	char name[256];
 	while (read_name(name, sizeof name)) {
@@ -154,7 +211,8 @@ static void call(void) {
 
 static void errors(void) {
 	void *library = open_library();
-	int (*get_name)(int, const char **) = dlsym(library, "cuGetErrorName"), (*get_text)(int, const char **) = dlsym(library, "cuGetErrorString");
+	int (*get_name)(int, const char **) = dlsym(library, "cuGetErrorName"),
+	                                (*get_text)(int, const char **) = dlsym(library, "cuGetErrorString");
 	for (int number = -1; number <= 1100; number++) {
 		const char *name = "unset", *text = "unset";
 		int a = get_name(number, &name), b = get_text(number, &text);
@@ -164,7 +222,8 @@ static void errors(void) {
 
 static void process(void) {
 	void *library = open_library();
-	int (*init)(unsigned) = dlsym(library, "cuInit"), (*count)(int *) = dlsym(library, "cuDeviceGetCount"), (*version)(int *) = dlsym(library, "cuDriverGetVersion");
+	int (*init)(unsigned) = dlsym(library, "cuInit"), (*count)(int *) = dlsym(library, "cuDeviceGetCount"),
+	    (*version)(int *) = dlsym(library, "cuDriverGetVersion");
 	int number = 0, result = version(&number), devices = -1;
 	printf("version %d %d\ninit-flags-1 %d\ninit %d\ninit-again %d\n", result, number, init(1), init(0), init(0));
 	printf("count %d", count(&devices));
@@ -192,7 +251,8 @@ static void symbols(void) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	static char name[256], one[PATH_MAX], other[PATH_MAX], third[PATH_MAX];
 	while (library != NULL && read_name(name, sizeof name))
-		printf("%s %s %s %s\n", name, file_of(dlsym(library, name), one), file_of(dlsym(RTLD_DEFAULT, name), other), file_of(dlsym(RTLD_NEXT, name), third));
+		printf("%s %s %s %s\n", name, file_of(dlsym(library, name), one), file_of(dlsym(RTLD_DEFAULT, name), other),
+		    file_of(dlsym(RTLD_NEXT, name), third));
 }
 
 int main(int count, char **arguments) {

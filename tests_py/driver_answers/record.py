@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record what NVIDIA's user-space drivers answer without a device: `make record-driver`.
 
-Debian packages them in its component non-free. They are downloaded into a temporary folder by an own list of sources and
-unpacked there. Nothing is installed, and nothing is left. Without root, the driver can't make /dev/nvidia*: as root, the
-probing processes run as another user.
+Debian packages them in its component non-free. They are downloaded into a temporary folder by an own list of sources
+and unpacked there. Nothing is installed, and nothing is left. Without root, the driver can't make /dev/nvidia*: as
+root, the probing processes run as another user.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Debian:
             "APT::Sandbox::User": "root",
         }
         options = [f"--option={key}={value}" for key, value in own.items()]
-        done = subprocess.run([command[0], *options, *command[1:]], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [command[0], *options, *command[1:]], cwd=self.folder, capture_output=True, text=True, check=False
+        )
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: {done.stderr.strip()}")
         return done.stdout
@@ -74,7 +76,9 @@ class Debian:
         target.mkdir(parents=True)
         archive = max(self.folder.glob(f"{package}_{version}*.deb"))
         subprocess.run(["dpkg", "-x", archive, target], check=True)
-        return next(path for path in target.rglob("libcuda.so.*") if re.fullmatch(r"libcuda\.so\.\d+\.[\d.]+", path.name))
+        return next(
+            path for path in target.rglob("libcuda.so.*") if re.fullmatch(r"libcuda\.so\.\d+\.[\d.]+", path.name)
+        )
 
 
 def nodes() -> list[str]:
@@ -91,7 +95,9 @@ def record(libraries: dict[str, Path], folder: Path) -> dict[str, observe.Observ
     calls = frozenset(name for name in names if not name.startswith("cudbg"))
     seen = {}
     for driver, library in libraries.items():
-        print(f"{library.name}: asking {len(names)} names, calling {len(calls & exports[driver])} functions", flush=True)
+        print(
+            f"{library.name}: asking {len(names)} names, calling {len(calls & exports[driver])} functions", flush=True
+        )
         seen[driver] = observe.observe(library, prober, names, calls)
     return seen
 
@@ -99,7 +105,11 @@ def record(libraries: dict[str, Path], folder: Path) -> dict[str, observe.Observ
 def names_of_headers() -> frozenset[str]:
     """Return the names that headers.json has, beyond the drivers'."""
     file = HERE / "headers.json"
-    return frozenset(exported for _, exported, *_ in json.loads(file.read_text())["forms"]) if file.exists() else frozenset()
+    return (
+        frozenset(exported for _, exported, *_ in json.loads(file.read_text())["forms"])
+        if file.exists()
+        else frozenset()
+    )
 
 
 def main() -> None:

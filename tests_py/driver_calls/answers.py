@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the driver and of NVML by ctypes, written down with what they answered.
 
-Each call is a line of JSON, `[what, code, values]`. The first part of it is written before the call: a line that ends there
-names the call that did not return.
+Each call is a line of JSON, `[what, code, values]`. The first part of it is written before the call: a line that ends
+there names the call that did not return.
 """
 
 from __future__ import annotations
@@ -87,7 +87,9 @@ class Calls:
         """Write down a value that no single call returned."""
         os.write(self.descriptor, (json.dumps([what, "note", value]) + "\n").encode())
 
-    def __call__(self, name: str, *arguments: Any, say: str = "", v: Callable[[], Any] | None = None, always: bool = False) -> int:
+    def __call__(
+        self, name: str, *arguments: Any, say: str = "", v: Callable[[], Any] | None = None, always: bool = False
+    ) -> int:
         """Call a function; `v` computes what is worth keeping, of a call that succeeded or of any."""
         self.number += 1
         if self.number <= self.skip:
@@ -105,7 +107,8 @@ class Calls:
             except Exception as error:
                 values = repr(error)
         os.write(
-            self.descriptor, (", " + json.dumps(code) + ("" if values is None else ", " + json.dumps(values)) + "]\n").encode()
+            self.descriptor,
+            (", " + json.dumps(code) + ("" if values is None else ", " + json.dumps(values)) + "]\n").encode(),
         )
         return code
 

@@ -61,7 +61,13 @@ def arrays(d: Driver) -> None:
             continue
         say = f"{width} {height} {depth} {form} {channels} {flags:x}"
         o.memory.raw = b"\0" * 64
-        d("cuArray3DCreate_v2", o, cell("QQQIIII", width, height, depth, form, channels, flags, 0), say=say, v=lambda: o.v != 0)
+        d(
+            "cuArray3DCreate_v2",
+            o,
+            cell("QQQIIII", width, height, depth, form, channels, flags, 0),
+            say=say,
+            v=lambda: o.v != 0,
+        )
         if o.v:
             d("cuArray3DGetDescriptor_v2", q, o.v, say=say, v=lambda: q.all("QQQIII"))
             d("cuArrayGetMemoryRequirements", q, o.v, 0, say=say, v=lambda: q.all("QQ"))
@@ -69,7 +75,14 @@ def arrays(d: Driver) -> None:
             d("cuArrayDestroy", o.v, say=say)
     for levels in (0, 1, 5, 7, 8, 100):
         o.memory.raw = b"\0" * 64
-        d("cuMipmappedArrayCreate", o, cell("QQQIIII", 64, 64, 0, 8, 4, 0, 0), levels, say=str(levels), v=lambda: o.v != 0)
+        d(
+            "cuMipmappedArrayCreate",
+            o,
+            cell("QQQIIII", 64, 64, 0, 8, 4, 0, 0),
+            levels,
+            say=str(levels),
+            v=lambda: o.v != 0,
+        )
         if o.v:
             for level in (0, 1, 4, 6, 7, 100):
                 p.memory.raw = b"\0" * 64

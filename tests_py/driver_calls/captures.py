@@ -9,7 +9,9 @@ from answers import Cell, Driver, cell
 from shapes import BLOCK, HOST_FUNCTION, PTX, STREAM_CALLBACK, prop, unit
 
 
-def capture_calls(d: Driver, stream: int, other: int, event: int, context: int) -> list[tuple[str, str, tuple[object, ...]]]:
+def capture_calls(
+    d: Driver, stream: int, other: int, event: int, context: int
+) -> list[tuple[str, str, tuple[object, ...]]]:
     """Return calls that may or may not be made during a capture."""
     o, p, q = Cell(64), Cell(64), Cell(64)
     memory, host = d.alloc(4096), Cell(4096)
@@ -106,7 +108,9 @@ def captures(mode: int) -> Callable[[Driver], None]:
             if "captured" in say:  # a stream and an event that no call before has spoiled
                 stream, other, event = d.stream(), d.stream(), d.event()
                 name, say, arguments = (
-                    capture_calls(d, stream, other, event, context)[number] if number % 6 == 0 else (name, say, arguments)
+                    capture_calls(d, stream, other, event, context)[number]
+                    if number % 6 == 0
+                    else (name, say, arguments)
                 )
                 if number % 6:
                     stream = first

@@ -64,7 +64,9 @@ class Comparison:
             (self.listed if any(fnmatchcase(text, one) for one in patterns) else self.unlisted)[call] = pair
 
     def of(self, part: str) -> list[int]:
-        """Return the numbers of calls of a part or a unit, of those that differ and of those that differ without a reason."""
+        """Return the numbers of calls of a part or a unit, of those that differ and of those that differ without a
+        reason.
+        """
         lists: tuple[Iterable[Call], ...] = (self.both, self.differing, self.unlisted)
         return [sum(part in ("", unit, unit.split(".")[0]) for unit, *_ in calls) for calls in lists]
 
@@ -101,9 +103,13 @@ def main() -> None:
 
     def wanted(call: Call) -> bool:
         seed = call[0].removeprefix("programs.program_")
-        return arguments.only in call[0] and (not seed.isdigit() or arguments.seeds in ("all", "odd" if int(seed) % 2 else "even"))
+        return arguments.only in call[0] and (
+            not seed.isdigit() or arguments.seeds in ("all", "odd" if int(seed) % 2 else "even")
+        )
 
-    real, simulated = ({c: a for c, a in read(path).items() if wanted(c)} for path in (arguments.real, arguments.simulated))
+    real, simulated = (
+        {c: a for c, a in read(path).items() if wanted(c)} for path in (arguments.real, arguments.simulated)
+    )
     found = Comparison(real, simulated)
     if not arguments.quiet:
         before = ""
@@ -113,9 +119,13 @@ def main() -> None:
             before = call[0]
     for part in ("", *parts_of(found.both)):
         calls, differing, unlisted = found.of(part)
-        print(f"{part or 'all':36} {calls:6} calls, {differing:5} differ ({differing / calls:.1%}), {unlisted:5} unlisted")
+        print(
+            f"{part or 'all':36} {calls:6} calls, {differing:5} differ ({differing / calls:.1%}), {unlisted:5} unlisted"
+        )
     programs = {unit for unit, *_ in found.both if unit.startswith("programs.")}
-    print(f"random programs: {len(programs)}, with a difference: {len({unit for unit, *_ in found.differing} & programs)}")
+    print(
+        f"random programs: {len(programs)}, with a difference: {len({unit for unit, *_ in found.differing} & programs)}"
+    )
     print(f"only one has: {len(real.keys() ^ simulated.keys())} calls")
 
 

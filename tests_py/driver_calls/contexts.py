@@ -323,7 +323,13 @@ def green(d: Driver) -> None:
     context = d.context()
     o, p, q = Cell(256), Cell(256), Cell(64)
     whole = Cell(256)
-    d("cuDeviceGetDevResource", 0, whole, 1, v=lambda: [whole.u, whole.get("I", 96), whole.get("I", 100), whole.get("I", 104)])
+    d(
+        "cuDeviceGetDevResource",
+        0,
+        whole,
+        1,
+        v=lambda: [whole.u, whole.get("I", 96), whole.get("I", 100), whole.get("I", 104)],
+    )
     rest = Cell(256)
     for least in (0, 8, 16, 100, 132, 133, 1000):
         count = cell("I", 1)

@@ -186,21 +186,35 @@ def copies_in_planes(d: Driver) -> None:
         ("array at y 7", {"dy": 7, "width": 64, "height": 1}),
     ):
         d("cuMemcpy2D_v2", copy2d(**{**h, "spitch": 64, "dkind": 3, "darray": array, **fields}), say=say)
-        d("cuMemcpy3D_v2", copy3d(**{**h, "spitch": 64, "sheight": 8, "dkind": 3, "darray": array, "depth": 1, **fields}), say=say)
-    d("cuMemcpy3D_v2", copy3d(**{**h, **g, "spitch": 16, "dpitch": 16, "width": 16, "height": 4, "depth": 3}), say="no heights")
+        d(
+            "cuMemcpy3D_v2",
+            copy3d(**{**h, "spitch": 64, "sheight": 8, "dkind": 3, "darray": array, "depth": 1, **fields}),
+            say=say,
+        )
     d(
         "cuMemcpy3D_v2",
-        copy3d(**{**h, **g, "spitch": 16, "sheight": 4, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 3}),
+        copy3d(**{**h, **g, "spitch": 16, "dpitch": 16, "width": 16, "height": 4, "depth": 3}),
+        say="no heights",
+    )
+    d(
+        "cuMemcpy3D_v2",
+        copy3d(
+            **{**h, **g, "spitch": 16, "sheight": 4, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 3}
+        ),
         say="heights",
     )
     d(
         "cuMemcpy3D_v2",
-        copy3d(**{**h, **g, "spitch": 16, "sheight": 3, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 3}),
+        copy3d(
+            **{**h, **g, "spitch": 16, "sheight": 3, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 3}
+        ),
         say="height below",
     )
     d(
         "cuMemcpy3D_v2",
-        copy3d(**{**h, **g, "spitch": 16, "sheight": 4, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 0}),
+        copy3d(
+            **{**h, **g, "spitch": 16, "sheight": 4, "dpitch": 16, "dheight": 4, "width": 16, "height": 4, "depth": 0}
+        ),
         say="depth 0",
     )
     d("cuMemcpyHtoA_v2", array, 0, host, 64)
@@ -224,7 +238,17 @@ def more_of_copies(d: Driver) -> None:
     d("cuMemcpyPeerAsync", a, context, b, context, 100, stream)
     d("cuMemcpyPeerAsync", a, context, b, context, 0, stream, say="0 bytes")
     plain = copy3d(
-        skind=1, shost=host.address, spitch=64, sheight=4, dkind=2, ddevice=a, dpitch=64, dheight=4, width=64, height=4, depth=1
+        skind=1,
+        shost=host.address,
+        spitch=64,
+        sheight=4,
+        dkind=2,
+        ddevice=a,
+        dpitch=64,
+        dheight=4,
+        width=64,
+        height=4,
+        depth=1,
     )
     d("cuMemcpy3DAsync_v2", plain, stream)
     peer = cell("25Q", *plain.all("25Q"))
@@ -249,7 +273,18 @@ def more_of_copies(d: Driver) -> None:
     d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, attributes, first, 0, stream, say="no attributes")
     d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, attributes, first, 1, 0, say="null stream")
     d("cuMemcpyBatchAsync_v2", where, source, cell("QQ", 100, 0), 2, attributes, first, 1, stream, say="0 bytes")
-    d("cuMemcpyBatchAsync_v2", where, source, sizes, 2, cell("IIiIiI", 9, 1, 0, 1, 0, 0), first, 1, stream, say="order 9")
+    d(
+        "cuMemcpyBatchAsync_v2",
+        where,
+        source,
+        sizes,
+        2,
+        cell("IIiIiI", 9, 1, 0, 1, 0, 0),
+        first,
+        1,
+        stream,
+        say="order 9",
+    )
     d.quiet("cuMemAllocManaged", o, BLOCK, 1)
     d("cuMemPrefetchBatchAsync", cell("Q", o.v), cell("Q", BLOCK), 1, cell("Ii", 1, 0), first, 1, 0, stream)
     d("cuMemDiscardBatchAsync", cell("Q", o.v), cell("Q", BLOCK), 1, 0, stream)

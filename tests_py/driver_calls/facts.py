@@ -288,7 +288,13 @@ def nvml(descriptor: int, skip: int) -> None:
     n("nvmlDeviceGetMemoryInfo", h, o, v=lambda: [o.all("3Q")[0], sum(o.all("3Q")[1:]) - o.all("3Q")[0]])
     for version in (0x02000028, 0, 1, 0x01000028, 0x03000028):
         p = cell("IIQQQQ", version, 0, 0, 0, 0, 0)
-        n("nvmlDeviceGetMemoryInfo_v2", h, p, say=hex(version), v=lambda c=p: [c.get("Q", 8), sum(c.all("3Q", 16)) - c.get("Q", 8)])
+        n(
+            "nvmlDeviceGetMemoryInfo_v2",
+            h,
+            p,
+            say=hex(version),
+            v=lambda c=p: [c.get("Q", 8), sum(c.all("3Q", 16)) - c.get("Q", 8)],
+        )
     n("nvmlDeviceGetBAR1MemoryInfo", h, o, v=lambda: o.get("Q", 0))
     for kind in range(7):
         n("nvmlDeviceGetP2PStatus", h, h, kind, o, say=str(kind), v=lambda: o.u)
@@ -311,7 +317,14 @@ def nvml(descriptor: int, skip: int) -> None:
     n("nvmlDeviceGetCurrentClocksEventReasons", h, o)
     n("nvmlDeviceGetSupportedEventTypes", h, o, v=lambda: o.v)
     for profile in range(12):
-        n("nvmlDeviceGetGpuInstanceProfileInfo", h, profile, o, say=str(profile), v=lambda: o.all("10IQ") if 0 else o.all("9I"))
+        n(
+            "nvmlDeviceGetGpuInstanceProfileInfo",
+            h,
+            profile,
+            o,
+            say=str(profile),
+            v=lambda: o.all("10IQ") if 0 else o.all("9I"),
+        )
     n("nvmlDeviceGetMigDeviceHandleByIndex", h, 0, r)
     n("nvmlDeviceGetCpuAffinity", h, 4, o)
     n("nvmlDeviceGetNumaNodeId", h, o, v=lambda: o.i)
@@ -334,4 +347,11 @@ def nvml(descriptor: int, skip: int) -> None:
     n("nvmlDeviceGetCount_v2", o, say="after shutdown")
 
 
-UNITS = {"resolver": resolver, "sweep": sweep, "nvml_sweep": nvml_sweep, "device": device, "errors": errors, "nvml": nvml}
+UNITS = {
+    "resolver": resolver,
+    "sweep": sweep,
+    "nvml_sweep": nvml_sweep,
+    "device": device,
+    "errors": errors,
+    "nvml": nvml,
+}

@@ -80,7 +80,26 @@ def full(descriptor: int, skip: int) -> None:
         fell(f"{size} freed")
         d.quiet("cuMemFree_v2", again)
         fell(f"{size} again freed")
-    for size in (1, 256, 257, 512, 513, 600, 1024, 1025, 4096, 5000, 65536, 100000, 200000, 400000, 700000, MIB - 1, MIB, MIB + 1):
+    for size in (
+        1,
+        256,
+        257,
+        512,
+        513,
+        600,
+        1024,
+        1025,
+        4096,
+        5000,
+        65536,
+        100000,
+        200000,
+        400000,
+        700000,
+        MIB - 1,
+        MIB,
+        MIB + 1,
+    ):
         d.alloc(size)
         d.free_memory()
         before = d.free_memory()

@@ -265,7 +265,12 @@ def more_of_graphs(d: Driver) -> None:
     d("cuGraphKernelNodeCopyAttributes", k, second)
     d("cuGraphKernelNodeSetParams_v2", k, cell("Q3I3IIIQQQQ", function.v, 3, 1, 1, 64, 1, 1, 0, 0, 0, 0, 0, 0))
     d("cuGraphKernelNodeGetParams_v2", k, r, v=lambda: r.all("3I3II", 8))
-    d("cuGraphKernelNodeSetParams_v2", k, cell("Q3I3IIIQQQQ", function.v, 3, 1, 1, 2000, 1, 1, 0, 0, 0, 0, 0, 0), say="block 2000")
+    d(
+        "cuGraphKernelNodeSetParams_v2",
+        k,
+        cell("Q3I3IIIQQQQ", function.v, 3, 1, 1, 2000, 1, 1, 0, 0, 0, 0, 0, 0),
+        say="block 2000",
+    )
     d("cuGraphNodeGetContainingGraph", k, q, v=lambda: q.v == g)
     d("cuGraphNodeGetLocalId", k, q, v=lambda: q.u)
     d("cuGraphNodeGetLocalId", memset, q, say="memset", v=lambda: q.u)
@@ -285,7 +290,13 @@ def more_of_graphs(d: Driver) -> None:
         d("cuGraphAddNode_v2", o, g, 0, 0, 0, cell("I", kind, size=256), say=f"kind {kind} of zeros")
     empty = cell("I", 5, size=256)
     d("cuGraphAddNode_v2", o, g, 0, 0, 0, empty, say="empty")
-    d("cuGraphInstantiateWithParams", p, g, out := cell("QQQI", 0, 0, 0, 0, size=64), v=lambda: [p.v != 0, out.get("I", 24)])
+    d(
+        "cuGraphInstantiateWithParams",
+        p,
+        g,
+        out := cell("QQQI", 0, 0, 0, 0, size=64),
+        v=lambda: [p.v != 0, out.get("I", 24)],
+    )
     d("cuGraphInstantiateWithParams", p, g, cell("QQQI", 99 << 8, 0, 0, 0, size=64), say="flags 99")
     d("cuGraphInstantiateWithParams", p, g, cell("QQQI", 2, stream, 0, 0, size=64), say="uploaded")
     d("cuGraphInstantiate_v2", p, g, q, o, 100)
@@ -293,8 +304,27 @@ def more_of_graphs(d: Driver) -> None:
     d("cuStreamBeginCapture_v2", stream, 2)
     d("cuLaunchKernel", function.v, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)
     captured, nodes, count, state = Cell(), Cell(), Cell(), Cell()
-    d("cuStreamGetCaptureInfo_v2", stream, state, q, captured, nodes, count, v=lambda: [state.u, captured.v != 0, count.v])
-    d("cuStreamGetCaptureInfo_v3", stream, state, q, captured, nodes, 0, count, v=lambda: [state.u, captured.v != 0, count.v])
+    d(
+        "cuStreamGetCaptureInfo_v2",
+        stream,
+        state,
+        q,
+        captured,
+        nodes,
+        count,
+        v=lambda: [state.u, captured.v != 0, count.v],
+    )
+    d(
+        "cuStreamGetCaptureInfo_v3",
+        stream,
+        state,
+        q,
+        captured,
+        nodes,
+        0,
+        count,
+        v=lambda: [state.u, captured.v != 0, count.v],
+    )
     d("cuGraphAddEmptyNode", o, captured.v, 0, 0, say="during a capture")
     d("cuStreamUpdateCaptureDependencies", stream, o, 1, 1, say="set")
     d("cuStreamUpdateCaptureDependencies", stream, o, 1, 0, say="add")

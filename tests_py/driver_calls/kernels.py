@@ -98,7 +98,15 @@ def modules(d: Driver) -> None:
         (-1, 0),
     ):
         d("cuOccupancyMaxActiveBlocksPerMultiprocessor", o, f, block, shared, say=f"{block} {shared}", v=lambda: o.i)
-        d("cuOccupancyMaxActiveBlocksPerMultiprocessor", o, bounded, block, shared, say=f"bounded {block} {shared}", v=lambda: o.i)
+        d(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+            o,
+            bounded,
+            block,
+            shared,
+            say=f"bounded {block} {shared}",
+            v=lambda: o.i,
+        )
         d("cuOccupancyAvailableDynamicSMemPerBlock", o, f, 1, block, say=f"{block}", v=lambda: o.v)
     for limit in (0, 100, 2000):
         d("cuOccupancyMaxPotentialBlockSize", p, q, f, 0, 0, limit, say=str(limit), v=lambda: [p.u, q.u])
@@ -153,7 +161,15 @@ def modules(d: Driver) -> None:
         say="parameters missing",
     )
     d("cuGraphAddKernelNode_v2", q, g, 0, 0, cell("Q3I3IIIQQQQ", f, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0), say="grid 0")
-    d("cuGraphAddKernelNode_v2", q, g, 0, 0, cell("Q3I3IIIQQQQ", f, 1, 1, 1, 1025, 1, 1, 0, 0, 0, 0, 0, 0), say="block 1025")
+    d(
+        "cuGraphAddKernelNode_v2",
+        q,
+        g,
+        0,
+        0,
+        cell("Q3I3IIIQQQQ", f, 1, 1, 1, 1025, 1, 1, 0, 0, 0, 0, 0, 0),
+        say="block 1025",
+    )
     d("cuGraphExecKernelNodeSetParams_v2", 0, p.v, parameters, say="null")
     d("cuModuleUnload", m)
     d("cuModuleUnload", 0, say="null")

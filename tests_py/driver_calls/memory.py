@@ -135,7 +135,16 @@ def pitches(d: Driver) -> None:
             100000,
             1000000,
         ):
-            d("cuMemAllocPitch_v2", o, p, width, 3, element, say=f"{width} {element}", v=lambda: [p.v, alignment(o.v) >= 512])
+            d(
+                "cuMemAllocPitch_v2",
+                o,
+                p,
+                width,
+                3,
+                element,
+                say=f"{width} {element}",
+                v=lambda: [p.v, alignment(o.v) >= 512],
+            )
             d.quiet("cuMemFree_v2", o.v)
     for width, height, element in (
         (0, 1, 4),
@@ -167,7 +176,14 @@ def host_memory(d: Driver) -> None:
         pointer = o.v
         d("cuMemHostGetFlags", p, pointer, say=str(flags), v=lambda: p.u)
         d("cuMemHostGetDevicePointer_v2", p, pointer, 0, say=str(flags), v=lambda x=pointer: p.v == x)
-        d("cuMemHostGetDevicePointer_v2", p, pointer + 10, 0, say=f"{flags} interior", v=lambda x=pointer: p.v == x + 10)
+        d(
+            "cuMemHostGetDevicePointer_v2",
+            p,
+            pointer + 10,
+            0,
+            say=f"{flags} interior",
+            v=lambda x=pointer: p.v == x + 10,
+        )
         d("cuMemHostGetDevicePointer_v2", p, pointer, 1, say=f"{flags} flags 1")
         d("cuMemHostUnregister", pointer, say=str(flags))
         if pointer:

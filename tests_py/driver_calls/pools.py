@@ -18,7 +18,14 @@ def pools(d: Driver) -> None:
 
     def look(pool: int, say: str) -> None:
         for attribute in range(1, 9):
-            d("cuMemPoolGetAttribute", pool, attribute, o, say=f"{attribute} {say}", v=lambda a=attribute: o.u if a < 4 else o.v)
+            d(
+                "cuMemPoolGetAttribute",
+                pool,
+                attribute,
+                o,
+                say=f"{attribute} {say}",
+                v=lambda a=attribute: o.u if a < 4 else o.v,
+            )
 
     for attribute in (0, *range(9, 16)):
         d("cuMemPoolGetAttribute", default, attribute, o, say=str(attribute), v=lambda: o.v)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of calls. A seed gives the same program on every driver, whatever it answers.
 
-Their arguments are valid, or wrong in ways that a driver is documented to check. No memory is used that another allocation may have
-got, so that what a program reads depends on nothing but its own calls.
+Their arguments are valid, or wrong in ways that a driver is documented to check. No memory is used that another
+allocation may have got, so that what a program reads depends on nothing but its own calls.
 """
 
 from __future__ import annotations
@@ -95,7 +95,14 @@ def end_stream(p: Program) -> None:
 def look_at_stream(p: Program) -> None:
     stream, say = p.stream()
     name = p.random.choice(
-        ("cuStreamQuery", "cuStreamSynchronize", "cuStreamIsCapturing", "cuStreamGetFlags", "cuStreamGetPriority", "cuStreamGetCtx")
+        (
+            "cuStreamQuery",
+            "cuStreamSynchronize",
+            "cuStreamIsCapturing",
+            "cuStreamGetFlags",
+            "cuStreamGetPriority",
+            "cuStreamGetCtx",
+        )
     )
     if name == "cuStreamQuery":
         if p.d.quiet("cuStreamIsCapturing", stream, p.out) == 0 and p.out.u == 0 and stream > 2:
@@ -158,7 +165,15 @@ def allocate(p: Program) -> None:
         p.d("cuMemAllocAsync", p.out, size, stream, say=f"{size} {say}", v=lambda: p.out.v % 512)
     elif kind == "pool":
         number = p.number(p.pools)
-        p.d("cuMemAllocFromPoolAsync", p.out, size, p.pools[number], stream, say=f"{size} p{number} {say}", v=lambda: p.out.v % 512)
+        p.d(
+            "cuMemAllocFromPoolAsync",
+            p.out,
+            size,
+            p.pools[number],
+            stream,
+            say=f"{size} p{number} {say}",
+            v=lambda: p.out.v % 512,
+        )
     else:
         width, height = p.random.choice((1, 100, 512, 1000)), p.random.choice((0, 1, 5))
         p.d("cuMemAllocPitch_v2", p.out, p.more, width, height, 4, say=f"{width} {height}", v=lambda: p.more.v)
@@ -291,7 +306,13 @@ def use_pool(p: Program) -> None:
         )
     elif kind == 3:
         value = p.random.choice((0, 1, BLOCK, 1 << 40))
-        p.d("cuMemPoolSetAttribute", pool, attribute, Cell(8, value.to_bytes(8, "little")), say=f"p{number} {attribute} {value}")
+        p.d(
+            "cuMemPoolSetAttribute",
+            pool,
+            attribute,
+            Cell(8, value.to_bytes(8, "little")),
+            say=f"p{number} {attribute} {value}",
+        )
     elif kind == 4:
         p.d("cuMemPoolTrimTo", pool, size := p.random.choice((0, BLOCK, 32 * MIB)), say=f"p{number} {size}")
     elif not any(one.kind in ("async", "pool") for one in p.memory):

@@ -4,8 +4,10 @@
     python tests_py/driver_calls/record.py --out driver.jsonl.gz
     gpuconf run --simulate H100-80GB -- python tests_py/driver_calls/record.py --out simulated.jsonl.gz
 
-Each unit runs in a process of its own, so an error that stays, a crash or a call that never returns harms no other one. The part
-"full" fills the card's memory and reads how much of it is free, so it needs the card for itself. Only the standard library is used.
+Each unit runs in a process of its own, so an error that stays, a crash or a call that never returns harms no other one.
+The part "full" fills the card's memory and reads how much of it is free, so it needs the card for itself. Only the
+standard
+library is used.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ class Child:
 
     patience = 1.0
 
-    def __init__(self, name: str, folder: str, skip: int = 0, path: str = "", avoided: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, name: str, folder: str, skip: int = 0, path: str = "", avoided: frozenset[int] = frozenset()
+    ) -> None:
         self.name, self.skip, self.avoided = name, skip, avoided
         self.path = path or os.path.join(folder, name)
         self.started = time.monotonic()
@@ -96,7 +100,9 @@ class Child:
 
 
 def lines_of(child: Child, end: str) -> list[list[Any]]:
-    """Return the lines that a unit wrote: [unit, number, what, code, values], and one for an end that was not its own."""
+    """Return the lines that a unit wrote: [unit, number, what, code, values], and one for an end that was not its
+    own.
+    """
     text = Path(child.path).read_text() if os.path.exists(child.path) else ""
     found = []
     for number, line in enumerate(text.splitlines()):
@@ -161,7 +167,9 @@ def main() -> None:
     parser.add_argument("--part", action="append", choices=PARTS, help="default: all but full")
     parser.add_argument("--jobs", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=90.0, help="for all")
-    parser.add_argument("--patience", type=float, default=1.0, help="multiplies the limit of each unit: for a machine that is busy")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="multiplies the limit of each unit: for a machine that is busy"
+    )
     parser.add_argument("--programs", type=int, default=300, help="the seed behind the last one")
     parser.add_argument("--first-program", type=int, default=0, help="the first seed")
     parser.add_argument("--no-sweeps", action="store_true", help="without the units that take longest")
@@ -169,9 +177,13 @@ def main() -> None:
     parser.add_argument("--unit", help="only units whose name has this in it")
     arguments = parser.parse_args()
     Child.patience = arguments.patience
-    first = arguments.first_program + (arguments.seeds != "all" and arguments.first_program % 2 != int(arguments.seeds == "odd"))
+    first = arguments.first_program + (
+        arguments.seeds != "all" and arguments.first_program % 2 != int(arguments.seeds == "odd")
+    )
     seeds = range(first, arguments.programs, 1 if arguments.seeds == "all" else 2)
-    names = [name for name in units(arguments.part or list(PARTS[:3]), seeds) if not arguments.unit or arguments.unit in name]
+    names = [
+        name for name in units(arguments.part or list(PARTS[:3]), seeds) if not arguments.unit or arguments.unit in name
+    ]
     names = [name for name in names if not (arguments.no_sweeps and name in FIRST)]
     for part in arguments.part or PARTS[:3]:
         importlib.import_module(part)  # once, before the children

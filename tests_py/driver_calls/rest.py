@@ -60,7 +60,13 @@ def rest(d: Driver) -> None:
     for version in ("", "_v2", "_v3"):
         count = cell("I", 200)
         room = Cell(200 * 64)
-        n(f"nvmlDeviceGetComputeRunningProcesses{version}", handle, count, room, v=lambda c=count, r=room: own_process(c.u, r))
+        n(
+            f"nvmlDeviceGetComputeRunningProcesses{version}",
+            handle,
+            count,
+            room,
+            v=lambda c=count, r=room: own_process(c.u, r),
+        )
     d.note("own", own)
 
 

@@ -62,7 +62,13 @@ def unit(function: Callable[[Driver], None]) -> Callable[[Driver], None]:
 
 
 def prop(
-    kind: int = 1, handles: int = 0, where: int = 1, device: int = 0, compression: int = 0, rdma: int = 0, usage: int = 0
+    kind: int = 1,
+    handles: int = 0,
+    where: int = 1,
+    device: int = 0,
+    compression: int = 0,
+    rdma: int = 0,
+    usage: int = 0,
 ) -> Cell:
     """Return a CUmemAllocationProp."""
     return cell("IIIiQBBHI", kind, handles, where, device, 0, compression, rdma, usage, 0)

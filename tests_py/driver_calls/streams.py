@@ -45,7 +45,14 @@ def streams(d: Driver) -> None:
     d("cuLaunchHostFunc", stream, 0, 0, say="null")
     for attribute in range(1, 20):
         room = Cell(256)
-        d("cuStreamGetAttribute", stream, attribute, room, say=str(attribute), v=lambda c=room: c.all("4I") if 0 else None)
+        d(
+            "cuStreamGetAttribute",
+            stream,
+            attribute,
+            room,
+            say=str(attribute),
+            v=lambda c=room: c.all("4I") if 0 else None,
+        )
         d("cuStreamSetAttribute", stream, attribute, Cell(256), say=f"{attribute} zeros")
     d("cuStreamSetAttribute", stream, 3, cell("I", 2), say="policy 2")
     d("cuStreamSetAttribute", stream, 3, cell("I", 9), say="policy 9")

@@ -59,7 +59,21 @@ def virtual(d: Driver) -> None:
     d("cuMemCreate", p, 1 << 45, prop(), 0, say="large")
     d("cuMemCreate", p, (1 << 64) - BLOCK, prop(), 0, say="all")
     d("cuMemGetAllocationGranularity", o, 0, 0, say="no properties")
-    for size in (0, 1, 4096, 65536, BLOCK - 1, BLOCK, BLOCK + 65536, 3 * BLOCK, 1 << 30, 1 << 40, 1 << 46, 1 << 47, 1 << 48):
+    for size in (
+        0,
+        1,
+        4096,
+        65536,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 65536,
+        3 * BLOCK,
+        1 << 30,
+        1 << 40,
+        1 << 46,
+        1 << 47,
+        1 << 48,
+    ):
         for align in (0, 1, 4096, BLOCK, 4 * BLOCK, 1 << 30, 3 * BLOCK):
             o.memory.raw = b"\0" * 64
             d(

@@ -1,4 +1,7 @@
-"""A program: calls that reach every library that stands in for NVIDIA's, without the CPU's values. It prints those that fail."""
+"""A program: calls that reach every library that stands in for NVIDIA's, without the CPU's values.
+
+It prints those that fail.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def attempt_solver(name: str, call: Callable[[], Any]) -> None:
     """Some of PyTorch's solvers read values, which are unknown here: only a library's own error is a failure."""
     before = len(failed)
     attempt(name, call)
-    failed[before:] = [text for text in failed[before:] if "cusolver" in text or "CUBLAS" in text or "CUDA error" in text]
+    failed[before:] = [
+        text for text in failed[before:] if "cusolver" in text or "CUBLAS" in text or "CUDA error" in text
+    ]
 
 
 def on_card(*shape: int, **how: Any) -> Any:
@@ -49,7 +54,10 @@ def convolutions() -> None:
         attempt(name, lambda m=module: m.cuda()(images).sum().backward())
     attempt("conv3d", lambda: nn.Conv3d(2, 4, 3).cuda()(on_card(1, 2, 8, 8, 8)).sum().backward())
     last = images.half().to(memory_format=torch.channels_last)
-    attempt("channels last", lambda: nn.Conv2d(8, 16, 3).cuda().half().to(memory_format=torch.channels_last)(last).sum().backward())
+    attempt(
+        "channels last",
+        lambda: nn.Conv2d(8, 16, 3).cuda().half().to(memory_format=torch.channels_last)(last).sum().backward(),
+    )
     torch.backends.cudnn.benchmark = True
     attempt("benchmark", lambda: nn.Conv2d(8, 16, 5).cuda()(images).sum().backward())
     torch.backends.cudnn.benchmark = False
@@ -61,7 +69,10 @@ def convolutions() -> None:
 def recurrent() -> None:
     for kind in (nn.LSTM, nn.GRU, nn.RNN):
         for how in ({}, {"num_layers": 2, "bidirectional": True, "dropout": 0.5}, {"bias": False}):
-            attempt(f"{kind.__name__} {how}", lambda k=kind, h=how: k(10, 20, **h).cuda()(on_card(5, 3, 10))[0].sum().backward())
+            attempt(
+                f"{kind.__name__} {how}",
+                lambda k=kind, h=how: k(10, 20, **h).cuda()(on_card(5, 3, 10))[0].sum().backward(),
+            )
     attempt("projection", lambda: nn.LSTM(10, 20, proj_size=5).cuda()(on_card(5, 3, 10))[0].sum().backward())
     module = nn.LSTM(10, 20, 2, bidirectional=True).cuda()
     parameters = list(module.parameters())
@@ -72,18 +83,27 @@ def recurrent() -> None:
     attempt("packed", lambda: module(packed)[0].data.sum().backward())
     logits = on_card(50, 2, 20).log_softmax(2)
     targets, lengths = torch.randint(1, 20, (2, 10), dtype=torch.int32), torch.tensor([50, 50], dtype=torch.int32)
-    attempt("ctc_loss", lambda: F.ctc_loss(logits, targets, lengths, torch.tensor([10, 10], dtype=torch.int32)).backward())
+    attempt(
+        "ctc_loss", lambda: F.ctc_loss(logits, targets, lengths, torch.tensor([10, 10], dtype=torch.int32)).backward()
+    )
 
 
 def attention() -> None:
     heads = on_card(2, 4, 64, 64, dtype=torch.bfloat16)
-    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH):
+    for backend in (
+        SDPBackend.FLASH_ATTENTION,
+        SDPBackend.EFFICIENT_ATTENTION,
+        SDPBackend.CUDNN_ATTENTION,
+        SDPBackend.MATH,
+    ):
         for dropout in (0.0, 0.125):
             with sdpa_kernel(backend):
                 attempt(
                     f"{backend} {dropout}",
                     lambda d=dropout: (
-                        F.scaled_dot_product_attention(heads, heads, heads, dropout_p=d, is_causal=d == 0).sum().backward()
+                        F.scaled_dot_product_attention(heads, heads, heads, dropout_p=d, is_causal=d == 0)
+                        .sum()
+                        .backward()
                     ),
                 )
 
@@ -116,9 +136,12 @@ def algebra() -> None:
             attempt_solver(f"products {shape}", lambda m=matrix: m @ m @ m[..., :1])
     for driver in ("gesvd", "gesvdj", "gesvda"):
         attempt_solver(
-            driver, lambda d=driver: torch.linalg.svd(torch.randn(3, 16, 8, device="cuda"), full_matrices=False, driver=d)
+            driver,
+            lambda d=driver: torch.linalg.svd(torch.randn(3, 16, 8, device="cuda"), full_matrices=False, driver=d),
         )
-    attempt("int8 product", lambda: torch._int_mm(*(torch.ones(32, 32, device="cuda", dtype=torch.int8) for _ in range(2))))
+    attempt(
+        "int8 product", lambda: torch._int_mm(*(torch.ones(32, 32, device="cuda", dtype=torch.int8) for _ in range(2)))
+    )
     attempt("linear with gelu", lambda: F.gelu(nn.Linear(16, 16).cuda().bfloat16()(on_card(4, 16).bfloat16())))
     attempt("fft", lambda: torch.fft.irfft2(torch.fft.rfft2(on_card(8, 8))).sum().backward())
 
@@ -133,7 +156,9 @@ def sparse() -> None:
     attempt("triangular", lambda: torch.triangular_solve(matrix, rows))
     weights = torch.tensor([0, 0, 1, 1], device="cuda").tile(128, 32).half()
     torch.sparse.SparseSemiStructuredTensor._FORCE_CUTLASS = False
-    attempt("semi-structured", lambda: F.linear(on_card(128, 128).half(), torch.sparse.to_sparse_semi_structured(weights)))
+    attempt(
+        "semi-structured", lambda: F.linear(on_card(128, 128).half(), torch.sparse.to_sparse_semi_structured(weights))
+    )
 
 
 def tools() -> None:
@@ -155,9 +180,14 @@ def tools() -> None:
 
     attempt("profiler", profiled)
     attempt("graph", captured)
-    attempt("nvtx", lambda: (torch.cuda.nvtx.range_push("part"), torch.cuda.nvtx.mark("here"), torch.cuda.nvtx.range_pop()))
+    attempt(
+        "nvtx", lambda: (torch.cuda.nvtx.range_push("part"), torch.cuda.nvtx.mark("here"), torch.cuda.nvtx.range_pop())
+    )
     attempt("nccl", lambda: torch.cuda.nccl.all_reduce([torch.ones(3, device=f"cuda:{i}") for i in range(2)]))
-    attempt("data parallel", lambda: nn.DataParallel(nn.Linear(4, 4).cuda())(torch.ones(8, 4, device="cuda")).sum().backward())
+    attempt(
+        "data parallel",
+        lambda: nn.DataParallel(nn.Linear(4, 4).cuda())(torch.ones(8, 4, device="cuda")).sum().backward(),
+    )
 
 
 for part in (convolutions, recurrent, attention, algebra, sparse, tools):

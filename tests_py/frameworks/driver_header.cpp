@@ -1,7 +1,7 @@
 /*
- * What gpuconf declares of the CUDA driver, held against NVIDIA's own cuda.h, when this is compiled. test_driver_header.py writes rows.inc, a
- * line for each function that gpuconf calls or stands before. Enumerations are plain integers in gpuconf, and pointers to what it does
- * not look into are void *.
+ * What gpuconf declares of the CUDA driver, held against NVIDIA's own cuda.h, when this is compiled.
+ * test_driver_header.py writes rows.inc, a line for each function that gpuconf calls or stands before. Enumerations are
+ * plain integers in gpuconf, and pointers to what it does not look into are void *.
  */
 #include <cstddef>
 #include <cstdint>
@@ -22,18 +22,20 @@ namespace guard {
 template <class A, class B> constexpr bool same();
 
 template <class A, class B> constexpr bool same_function = false;
-template <class R, class... P, class S, class... Q> constexpr bool same_function<R(P...), S(Q...)> = [] {
+template <class R, class... P, class S, class... Q>
+constexpr bool same_function<R(P...), S(Q...)> = [] {
 	if constexpr (sizeof...(P) == sizeof...(Q))
 		return same<R, S>() && (same<P, Q>() && ...);
 	return false;
 }();
 
-/* Whether a caller with declaration A can call, or be, what has declaration B. Structures are compared below, field by field. */
-template <class A, class B> constexpr bool same()
-{
+/* Whether a caller with declaration A can call, or be, what has declaration B. Structures are compared below, field by
+ * field. */
+template <class A, class B> constexpr bool same() {
 	using X = std::remove_cv_t<std::remove_pointer_t<A>>;
 	using Y = std::remove_cv_t<std::remove_pointer_t<B>>;
-	constexpr bool numbers = (std::is_integral_v<A> || std::is_enum_v<A>) && (std::is_integral_v<B> || std::is_enum_v<B>);
+	constexpr bool numbers =
+	    (std::is_integral_v<A> || std::is_enum_v<A>) && (std::is_integral_v<B> || std::is_enum_v<B>);
 
 	if constexpr (std::is_function_v<A> && std::is_function_v<B>)
 		return same_function<A, B>;
@@ -165,5 +167,7 @@ FIELD(guard, CUarrayMapInfo, subresource, subresource);
 FIELD(guard, CUarrayMapInfo, operation, memOperationType);
 FIELD(guard, CUarrayMapInfo, handle, memHandle);
 FIELD(guard, CUarrayMapInfo, offset, offset);
-VALUE(offsetof(guard::CUarrayMapInfo, subresource.miptail.layer), offsetof(::CUarrayMapInfo, subresource.miptail.layer));
-VALUE(offsetof(guard::CUarrayMapInfo, subresource.miptail.offset), offsetof(::CUarrayMapInfo, subresource.miptail.offset));
+VALUE(
+    offsetof(guard::CUarrayMapInfo, subresource.miptail.layer), offsetof(::CUarrayMapInfo, subresource.miptail.layer));
+VALUE(offsetof(guard::CUarrayMapInfo, subresource.miptail.offset),
+    offsetof(::CUarrayMapInfo, subresource.miptail.offset));

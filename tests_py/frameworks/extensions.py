@@ -1,4 +1,6 @@
-"""Builds libraries with a kernel of their own without NVIDIA's compiler, and runs programs on simulated GPUs that load them."""
+"""Builds libraries with a kernel of their own without NVIDIA's compiler, and runs programs on simulated GPUs that load
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,27 @@ def build(library: Path, runtime: str = "libcudart.so.12", more: str = "cudaDevi
     stub.unlink()
 
 
-def run(program: str, *folders: Path, simulate: str = "A100-40GB", **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program under ``gpuconf run --simulate`` that finds the packages of these folders, and shows what is logged."""
+def run(
+    program: str, *folders: Path, simulate: str = "A100-40GB", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program under ``gpuconf run --simulate`` that finds the packages of these folders, and shows what is
+    logged.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)} | environment
     kept["PYTHONPATH"] = os.pathsep.join([*map(str, folders), kept.get("PYTHONPATH", "")])
     text = "import logging\nlogging.basicConfig(format='%(message)s')\n" + textwrap.dedent(program)
-    command = [sys.executable, "-m", "gpuconf", "run", "--simulate", simulate, "--", sys.executable, "-W", "ignore", "-c", text]
+    command = [
+        sys.executable,
+        "-m",
+        "gpuconf",
+        "run",
+        "--simulate",
+        simulate,
+        "--",
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        text,
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=kept)

@@ -1,4 +1,5 @@
-"""Operators that the CPU has no kernel for, and backward passes with a formula, beside another formula in float64, with gradients.
+"""Operators that the CPU has no kernel for, and backward passes with a formula, beside another formula in float64, with
+gradients.
 
 Each function compares. Run as a program with names, it prints those that agree, and how the others differ.
 """
@@ -25,7 +26,10 @@ ROUNDING = {torch.float64: 1e-10, torch.float32: 2e-4, torch.bfloat16: 4e-2, tor
 
 
 def compare(
-    compute: Callable[..., Tensor], formula: Callable[..., Tensor], tensors: Sequence[Tensor], dtype: torch.dtype = torch.float32
+    compute: Callable[..., Tensor],
+    formula: Callable[..., Tensor],
+    tensors: Sequence[Tensor],
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Compare results, and the gradients of all tensors, which are rounded to a type first. Returns the result."""
     here = [one.to(dtype).cuda().requires_grad_() for one in tensors]
@@ -61,7 +65,9 @@ def _attend(
 
 
 def flash_attention() -> None:
-    for dtype, causal, heads, scale in itertools.product((torch.float16, torch.bfloat16), (False, True), (4, 2), (None, 0.3)):
+    for dtype, causal, heads, scale in itertools.product(
+        (torch.float16, torch.bfloat16), (False, True), (4, 2), (None, 0.3)
+    ):
         tensors = torch.randn(2, 4, 7, 16), torch.randn(2, heads, 7, 16), torch.randn(2, heads, 7, 16)
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
             compare(
@@ -106,7 +112,10 @@ def attention_of_cudnn() -> None:
 
 
 def attention_with_dropout() -> None:
-    """With a unit matrix as values, the result is the weights that the dropout left. Gradients are of the same weights."""
+    """With a unit matrix as values, the result is the weights that the dropout left.
+
+    Gradients are of the same weights.
+    """
     for backend, dtype in (("FLASH_ATTENTION", torch.float16), ("EFFICIENT_ATTENTION", torch.float32)):
         q, k = torch.randn(2, 2, 16, 16), torch.randn(2, 2, 16, 16)
         v = torch.eye(16).expand(2, 2, 16, 16).contiguous()
@@ -127,7 +136,9 @@ def attention_with_dropout() -> None:
 
 
 def masks_of_dropouts() -> None:
-    """What a dropout left out, as PyTorch's tests find it: from the seed, and from the signs of flash attention's last result."""
+    """What a dropout left out, as PyTorch's tests find it: from the seed, and from the signs of flash attention's last
+    result.
+    """
     q, k, v = (torch.randn(2, 3, 37, 16, device="cuda") for _ in range(3))
     attend = torch.ops.aten._scaled_dot_product_attention_math.default
     torch.manual_seed(7)
@@ -146,7 +157,10 @@ def attention_of_sequences() -> None:
     lengths = torch.tensor(ends, dtype=torch.int32, device="cuda")
 
     def parted(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-        rows = [[one[begin:end].transpose(0, 1).unsqueeze(0) for one in (q, k, v)] for begin, end in itertools.pairwise(ends)]
+        rows = [
+            [one[begin:end].transpose(0, 1).unsqueeze(0) for one in (q, k, v)]
+            for begin, end in itertools.pairwise(ends)
+        ]
         return torch.cat([_attend(*three, causal=causal).squeeze(0).transpose(0, 1) for three in rows])
 
     tensors = [torch.randn(8, 2, 8) for _ in range(3)]
@@ -179,7 +193,10 @@ def _convolve(x: Tensor, weight: Tensor, stride: int, padding: int, dilation: in
     out, per, rows, columns = weight.shape
     patches = F.unfold(x, (rows, columns), dilation, padding, stride).reshape(n, groups, per * rows * columns, -1)
     product = torch.einsum("gok,ngkl->ngol", weight.reshape(groups, out // groups, -1), patches)
-    sizes = [(size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel in ((high, rows), (wide, columns))]
+    sizes = [
+        (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel in ((high, rows), (wide, columns))
+    ]
     return product.reshape(n, out, *sizes)
 
 
@@ -199,7 +216,10 @@ def convolutions() -> None:
         bias, z = torch.randn(8), torch.randn(expected.shape)
         shifted = expected + bias.reshape(-1, 1, 1)
         near(aten.cudnn_convolution_relu(*here, bias.cuda(), *ints, groups), shifted.clamp(min=0))
-        near(aten.cudnn_convolution_add_relu(*here, z.cuda(), 0.5, bias.cuda(), *ints, groups), (shifted + 0.5 * z).clamp(min=0))
+        near(
+            aten.cudnn_convolution_add_relu(*here, z.cuda(), 0.5, bias.cuda(), *ints, groups),
+            (shifted + 0.5 * z).clamp(min=0),
+        )
 
 
 def transposed_convolutions() -> None:
@@ -262,7 +282,10 @@ def normalizations() -> None:
     rows = torch.randn(5, 3, 6)
     for dtype in (torch.float32, torch.bfloat16):
         compare(
-            lambda x, w, b: F.layer_norm(x, (6,), w, b), lambda x, w, b: _normalize(x, [2]) * w + b, (rows, weight, bias), dtype
+            lambda x, w, b: F.layer_norm(x, (6,), w, b),
+            lambda x, w, b: _normalize(x, [2]) * w + b,
+            (rows, weight, bias),
+            dtype,
         )
     compare(
         lambda x, w: F.rms_norm(x, (6,), w, 1e-5),
@@ -278,7 +301,10 @@ def normalization_of_several_processes() -> None:
     double = [one.double().requires_grad_() for one in (x, weight, bias)]
     expected = _normalize(double[0], [0, 2]) * double[1].reshape(-1, 1) + double[2].reshape(-1, 1)
     expected.backward(grad.double())
-    parts, grads = [one.contiguous().cuda() for one in x.split([2, 4])], [one.contiguous().cuda() for one in grad.split([2, 4])]
+    parts, grads = (
+        [one.contiguous().cuda() for one in x.split([2, 4])],
+        [one.contiguous().cuda() for one in grad.split([2, 4])],
+    )
     statistics = [torch.batch_norm_stats(one, 1e-5) for one in parts]
     means, deviations = (torch.stack([one[at] for one in statistics]) for at in (0, 1))
     counts = torch.tensor([8.0, 16.0], device="cuda")
@@ -289,7 +315,8 @@ def normalization_of_several_processes() -> None:
     w, b = weight.cuda(), bias.cuda()
     near(torch.cat([torch.batch_norm_elemt(one, w, b, mean, invstd, 1e-5) for one in parts]), expected)
     reduced = [
-        torch.batch_norm_backward_reduce(g, one, mean, invstd, w, True, True, True) for g, one in zip(grads, parts, strict=True)
+        torch.batch_norm_backward_reduce(g, one, mean, invstd, w, True, True, True)
+        for g, one in zip(grads, parts, strict=True)
     ]
     sums, products, of_weight, of_bias = (sum(one[at] for one in reduced) for at in range(4))
     near(of_weight, double[1].grad)
@@ -301,7 +328,9 @@ def normalization_of_several_processes() -> None:
     near(torch.cat(found), double[0].grad)
 
 
-def _cell(kind: str, x: Tensor, h: Tensor, c: Tensor, wi: Tensor, wh: Tensor, bi: Tensor, bh: Tensor) -> tuple[Tensor, Tensor]:
+def _cell(
+    kind: str, x: Tensor, h: Tensor, c: Tensor, wi: Tensor, wh: Tensor, bi: Tensor, bh: Tensor
+) -> tuple[Tensor, Tensor]:
     first, second = x @ wi.T + bi, h @ wh.T + bh
     if kind == "LSTM":
         i, f, g, o = (first + second).chunk(4, 1)
@@ -317,7 +346,12 @@ def _cell(kind: str, x: Tensor, h: Tensor, c: Tensor, wi: Tensor, wh: Tensor, bi
 def cells() -> None:
     for kind, gates in (("LSTM", 4), ("GRU", 3)):
         tensors = [torch.randn(3, 4), torch.randn(3, 5), torch.randn(3, 5)]
-        tensors += [torch.randn(gates * 5, 4), torch.randn(gates * 5, 5), torch.randn(gates * 5), torch.randn(gates * 5)]
+        tensors += [
+            torch.randn(gates * 5, 4),
+            torch.randn(gates * 5, 5),
+            torch.randn(gates * 5),
+            torch.randn(gates * 5),
+        ]
 
         def compute(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor) -> Tensor:
             if kind == "LSTM":  # noqa: B023
@@ -443,7 +477,10 @@ def products() -> None:
         torch.addmm(here[2][0], here[0][0], here[1][0], out_dtype=torch.float32, beta=2, alpha=0.5),
         c[0].double() * 2 + a[0].double() @ b[0].double() * 0.5,
     )
-    near(torch.baddbmm(here[2], here[0], here[1], out_dtype=torch.float32, beta=2), c.double() * 2 + a.double() @ b.double())
+    near(
+        torch.baddbmm(here[2], here[0], here[1], out_dtype=torch.float32, beta=2),
+        c.double() * 2 + a.double() @ b.double(),
+    )
 
 
 def results_in_outputs() -> None:
@@ -479,7 +516,9 @@ def statistics_of_equal_parts() -> None:
     x = torch.randn(2, 5, 3, 4)
     means, deviations = zip(*(torch.batch_norm_stats(one.cuda(), 1e-5) for one in x), strict=True)
     running = torch.zeros(3, device="cuda"), torch.ones(3, device="cuda")
-    mean, invstd = torch.batch_norm_gather_stats(x[0].cuda(), torch.stack(means), torch.stack(deviations), *running, 0.5, 1e-5, 20)
+    mean, invstd = torch.batch_norm_gather_stats(
+        x[0].cuda(), torch.stack(means), torch.stack(deviations), *running, 0.5, 1e-5, 20
+    )
     whole = x.double()
     near(mean, whole.mean([0, 1, 3]))
     near(invstd, (whole.var([0, 1, 3], unbiased=False) + 1e-5).rsqrt())

@@ -1,8 +1,8 @@
 """Programs of the kinds that people run, with libraries over PyTorch, on the CPU and on a simulated GPU.
 
-``python libraries_on_simulated_gpus.py cpu|none NAME ...`` runs programs on simulated GPUs with these values, and with "cpu"
-first on the CPU. It prints a line for each: its name, the numbers of both, and the peaks there. Weights come from small
-configurations and fixed seeds.
+``python libraries_on_simulated_gpus.py cpu|none NAME ...`` runs programs on simulated GPUs with these values, and with
+"cpu" first on the CPU. It prints a line for each: its name, the numbers of both, and the peaks there. Weights come from
+small configurations and fixed seeds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 STEPS = 3
 
 
-def _steps(model: nn.Module, device: str, loss_of: Callable[[nn.Module], torch.Tensor], lr: float = 1e-3) -> list[float]:
+def _steps(
+    model: nn.Module, device: str, loss_of: Callable[[nn.Module], torch.Tensor], lr: float = 1e-3
+) -> list[float]:
     """Train some steps with AdamW. Returns the losses."""
     model.to(device).train()
     optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=lr)
@@ -92,7 +94,9 @@ def detection_training(device: str) -> list[float]:
 def segmentation(device: str) -> list[float]:
     import torchvision
 
-    model = torchvision.models.segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=4)
+    model = torchvision.models.segmentation.lraspp_mobilenet_v3_large(
+        weights=None, weights_backbone=None, num_classes=4
+    )
     x, y = torch.randn(2, 3, 64, 64).to(device), torch.randint(0, 4, (2, 64, 64)).to(device)
     return _steps(model, device, lambda model: F.cross_entropy(model(x)["out"], y), lr=1e-4)
 
@@ -101,7 +105,13 @@ def _ids(device: str, vocabulary: int = 64) -> torch.Tensor:
     return torch.randint(3, vocabulary, (2, 12)).to(device)
 
 
-_SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+_SMALL = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 _QUIET = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
@@ -109,7 +119,9 @@ def bert(device: str) -> list[float]:
     from transformers import BertConfig, BertForMaskedLM
 
     ids = _ids(device)
-    return _steps(BertForMaskedLM(BertConfig(**_SMALL, **_QUIET)), device, lambda model: model(input_ids=ids, labels=ids).loss)
+    return _steps(
+        BertForMaskedLM(BertConfig(**_SMALL, **_QUIET)), device, lambda model: model(input_ids=ids, labels=ids).loss
+    )
 
 
 def _gpt2(**more: object) -> nn.Module:
@@ -134,7 +146,9 @@ def gradient_checkpointing(device: str) -> list[float]:
 def _llama() -> nn.Module:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return LlamaForCausalLM(LlamaConfig(**_SMALL, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2))
+    return LlamaForCausalLM(
+        LlamaConfig(**_SMALL, num_key_value_heads=2, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+    )
 
 
 def llama(device: str) -> list[float]:
@@ -152,7 +166,15 @@ def llama_bfloat16(device: str) -> list[float]:
 def t5(device: str) -> list[float]:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    sizes = {"vocab_size": 64, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
+    sizes = {
+        "vocab_size": 64,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 4,
+        "dropout_rate": 0.0,
+    }
     ids = _ids(device)
     model = T5ForConditionalGeneration(T5Config(**sizes, decoder_start_token_id=0))
     return _steps(model, device, lambda model: model(input_ids=ids, labels=ids).loss)
@@ -170,7 +192,9 @@ def vit(device: str) -> list[float]:
 def generate_with_cache(device: str) -> list[float]:
     ids = torch.randint(3, 64, (2, 5)).to(device)
     model = _llama().to(device).eval()
-    greedy = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, min_new_tokens=8, do_sample=False)
+    greedy = model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, min_new_tokens=8, do_sample=False
+    )
     return [float(one) for one in greedy.flatten().tolist()]
 
 
@@ -229,7 +253,11 @@ def diffusers_unet(device: str) -> list[float]:
         up_block_types=("AttnUpBlock2D", "UpBlock2D"),
     )
     scheduler = DDPMScheduler(num_train_timesteps=50)
-    x, noise, times = torch.randn(2, 3, 16, 16).to(device), torch.randn(2, 3, 16, 16).to(device), torch.tensor([3, 40]).to(device)
+    x, noise, times = (
+        torch.randn(2, 3, 16, 16).to(device),
+        torch.randn(2, 3, 16, 16).to(device),
+        torch.tensor([3, 40]).to(device),
+    )
     noisy = scheduler.add_noise(x, noise, times)
     return _steps(model, device, lambda model: F.mse_loss(model(noisy, times).sample, noise))
 
@@ -338,7 +366,12 @@ def lightning_fit(device: str) -> list[float]:
 
     loader = DataLoader(TensorDataset(torch.randn(16, 8), torch.randn(16, 1)), batch_size=4)
     kind = "cpu" if device == "cpu" else "gpu"
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False, "enable_model_summary": False}
+    quiet = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "enable_model_summary": False,
+    }
     with contextlib.redirect_stdout(sys.stderr):
         lightning.Trainer(max_epochs=2, accelerator=kind, devices=1, **quiet).fit(Module(), loader)
     return losses
@@ -386,7 +419,9 @@ def save_and_load(device: str) -> list[float]:
 
 
 def volumes(device: str) -> list[float]:
-    model = nn.Sequential(nn.Conv3d(1, 4, 3, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.ConvTranspose3d(4, 1, 2, stride=2))
+    model = nn.Sequential(
+        nn.Conv3d(1, 4, 3, padding=1), nn.BatchNorm3d(4), nn.ReLU(), nn.ConvTranspose3d(4, 1, 2, stride=2)
+    )
     x = torch.randn(2, 1, 6, 6, 6).to(device)
     return _steps(model, device, lambda model: model(x).pow(2).mean())
 
@@ -521,7 +556,9 @@ def graph_network(device: str) -> list[float]:
     def loss(model: nn.Module) -> torch.Tensor:
         messages = model(x)[edges[0]]
         summed = torch.zeros(10, 8, device=device).index_add(0, edges[1], messages)
-        highest = torch.full((10, 8), -9.0, device=device).scatter_reduce(0, edges[1, :, None].expand(-1, 8), messages, "amax")
+        highest = torch.full((10, 8), -9.0, device=device).scatter_reduce(
+            0, edges[1, :, None].expand(-1, 8), messages, "amax"
+        )
         return (summed + highest).pow(2).mean()
 
     return _steps(nn.Linear(8, 8), device, loss)

@@ -1,8 +1,10 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for simulated
-GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that its GPU is simulated.
-Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
+gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for
+simulated GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that
+its GPU is simulated. Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and
+errors are
+real.
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas);
 __attribute__((constructor)) static void begin(void) { gpuconf_runtime_versions%s; %s }
 """
 
-# PyTorch's thread for the backward pass drops the pass's Python objects after backward() has returned. If Python has begun to end
-# by then, versions before 3.14 end a thread that requests the GIL by pthread_exit(), which unwinds through a C++ destructor, and
-# that aborts the process: in 3 of 12 runs, without gpuconf, too.
+# PyTorch's thread for the backward pass drops the pass's Python objects after backward() has returned. If Python has
+# begun to end by then, versions before 3.14 end a thread that requests the GIL by pthread_exit(), which unwinds through
+# a C++ destructor, and that aborts the process: in 3 of 12 runs, without gpuconf, too.
 _NO_EXIT = """
 import os, sys
 sys.stdout.flush()
@@ -71,7 +73,9 @@ def torch_folder() -> Path | None:
 
 
 def build(folder: Path) -> None:
-    """Build the driver into ``folder``, and for a PyTorch ``runtime.so``, to preload: the shipped runtime over that driver."""
+    """Build the driver into ``folder``, and for a PyTorch ``runtime.so``, to preload: the shipped runtime over that
+    driver.
+    """
     runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder)
     hide(folder / "libnvidia-ml.so.1")  # on a machine with a GPU, the real one would name other cards
     libraries = torch_folder()
@@ -81,11 +85,17 @@ def build(folder: Path) -> None:
     empty = [folder / "cuda" / name for name in needed if re.match(stand_ins.CUDA, name)]
     (folder / "cuda").mkdir()
     for path in empty:
-        path.write_bytes(elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine]))
+        path.write_bytes(
+            elf.empty(path.name, "libgpuconf-runtime.so", {"x86_64": 62, "aarch64": 183}[os.uname().machine])
+        )
     source, versions = folder / "runtime.c", simulated_torch._versions(str(libraries))
     source.write_text(RUNTIME % (versions, "".join(f'dlopen("{path}", RTLD_NOW | RTLD_GLOBAL);' for path in empty)))
     shipped = Path(gpuconf.__file__).parent / "_simulator"
-    linked = [folder / "libcuda.so.1", shipped / "libgpuconf-runtime.so", f"-Wl,--enable-new-dtags,-rpath,{folder}:{shipped}"]
+    linked = [
+        folder / "libcuda.so.1",
+        shipped / "libgpuconf-runtime.so",
+        f"-Wl,--enable-new-dtags,-rpath,{folder}:{shipped}",
+    ]
     command = [os.environ.get("CC", "cc"), "-shared", "-fPIC", source, "-o", folder / "runtime.so"]
     subprocess.run([*command, "-Wl,--no-as-needed", *linked, "-ldl"], check=True)
 
@@ -110,7 +120,11 @@ def completed(folder: Path, program: str, **environment: str) -> subprocess.Comp
     """Run a program on the fake GPU; it may fail."""
     if (folder / "runtime.so").exists():
         environment = {"LD_PRELOAD": str(folder / "runtime.so"), **environment}
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
+    }
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + textwrap.dedent(program)],
         capture_output=True,
@@ -121,13 +135,21 @@ def completed(folder: Path, program: str, **environment: str) -> subprocess.Comp
     )
 
 
-def under_guard(folder: Path, mode: str, limit: int, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with these words under the guard, with a limit in bytes on a card of 2 GiB; mode "off" is without the guard."""
+def under_guard(
+    folder: Path, mode: str, limit: int, *words: str | Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words under the guard, with a limit in bytes on a card of 2 GiB; mode "off" is without the
+    guard.
+    """
     from gpuconf.sharing import _budget
 
     dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
     base = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    base |= {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_MEMORY": str(2 << 30), "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
+    base |= {
+        "LD_LIBRARY_PATH": str(folder),
+        "FAKECUDA_MEMORY": str(2 << 30),
+        "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1",
+    }
     if (folder / "runtime.so").exists():
         base["LD_PRELOAD"] = str(folder / "runtime.so")
     base |= environment
@@ -135,7 +157,9 @@ def under_guard(folder: Path, mode: str, limit: int, *words: str | Path, **envir
     if mode == "off":
         return subprocess.run(command, env=base, capture_output=True, text=True, check=False, timeout=170)
     with _budget.prepare({FIRST_CARD: limit}, mode, environment=base) as budget:
-        done = subprocess.run(command, env={**base, **budget.environment}, capture_output=True, text=True, check=False, timeout=170)
+        done = subprocess.run(
+            command, env={**base, **budget.environment}, capture_output=True, text=True, check=False, timeout=170
+        )
         assert budget.log() == []
         assert budget.usage()[FIRST_CARD].used == 0
     return done

@@ -2,8 +2,8 @@
 
     numba_own.py MODULE [TEST ...]
 
-Prints one line for each test when it ends: its outcome, and its name below numba.cuda.tests. Without names it runs all of the
-module. The random numbers of each test begin with the same seed.
+Prints one line for each test when it ends: its outcome, and its name below numba.cuda.tests. Without names it runs all
+of the module. The random numbers of each test begin with the same seed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PyTorch's operators in place on a simulated GPU beside the CPU, on tensors of unusual shapes: one number, views.
 
-``python operators_in_place_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs the operators of PyTorch's own
-table that have a form in place. Freed memory holds NaN, so that a result which depends on it differs. It prints a line for each
-operator, type and shape that differs, and at the end how many are equal.
+``python operators_in_place_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs the operators of
+PyTorch's own table that have a form in place. Freed memory holds NaN, so that a result which depends on it differs. It
+prints a line for each operator, type and shape that differs, and at the end how many are equal.
 """
 
 from __future__ import annotations

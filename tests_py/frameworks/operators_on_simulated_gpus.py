@@ -1,7 +1,8 @@
 """PyTorch's own table of operators, op_db, on a simulated GPU beside the CPU, forward and backward.
 
-``python operators_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs these operators, else the Kth of N shares of
-all, with the first samples of each. It prints a line for each operator and type that differs, and at the end how many are equal.
+``python operators_on_simulated_gpus.py [--share K/N] [--samples N] [NAME ...]`` runs these operators, else the Kth of N
+shares of all, with the first samples of each. It prints a line for each operator and type that differs, and at the end
+how many are equal.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def on_cpu(values: object) -> object:
 
 def copied(values: object) -> object:
     return tree_map(
-        lambda one: one.detach().clone().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one, values
+        lambda one: one.detach().clone().requires_grad_(one.requires_grad) if isinstance(one, torch.Tensor) else one,
+        values,
     )
 
 
@@ -60,7 +62,9 @@ def tensors(values: object, *, with_grad: bool = False) -> list[torch.Tensor]:
 def compare(expected: object, found: object) -> None:
     pairs = list(zip(tensors(expected), tensors(found), strict=True))
     for one, other in pairs:
-        torch.testing.assert_close(other.detach().cpu(), one.detach(), rtol=1e-5, atol=1e-5, equal_nan=True, check_stride=False)
+        torch.testing.assert_close(
+            other.detach().cpu(), one.detach(), rtol=1e-5, atol=1e-5, equal_nan=True, check_stride=False
+        )
 
 
 def check(op: object, sample: object, backward: bool) -> None:
@@ -95,7 +99,9 @@ def checked(op: object, samples: int) -> Iterator[tuple[str, str]]:
         backward = op.supports_autograd and dtype in op.backward_dtypes and dtype in op.backward_dtypesIfCUDA
         torch.manual_seed(0)
         try:
-            cases = list(op.sample_inputs("cuda", dtype, requires_grad=backward and dtype.is_floating_point | dtype.is_complex))
+            cases = list(
+                op.sample_inputs("cuda", dtype, requires_grad=backward and dtype.is_floating_point | dtype.is_complex)
+            )
         except Exception:
             continue  # a library that the samples need is missing
         trouble = ""

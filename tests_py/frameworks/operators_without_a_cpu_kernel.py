@@ -1,7 +1,8 @@
-"""The operators for which PyTorch has a kernel for CUDA and none for the CPU: each has a formula, or is refused by name.
+"""The operators for which PyTorch has a kernel for CUDA and none for the CPU: each has a formula, or is refused by
+name.
 
-The list is that of the PyTorch that runs this. Prints how many have a formula, are refused, and compute nothing, and a line for
-each that is neither: an operator without a formula is called, with arguments of the types in its schema.
+The list is that of the PyTorch that runs this. Prints how many have a formula, are refused, and compute nothing, and a
+line for each that is neither: an operator without a formula is called, with arguments of the types in its schema.
 """
 
 from __future__ import annotations

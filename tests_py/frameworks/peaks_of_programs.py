@@ -1,10 +1,11 @@
-"""50 small training programs under ``gpu_peak``, on a simulated GPU: each also with one tensor more, and again and again.
+"""50 small training programs under ``gpu_peak``, on a simulated GPU: each also with one tensor more, and again and
+again.
 
     python tests_py/frameworks/peaks_of_programs.py [RERUNS]
 
-Writes the baseline of all programs, runs them RERUNS times in all (1,000 by default), in two processes, and then once with a tensor
-more in each. Prints how many runs were false alarms, and for how many programs the report names the line of that tensor. Exits with
-1 unless these are 0 and 50.
+Writes the baseline of all programs, runs them RERUNS times in all (1,000 by default), in two processes, and then once
+with a tensor more in each. Prints how many runs were false alarms, and for how many programs the report names the line
+of that tensor. Exits with 1 unless these are 0 and 50.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ MODELS = {
         "torch.randn(32, 64).cuda()",
         "y.square().mean()",
     ),
-    "norm": ("nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.Dropout(0.1))", "torch.randn(32, 64).cuda()", "y.abs().mean()"),
+    "norm": (
+        "nn.Sequential(nn.Linear(64, 64), nn.LayerNorm(64), nn.Dropout(0.1))",
+        "torch.randn(32, 64).cuda()",
+        "y.abs().mean()",
+    ),
     "convolution": (
         "nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())",
         "torch.randn(4, 3, 16, 16).cuda()",
@@ -49,7 +54,11 @@ MODELS = {
     ),
     "recurrent": ("nn.GRU(16, 32, batch_first=True)", "torch.randn(8, 10, 16).cuda()", "y[0].square().mean()"),
     "memory": ("nn.LSTM(16, 32, num_layers=2)", "torch.randn(10, 8, 16).cuda()", "y[0].mean() + y[1][1].mean()"),
-    "attention": ("nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)", "torch.randn(4, 10, 32).cuda()", "y.square().mean()"),
+    "attention": (
+        "nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)",
+        "torch.randn(4, 10, 32).cuda()",
+        "y.square().mean()",
+    ),
     "upsampling": (
         "nn.Sequential(nn.ConvTranspose2d(4, 4, 2, 2), nn.Sigmoid())",
         "torch.randn(2, 4, 8, 8).cuda()",
@@ -134,7 +143,19 @@ def programs() -> str:
 
 def run(folder: Path, *options: str, **variables: str) -> str:
     """Run the suite. Return its output."""
-    command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+    ]
     done = subprocess.run(
         [*command, "--gpuconf-simulate=A100-40GB", "--gpuconf-report", *options],
         cwd=folder,
@@ -154,7 +175,9 @@ def main(reruns: int) -> int:
         (folder / "test_programs.py").write_text(source)
         (folder / "conftest.py").write_text(REPEATED)
         lines = {
-            found[1]: number for number, text in enumerate(source.splitlines(), 1) if (found := re.search(r"  # (\w+)$", text))
+            found[1]: number
+            for number, text in enumerate(source.splitlines(), 1)
+            if (found := re.search(r"  # (\w+)$", text))
         }
         first = run(folder, "--gpuconf-update")
         print("baseline:", first.strip().splitlines()[-1])

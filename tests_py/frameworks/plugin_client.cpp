@@ -1,6 +1,6 @@
 /*
- * A C++ library that calls gpuconf as PyTorch and CuPy call an allocator's functions. PyTorch keeps, for each pointer, its size,
- * device and stream under its own lock, frees with these, and checks no result; it catches exceptions.
+ * A C++ library that calls gpuconf as PyTorch and CuPy call an allocator's functions. PyTorch keeps, for each pointer,
+ * its size, device and stream under its own lock, frees with these, and checks no result; it catches exceptions.
  */
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -32,8 +32,7 @@ struct Metadata {
 std::mutex lock;
 std::unordered_map<void *, Metadata> metadata;
 
-void *take(ssize_t size, int device, Stream stream)
-{
+void *take(ssize_t size, int device, Stream stream) {
 	void *ptr = alloc_fn(size, device, stream);
 	const std::lock_guard<std::mutex> guard(lock);
 	if (!metadata.emplace(ptr, Metadata{size, device, stream}).second && ptr != nullptr)
@@ -41,8 +40,7 @@ void *take(ssize_t size, int device, Stream stream)
 	return ptr;
 }
 
-void give(void *ptr)
-{
+void give(void *ptr) {
 	Metadata kept;
 	{
 		const std::lock_guard<std::mutex> guard(lock);
@@ -62,8 +60,7 @@ struct Guard {
 
 extern "C" {
 
-int client_open(const char *path)
-{
+int client_open(const char *path) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (library == nullptr)
 		return 0;
@@ -79,8 +76,7 @@ void *client_take(ssize_t size, int device, Stream stream) { return take(size, d
 void client_give(void *ptr) { give(ptr); }
 
 /* The exception of an allocation: its what(), and the number of guards cleaned up. -1 if nothing was thrown. */
-int client_catch(ssize_t size, int device, char *text, size_t room)
-{
+int client_catch(ssize_t size, int device, char *text, size_t room) {
 	int cleaned = 0;
 	try {
 		Guard outer{cleaned};
@@ -96,8 +92,7 @@ int client_catch(ssize_t size, int device, char *text, size_t room)
 }
 
 /* The other hooks that throw, each with an invalid argument. Returns the texts, one per line. */
-void client_hooks(void *ptr, char *text, size_t room)
-{
+void client_hooks(void *ptr, char *text, size_t room) {
 	std::string all;
 	auto told = [&](const std::function<void()> &what) {
 		try {
@@ -122,8 +117,7 @@ void client_hooks(void *ptr, char *text, size_t room)
 }
 
 /* Threads that allocate, write, fail and free. Returns the number of unexpected results. */
-int client_hammer(int threads, int rounds)
-{
+int client_hammer(int threads, int rounds) {
 	std::vector<std::thread> all;
 	std::vector<int> wrong(threads, 0);
 	for (int number = 0; number < threads; number++)

@@ -1,4 +1,6 @@
-"""The program of README's answer to "will it fit?": a Transformer of 217 million parameters, trained for steps of 256 tokens."""
+"""The program of README's answer to "will it fit?": a Transformer of 217 million parameters, trained for steps of 256
+tokens.
+"""
 
 import argparse
 

@@ -1,4 +1,5 @@
-"""A card that is filled with torch.empty, and again after a part was written and freed: the time, and the host's memory.
+"""A card that is filled with torch.empty, and again after a part was written and freed: the time, and the host's
+memory.
 
 The values that are read afterwards are those of blocks that held others. An argument is gpuconf's mode for PyTorch.
 """
@@ -41,7 +42,9 @@ if len(sys.argv) > 1:
 torch.ones(1, device="cuda")
 for _ in range(2):
     kept = fill()
-    assert not any(one[at : at + 4096].cpu().any() for one in (kept[0], kept[1], kept[-1]) for at in (0, 12345, GIB // 2 - 4096))
+    assert not any(
+        one[at : at + 4096].cpu().any() for one in (kept[0], kept[1], kept[-1]) for at in (0, 12345, GIB // 2 - 4096)
+    )
     for one in kept[:2]:
         one[-(64 << 20) :].fill_(7)
     kept[-1][:4096].fill_(7)

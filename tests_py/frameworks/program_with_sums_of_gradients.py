@@ -1,6 +1,7 @@
 """Where gradients meet, the autograd engine adds to the first one in place, unless something holds it.
 
-Prints how many blocks of a gradient's size a backward pass allocates without and with a holder, and whether values are the CPU's.
+Prints how many blocks of a gradient's size a backward pass allocates without and with a holder, and whether values are
+the CPU's.
 """
 
 from __future__ import annotations

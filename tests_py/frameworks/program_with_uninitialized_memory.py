@@ -1,4 +1,6 @@
-"""Memory that held infinite numbers, requested again without a value: what it holds, and whether it is the same memory."""
+"""Memory that held infinite numbers, requested again without a value: what it holds, and whether it is the same
+memory.
+"""
 
 from __future__ import annotations
 

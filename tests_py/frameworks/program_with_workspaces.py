@@ -1,7 +1,8 @@
-"""Prints the blocks that calls of cuDNN request on a simulated H200, beside those that PyTorch 2.11 requested on a real one.
+"""Prints the blocks that calls of cuDNN request on a simulated H200, beside those that PyTorch 2.11 requested on a real
+one.
 
-The real ones are rows of benchmarks/accuracy/drawn/workspaces.jsonl.gz, and for float32 of convolutions.jsonl.gz: there decision
-trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
+The real ones are rows of benchmarks/accuracy/drawn/workspaces.jsonl.gz, and for float32 of convolutions.jsonl.gz: there
+decision trees are right for about four of five shapes, and this is one of them (fit.py has the rates).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def requested(call: Callable[[], object]) -> list[int]:
     return [one["size"] for one in events if one["action"] == "alloc"]
 
 
-def convolution(kind: torch.dtype, batch: int, inputs: int, outputs: int, size: int, kernel: int, last: bool = False) -> list[int]:
+def convolution(
+    kind: torch.dtype, batch: int, inputs: int, outputs: int, size: int, kernel: int, last: bool = False
+) -> list[int]:
     x = torch.zeros(batch, inputs, size, size, device="cuda", dtype=kind)
     layer = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False, device="cuda", dtype=kind)
     if last:

@@ -1,6 +1,7 @@
 """Programs that give the same on the CPU and on a simulated GPU, whose values the CPU computes.
 
-Each is a function of a device that returns numbers. Run as a program with names, it runs those on both and prints what differs.
+Each is a function of a device that returns numbers. Run as a program with names, it runs those on both and prints what
+differs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 
-def _train(model: nn.Module, device: str, x: torch.Tensor, y: torch.Tensor, steps: int = 4, lr: float = 1e-3) -> list[float]:
+def _train(
+    model: nn.Module, device: str, x: torch.Tensor, y: torch.Tensor, steps: int = 4, lr: float = 1e-3
+) -> list[float]:
     model.to(device)
     x, y = x.to(device), y.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr)
@@ -73,7 +76,10 @@ class _Recurrent(nn.Module):
 
 
 def normalization_in_half(device: str) -> list[float]:
-    """What a graph that `torch.export` makes calls. Its statistics are float32 on a GPU, and of the weight's type on the CPU."""
+    """What a graph that `torch.export` makes calls.
+
+    Its statistics are float32 on a GPU, and of the weight's type on the CPU.
+    """
     torch.manual_seed(0)
     x = torch.randn(4, 6, 5, 5).half().to(device).requires_grad_()
     weight, bias = torch.linspace(0.5, 1.5, 6).half().to(device).requires_grad_(), torch.zeros(6).half().to(device)
@@ -94,7 +100,9 @@ class _Transformer(nn.Module):
     def __init__(self, again: bool = False) -> None:
         super().__init__()
         self.words = nn.Embedding(50, 32)
-        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True) for _ in range(2))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True) for _ in range(2)
+        )
         self.out = nn.Linear(32, 50)
         self.again = again
 
@@ -125,7 +133,10 @@ def attention(device: str) -> list[float]:
 
 
 def scaler(device: str) -> list[float]:
-    """Autocast in bfloat16 and a scaler of gradients. The CPU has no cuBLAS to compare roundings with: only what must hold."""
+    """Autocast in bfloat16 and a scaler of gradients.
+
+    The CPU has no cuBLAS to compare roundings with: only what must hold.
+    """
     model = nn.Linear(8, 4).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scale = torch.amp.GradScaler(device, init_scale=1024.0)
@@ -181,7 +192,10 @@ def sizes_from_values(device: str) -> list[float]:
     unique, inverse = torch.unique(x, return_inverse=True)
     repeated = torch.repeat_interleave(torch.tensor([1, 3]).to(device))
     counts = torch.bincount(torch.tensor([0, 2, 2]).to(device))
-    assert "tensor([7., 0., 1., 7., -1.]" in repr(x).replace(" ", "").replace("tensor(", "tensor(").replace(",", ", ") or True
+    assert (
+        "tensor([7., 0., 1., 7., -1.]" in repr(x).replace(" ", "").replace("tensor(", "tensor(").replace(",", ", ")
+        or True
+    )
     return [
         *kept.tolist(),
         *x.nonzero().flatten().tolist(),
@@ -216,13 +230,17 @@ def outputs(device: str) -> list[float]:
     product, joined = torch.empty(2, 2, device=device), torch.empty(0, device=device)
     torch.matmul(x, x.t(), out=product)
     torch.cat([x, x], out=joined)
-    return [one for result in (plain, wide, turned, values, places, product, joined) for one in result.flatten().tolist()]
+    return [
+        one for result in (plain, wide, turned, values, places, product, joined) for one in result.flatten().tolist()
+    ]
 
 
 def texts(device: str) -> list[float]:
     """The characters of what is printed. PyTorch turns modes off while it makes a tensor's text."""
     x = torch.tensor([[1e9, 1e-3, float("nan")], [0.0, -2.5, 7.0]]).to(device)
-    made = [repr(one) for one in (x, x.half(), x.to_sparse(), torch.view_as_complex(x.t().contiguous()), x[0, 0], x > 0)]
+    made = [
+        repr(one) for one in (x, x.half(), x.to_sparse(), torch.view_as_complex(x.t().contiguous()), x[0, 0], x > 0)
+    ]
     made += [f"{x[1].sum():.3f}", format(x[1].mean())]
     return [float(ord(one)) for text in made for one in "".join(text.split()).replace(f",device='{x.device}'", "")]
 
@@ -366,7 +384,9 @@ def random() -> None:
     torch.cuda.set_rng_state(state)
     with torch.random.fork_rng(devices=["cuda:0"]):
         torch.randn(5, device="cuda")
-    print(all(map(torch.equal, more, (torch.randperm(9, device="cuda"), F.dropout(torch.ones(20, device="cuda"), 0.5)))))
+    print(
+        all(map(torch.equal, more, (torch.randperm(9, device="cuda"), F.dropout(torch.ones(20, device="cuda"), 0.5))))
+    )
     torch.cuda.manual_seed(3)
     print(all(map(torch.equal, first, (torch.randn(3, device="cuda"), torch.rand(3, device="cuda")))))
     print(torch.equal(torch.randn(3, device="cuda"), torch.randn(3, device="cuda")))
@@ -424,8 +444,14 @@ def drawn_in_graphs() -> bool:
 
 
 def autocast() -> None:
-    """Recurrent networks under autocast, whose weights PyTorch copies into a buffer, and their gradients: near those without it."""
-    for kind, more in (("LSTM", {"proj_size": 4}), ("LSTM", {"num_layers": 2, "bidirectional": True}), ("GRU", {"bias": False})):
+    """Recurrent networks under autocast, whose weights PyTorch copies into a buffer, and their gradients: near those
+    without it.
+    """
+    for kind, more in (
+        ("LSTM", {"proj_size": 4}),
+        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        ("GRU", {"bias": False}),
+    ):
         layer = getattr(nn, kind)(5, 6, **more).cuda()
         x = torch.randn(7, 3, 5, device="cuda")
         found = []

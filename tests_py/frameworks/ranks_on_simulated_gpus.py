@@ -1,7 +1,7 @@
 """A program for torchrun: ranks that train together, on the GPUs that they see with NCCL, or on the CPU with Gloo.
 
-``python -m torch.distributed.run --nproc-per-node N ranks_on_simulated_gpus.py cpu|cuda NAME ...`` runs these programs. The first
-rank prints a line for each: its name, its numbers, and the peak of its memory. Nothing here knows of gpuconf.
+``python -m torch.distributed.run --nproc-per-node N ranks_on_simulated_gpus.py cpu|cuda NAME ...`` runs these programs.
+The first rank prints a line for each: its name, its numbers, and the peak of its memory. Nothing here knows of gpuconf.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Transformer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(50, 32)
-        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True) for _ in range(2))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True) for _ in range(2)
+        )
         self.out = nn.Linear(32, 50)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -83,7 +85,10 @@ def fsdp2(device: torch.device) -> Iterable[float]:
 
 
 def fsdp2_mixed(device: torch.device) -> Iterable[float]:
-    """Parameters in bfloat16 and gradients reduced in float32. Of narrow numbers, the CPU's are rounded as the simulated GPU's."""
+    """Parameters in bfloat16 and gradients reduced in float32.
+
+    Of narrow numbers, the CPU's are rounded as the simulated GPU's.
+    """
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     return train(_sharded(device, mp_policy=policy), device)
 
@@ -136,7 +141,10 @@ def collectives(device: torch.device) -> Iterable[float]:
 
 
 def captured(device: torch.device) -> Iterable[float]:
-    """A collective between two operations of a CUDA graph, replayed with other inputs. The CPU runs the operations each time."""
+    """A collective between two operations of a CUDA graph, replayed with other inputs.
+
+    The CPU runs the operations each time.
+    """
     x, out = torch.zeros(MANY, device=device), torch.zeros(MANY, device=device)
 
     def step() -> None:

@@ -1,8 +1,8 @@
 """The Transformer whose memory was recorded on a real GPU (tests_go/rewind/testdata/medium_*), on a simulated one.
 
-``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved bytes, and where
-more than BYTES would be reserved, which allocation of a step failed, by its number, and PyTorch's message. In training it is the
-second step: the recorded one had its optimizer's state from steps before.
+``python recorded_transformer.py LENGTH inference|training [BYTES]`` prints the peaks of allocated and of reserved
+bytes, and where more than BYTES would be reserved, which allocation of a step failed, by its number, and PyTorch's
+message. In training it is the second step: the recorded one had its optimizer's state from steps before.
 """
 
 from __future__ import annotations

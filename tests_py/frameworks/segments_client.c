@@ -1,6 +1,6 @@
 /*
- * A library that imports cudaMalloc and cudaFree like PyTorch's libc10_cuda.so, with the two functions that return PyTorch's
- * current stream, and (with -DRUNTIME) the CUDA runtime behind it, which counts.
+ * A library that imports cudaMalloc and cudaFree like PyTorch's libc10_cuda.so, with the two functions that return
+ * PyTorch's current stream, and (with -DRUNTIME) the CUDA runtime behind it, which counts.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -10,9 +10,20 @@
 
 int runtime_mallocs, runtime_frees;
 
-int cudaGetDevice(int *device) { *device = 0; return 0; }
-int cudaMalloc(void **ptr, size_t size) { runtime_mallocs++; *ptr = malloc(size); return *ptr == NULL ? 2 : 0; }
-int cudaFree(void *ptr) { runtime_frees++; free(ptr); return 0; }
+int cudaGetDevice(int *device) {
+	*device = 0;
+	return 0;
+}
+int cudaMalloc(void **ptr, size_t size) {
+	runtime_mallocs++;
+	*ptr = malloc(size);
+	return *ptr == NULL ? 2 : 0;
+}
+int cudaFree(void *ptr) {
+	runtime_frees++;
+	free(ptr);
+	return 0;
+}
 
 #else
 
@@ -36,6 +47,10 @@ void *stream_handle(const struct stream *stream) { return (void *)stream->id; }
 void client_set_stream(void *stream) { current = stream; }
 int client_malloc(void **ptr, size_t size) { return cudaMalloc(ptr, size); }
 int client_free(void *ptr) { return cudaFree(ptr); }
-int client_device(void) { int device = -1; cudaGetDevice(&device); return device; }
+int client_device(void) {
+	int device = -1;
+	cudaGetDevice(&device);
+	return device;
+}
 
 #endif

@@ -1,4 +1,6 @@
-"""PyTorch's own allocator beside gpuconf's model of it: random requests over a driver of host memory, address by address."""
+"""PyTorch's own allocator beside gpuconf's model of it: random requests over a driver of host memory, address by
+address.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from fake_nvml import fake_nvml
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
-# Sizes from bytes to 100 MiB, three streams, tensors that another stream still uses when they are freed, and empty_cache().
+# Sizes from bytes to 100 MiB, three streams, tensors that another stream still uses when they are freed, and
+# empty_cache().
 PROGRAM = """
 import math, os, random
 import torch
@@ -68,7 +71,9 @@ def test_every_address_is_the_same(
 ) -> None:
     # An expandable segment asks NVML about the GPU's NVLink fabric.
     machine = tmp_path / "machine.txt"
-    machine.write_text(f"card {no_gpu.FIRST_CARD} domain=0 bus=26 device=0 cc=9.0 mig=off total=1073741824 used=0 no GPU\n")
+    machine.write_text(
+        f"card {no_gpu.FIRST_CARD} domain=0 bus=26 device=0 cc=9.0 mig=off total=1073741824 used=0 no GPU\n"
+    )
     nvml = fake_nvml(tmp_path)
     allocations = 0
     for seed in range(seeds):
@@ -98,7 +103,8 @@ def test_every_address_is_the_same(
     assert allocations > 1000
 
 
-# Keeps the activations of growing batches until PyTorch runs out of memory, and prints how many tensors it made until then.
+# Keeps the activations of growing batches until PyTorch runs out of memory, and prints how many tensors it made until
+# then.
 GROWING = """
 import os
 import torch

@@ -118,7 +118,9 @@ def test_growth_is_true_or_false(growth: Any) -> None:
         gpuconf.configure(growth=growth, libraries=[])
 
 
-@pytest.mark.parametrize(("name", "meant"), [("memory_limit", "limit"), ("memory", "limit"), ("allow_growth", "growth")])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("memory_limit", "limit"), ("memory", "limit"), ("allow_growth", "growth")]
+)
 @pytest.mark.usefixtures("one_gpu")
 def test_other_names_of_its_arguments_are_corrected(name: str, meant: str) -> None:
     arguments: Any = {name: "6GiB"}
@@ -134,7 +136,9 @@ def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
     assert limits_of("GPU:0") == [2 * GIB]
     gpuconf.configure(limit="2GiB", growth=False, libraries=[])
     gpuconf.configure(libraries=[])
-    with pytest.raises(RuntimeError, match=r"limit .* is too late: .*has the limit .*initialized by .*test_configure\.py"):
+    with pytest.raises(
+        RuntimeError, match=r"limit .* is too late: .*has the limit .*initialized by .*test_configure\.py"
+    ):
         gpuconf.configure(limit="3GiB", libraries=[])
     with pytest.raises(RuntimeError, match=r"growth=.* is too late: the GPUs were initialized by .*"):
         gpuconf.configure(growth=True, libraries=[])
@@ -145,7 +149,9 @@ def test_a_limit_is_not_removed() -> None:
     """None in a list kept the limit of an earlier call, silently."""
     gpuconf.configure(limit=["6GiB", None], libraries=[])
     assert gpuconf.configure(limit=["5GiB", None], libraries=[]).limits == {"/physical_device:GPU:0": 5 * GIB}
-    with pytest.raises(gpuconf.errors.FailedPreconditionError, match="the limit of /physical_device:GPU:0 cannot be removed"):
+    with pytest.raises(
+        gpuconf.errors.FailedPreconditionError, match="the limit of /physical_device:GPU:0 cannot be removed"
+    ):
         gpuconf.configure(limit=[None, "6GiB"], libraries=[])
     gpuconf.configure(growth=True, libraries=[])
     assert limits_of("GPU:0") == [5 * GIB]
@@ -167,7 +173,9 @@ def test_the_last_growth_is_returned_and_in_force(growth: bool) -> None:
 def test_a_machine_without_gpus_has_no_limit_and_says_so() -> None:
     """A broken driver meant no limit and no message."""
     for limit in ("50%", "6GiB", ["6GiB"], ["6GiB", None]):
-        with pytest.raises(gpuconf.errors.NotFoundError, match=r"is not in force: this process sees no GPU: .*missing_ok=True"):
+        with pytest.raises(
+            gpuconf.errors.NotFoundError, match=r"is not in force: this process sees no GPU: .*missing_ok=True"
+        ):
             gpuconf.configure(limit=limit, growth=True)
         told = gpuconf.configure(limit=limit, growth=True, missing_ok=True)
         assert (told.limits, told.in_force, told.growth) == ({}, False, True)
@@ -282,7 +290,9 @@ def test_a_limit_of_tensorflow_in_a_wrong_unit_is_logged(caplog: pytest.LogCaptu
         caplog.clear()
         gpuconf.simulate("T4")
         (gpu,) = config.list_physical_devices("GPU")
-        config.set_logical_device_configuration(gpu, [config.LogicalDeviceConfiguration(memory_limit=one) for one in limits])
+        config.set_logical_device_configuration(
+            gpu, [config.LogicalDeviceConfiguration(memory_limit=one) for one in limits]
+        )
         config.list_logical_devices()
         config.list_logical_devices()
         gpuconf.reset()
@@ -332,12 +342,16 @@ def test_libraries_are_known(libraries: Any, error: str) -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_on_simulated_gpus_only_pytorch_is_routed_and_a_wish_for_another_is_refused() -> None:
-    """A PyTorch that was imported before the simulation uses the real driver: kernels on host addresses would crash the process."""
+    """A PyTorch that was imported before the simulation uses the real driver: kernels on host addresses would crash the
+    process.
+    """
     told = gpuconf.configure(limit="1GiB")
     if not _import_hook.installed("torch"):
         assert told.libraries["torch"] == "not installed"
     elif "torch" in sys.modules:
-        assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch does not use them"
+        assert (
+            told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch does not use them"
+        )
     else:
         assert told.libraries["torch"] == "will be routed on import, on simulated GPUs (H100-80GB)"
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="simulated"):
@@ -349,7 +363,8 @@ def library(folder: Path, name: str, code: str) -> None:
     (folder / f"{name}.py").write_text(textwrap.dedent(code))
 
 
-# JAX and TensorFlow. Stand-ins record what they get here; test_jax.py and test_tensorflow.py read it back from the real ones.
+# JAX and TensorFlow. Stand-ins record what they get here; test_jax.py and test_tensorflow.py read it back from the real
+# ones.
 
 JAX = """
 import os
@@ -496,7 +511,9 @@ def test_gpuconf_as_tensorflow_is_not_called_again(driver: Path, tmp_path: Path)
         print(tf.config.get_logical_device_configuration(gpus[0]), tf.config.experimental.get_memory_growth(gpus[2]))
         """
     itself = "gpuconf itself: install_as_tensorflow() was called"
-    limit = "[LogicalDeviceConfiguration(memory_limit=256, experimental_priority=None, experimental_device_ordinal=None)]"
+    limit = (
+        "[LogicalDeviceConfiguration(memory_limit=256, experimental_priority=None, experimental_device_ordinal=None)]"
+    )
     assert beside(driver, tmp_path, program) == [itself, f"{itself} True", f"{limit} True"]
 
 
@@ -626,6 +643,7 @@ def test_importing_the_package_adds_no_hook_and_imports_no_library() -> None:
         """
     )
     first, second = out.splitlines()
-    # The finder explains imports of gpuconf's own missing modules. What waits for Dask is there in processes that import Dask.
+    # The finder explains imports of gpuconf's own missing modules. What waits for Dask is there in processes that
+    # import Dask.
     assert first == "['_MissingModules'] []"
     assert second == "['cupy', 'numba', 'torch'] False"

@@ -1,7 +1,7 @@
 """NVIDIA's own cuBLAS, if a wheel of it is installed, on a machine without a GPU.
 
-CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/fakecuda. Everything before that is real:
-finding and loading the library, its functions, and its error.
+CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/fakecuda. Everything before that is
+real: finding and loading the library, its functions, and its error.
 """
 
 from __future__ import annotations
@@ -49,5 +49,7 @@ def test_the_wheel_is_loaded_and_what_it_says_is_an_error(library: Path, tmp_pat
         print(driver.fakecuda_live(b"retains"))
         """,
     )
-    assert re.match(rf"cuBLAS {major}\.\d+\.\d+ failed on GPU 0 \(creating a handle\): CUBLAS_STATUS_NOT_INITIALIZED \(1\): ", told)
+    assert re.match(
+        rf"cuBLAS {major}\.\d+\.\d+ failed on GPU 0 \(creating a handle\): CUBLAS_STATUS_NOT_INITIALIZED \(1\): ", told
+    )
     assert told.splitlines()[-2:] == ["1 True", "0"]

@@ -1,8 +1,10 @@
 """CuPy on gpuconf's pools.
 
-The real CuPy contains its own CUDA runtime, which asks the driver for undocumented tables (cuGetExportTable) and does not start
-without them, so without a GPU it cannot return its current device. Its memory classes work, and are tested here with replacements
-for the functions that return the current device and stream. The complete documented interface is tested on a stand-in.
+The real CuPy contains its own CUDA runtime, which asks the driver for undocumented tables (cuGetExportTable) and does
+not start without them, so without a GPU it cannot return its current device. Its memory classes work, and are tested
+here with replacements for the functions that return the current device and stream. The complete documented interface is
+tested on
+a stand-in.
 """
 
 from __future__ import annotations
@@ -116,7 +118,10 @@ print(live() == [int(taken is not None)])
 
 
 def test_the_stream_and_the_device_are_cupys_current_ones(driver: Path) -> None:
-    """Two logical GPUs on the first card: the stream that represents the second one selects it. A second card: its own."""
+    """Two logical GPUs on the first card: the stream that represents the second one selects it.
+
+    A second card: its own.
+    """
     out = no_gpu.run(
         driver,
         STANDIN

@@ -1,4 +1,6 @@
-"""What gpuconf declares of the CUDA driver is what NVIDIA's own cuda.h declares, which comes with PyTorch's CUDA runtime."""
+"""What gpuconf declares of the CUDA driver is what NVIDIA's own cuda.h declares, which comes with PyTorch's CUDA
+runtime.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import simulator_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = sorted(Path(sysconfig.get_paths()["purelib"], "nvidia").glob("*/include/cudaTypedefs.h"))
@@ -19,7 +22,9 @@ pytestmark = pytest.mark.skipif(not HEADERS, reason="no package of the CUDA runt
 
 
 class Function(NamedTuple):
-    """A line of a table of functions, and how the driver finds it: by its exported name, or by a base name and a version."""
+    """A line of a table of functions, and how the driver finds it: by its exported name, or by a base name and a
+    version.
+    """
 
     space: str
     exported: str
@@ -31,11 +36,13 @@ class Function(NamedTuple):
 
 def functions() -> list[Function]:
     """The functions of the driver that the core calls, and those that the guard calls or stands before."""
-    core = (ROOT / "gocore" / "cuda" / "symbols.h").read_text()
-    guard = (ROOT / "pybind" / "guard" / "functions.h").read_text()
+    core = simulator_sources.table("gocore/cuda/symbols.h")
+    guard = simulator_sources.table("pybind/guard/functions.h")
     found = [
         Function("core", exported, base, int(version), False, parameters)
-        for base, exported, version, parameters in re.findall(r'X\(\w+, "(\w+)", "(\w+)", (\d+), (\(.*\))\)(?: \\)?$', core, re.M)
+        for base, exported, version, parameters in re.findall(
+            r'X\(\w+, "(\w+)", "(\w+)", (\d+), (\(.*\))\)(?: \\)?$', core, re.M
+        )
     ]
     line = r'X\((cu\w+), (?:NULL|"(\w+)"), (\d+), (\d), (\(.*?\)), \([\w, ]*\)\)(?: \\)?$'
     for exported, base, version, flag, parameters in re.findall(line, guard, re.M):
@@ -46,7 +53,7 @@ def functions() -> list[Function]:
 def test_the_tables_are_read_whole() -> None:
     for path, pattern in (("gocore/cuda/symbols.h", r"^\tX\(cu"), ("pybind/guard/functions.h", r"^\tX\(cu")):
         space = "core" if path.startswith("gocore") else "guard"
-        lines = len(re.findall(pattern, (ROOT / path).read_text(), re.M))
+        lines = len(re.findall(pattern, simulator_sources.table(path), re.M))
         assert lines == sum(one.space == space for one in functions()) > 50
 
 
@@ -71,7 +78,9 @@ def test_every_declaration_is_nvidias(typedefs: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.inc").write_text("\n".join(rows) + "\n")
     compiler = shlex.split(os.environ.get("CXX", "c++"))
     command = [*compiler, "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", f"-I{ROOT}", f"-I{typedefs.parent}"]
-    done = subprocess.run([*command, Path(__file__).with_name("driver_header.cpp")], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, Path(__file__).with_name("driver_header.cpp")], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -79,7 +88,9 @@ def _newest(exported: str, forms: set[str]) -> str:
     """The form of a function that is called by its exported name only."""
     base = exported.removesuffix("_ptsz").removesuffix("_v2")
     pattern = re.compile(base + r"_v(\d+)" + ("_ptsz" if exported.endswith("_ptsz") else ""))
-    return max((form for form in forms if pattern.fullmatch(form)), key=lambda form: int(re.findall(r"_v(\d+)", form)[0]))
+    return max(
+        (form for form in forms if pattern.fullmatch(form)), key=lambda form: int(re.findall(r"_v(\d+)", form)[0])
+    )
 
 
 @pytest.mark.parametrize("typedefs", HEADERS, ids=str)

@@ -1,4 +1,6 @@
-"""fit_batch and release with the real PyTorch, on gpuconf's pools, without a GPU; and the real accelerate beside fit_batch."""
+"""fit_batch and release with the real PyTorch, on gpuconf's pools, without a GPU; and the real accelerate beside
+fit_batch.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""flash-attn on simulated GPUs: an operator with only a kernel for CUDA allocates, and its kernel is named as one without a value.
+"""flash-attn on simulated GPUs: an operator with only a kernel for CUDA allocates, and its kernel is named as one
+without a value.
 
-flash-attn has no wheel on PyPI: a package with an operator of its name and a kernel that is launched outside PyTorch stands in
-for it. fa3-fwd is FlashAttention-3 for inference, and has one.
+flash-attn has no wheel on PyPI: a package with an operator of its name and a kernel that is launched outside PyTorch
+stands in for it. fa3-fwd is FlashAttention-3 for inference, and has one.
 """
 
 from __future__ import annotations
@@ -65,14 +66,18 @@ def test_its_memory_is_right_and_its_kernel_is_named(tmp_path: Path, values: str
 
 
 def test_in_a_strict_simulation_its_launch_fails(tmp_path: Path) -> None:
-    done = extensions.run(PROGRAM.format(module="flash_attn"), package(tmp_path, status=801), GPUCONF_SIMULATE_STRICT="1")
+    done = extensions.run(
+        PROGRAM.format(module="flash_attn"), package(tmp_path, status=801), GPUCONF_SIMULATE_STRICT="1"
+    )
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(importlib.util.find_spec("fa3_fwd_interface") is None, reason="fa3_fwd is not installed")
 @pytest.mark.parametrize("values", ["cpu", "none"])
 def test_flash_attention_3(values: str) -> None:
-    done = extensions.run(PROGRAM.format(module="fa3_fwd_interface"), simulate="H100-80GB", GPUCONF_SIMULATE_VALUES=values)
+    done = extensions.run(
+        PROGRAM.format(module="fa3_fwd_interface"), simulate="H100-80GB", GPUCONF_SIMULATE_VALUES=values
+    )
     assert (done.returncode, done.stdout.split(") ")[0]) == (0, "(2, 128, 4, 64"), done.stderr
     assert "cutlass::device_kernel: 1 times, first from " in done.stderr
 

@@ -1,4 +1,7 @@
-"""The commands of ``gpuconf plan --fleet``: the job that was recorded fits under them, and under no less. See no_gpu.py."""
+"""The commands of ``gpuconf plan --fleet``: the job that was recorded fits under them, and under no less.
+
+See no_gpu.py.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
-# The free memory is in holes of 9 MiB: PyTorch's allocator needs 500 MiB, and gpuconf's the 360 MiB that are live at the peak.
+# The free memory is in holes of 9 MiB: PyTorch's allocator needs 500 MiB, and gpuconf's the 360 MiB that are live at
+# the peak.
 JOB = """
 import os, sys, torch
 block = lambda mib: torch.empty(mib << 20, dtype=torch.uint8, device="cuda")
@@ -32,12 +36,20 @@ os._exit(0)
 
 @pytest.mark.parametrize(("policy", "limit"), [("auto", 500)])
 def test_a_job_fits_under_its_command(driver: Path, tmp_path: Path, policy: str, limit: int) -> None:
-    """The limit was that of gpuconf's allocator, and the job ran with PyTorch's: 4 of 4 recorded jobs ran out of memory."""
+    """The limit was that of gpuconf's allocator, and the job ran with PyTorch's:
+    4 of 4 recorded jobs ran out of memory.
+    """
     program, trace = tmp_path / "job.py", tmp_path / "jobs" / "job.pickle"
     program.write_text(JOB)
     trace.parent.mkdir()
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
-    kept |= {"LD_LIBRARY_PATH": str(driver), "GPUCONF_LEDGER": str(tmp_path / "ledger"), "FAKECUDA_MEMORY": str(4 << 30)}
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
+    }
+    kept |= {
+        "LD_LIBRARY_PATH": str(driver),
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+        "FAKECUDA_MEMORY": str(4 << 30),
+    }
     kept |= {"LD_PRELOAD": str(driver / "runtime.so"), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
     def ends(command: str) -> str:

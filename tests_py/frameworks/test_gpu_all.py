@@ -18,7 +18,10 @@ from fake_nvml import fake_nvml
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
 UNATTENDED = Path(__file__).resolve().parents[1] / "gpu" / "unattended.py"
-CARD = f"card {no_gpu.FIRST_CARD} domain=0 bus=26 device=0 cc=9.0 mig=off total=4831838208 used=536870912 NVIDIA Fake 4GB\nlive\n"
+CARD = (
+    f"card {no_gpu.FIRST_CARD} domain=0 bus=26 device=0 cc=9.0 mig=off total=4831838208 used=536870912 NVIDIA Fake "
+    "4GB\nlive\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,11 @@ def steps(libraries: str, driver: Path, out: Path, only: str) -> dict[str, Any]:
     (out / "machine.txt").write_text("driver 580.95.05\ncuda 13000\n" + CARD)
     dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    environment |= {"LD_LIBRARY_PATH": libraries, "LD_PRELOAD": str(driver / "runtime.so"), "FAKECUDA_MEMORY": str(4 << 30)}
+    environment |= {
+        "LD_LIBRARY_PATH": libraries,
+        "LD_PRELOAD": str(driver / "runtime.so"),
+        "FAKECUDA_MEMORY": str(4 << 30),
+    }
     environment["FAKECUDA_LENIENT"] = "1"  # expandable segments count on addresses as NVIDIA's driver has them
     environment |= {"FAKE_NVML": str(out / "machine.txt"), "GPUCONF_LEDGER": str(out / "ledger")}
     command = [sys.executable, UNATTENDED, "--out", out, "--only", only]
@@ -45,7 +52,10 @@ def steps(libraries: str, driver: Path, out: Path, only: str) -> dict[str, Any]:
 def test_a_transformers_traces_are_kept(libraries: str, driver: Path, tmp_path: Path) -> None:
     found = steps(libraries, driver, tmp_path, "a_trace_of")
     assert found["a_trace_of_inference"]["result"] == "passed", found
-    assert found["a_trace_of_training"]["result"] == "passed" or "the loss is not finite" in found["a_trace_of_training"]["output"]
+    assert (
+        found["a_trace_of_training"]["result"] == "passed"
+        or "the loss is not finite" in found["a_trace_of_training"]["output"]
+    )
     for kind in ("training", "inference"):
         figures = found[f"a_trace_of_{kind}"]["figures"]
         (tmp_path / "trace.csv").write_bytes(gzip.decompress((tmp_path / f"transformer-{kind}.csv.gz").read_bytes()))

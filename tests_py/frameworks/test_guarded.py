@@ -1,7 +1,9 @@
 """The real libraries under the guard, without a GPU: they fill a limit that they know nothing of. See no_gpu.py.
 
-CuPy has a CUDA runtime linked in, which does not start over this driver: beyond a driver of its own version, it requires two of the
-unnamed tables of functions that cuGetExportTable returns, which NVIDIA does not document. tests_py/gpu/guarded.py has its case.
+CuPy has a CUDA runtime linked in, which does not start over this driver: beyond a driver of its own version, it
+requires two of the unnamed tables of functions that cuGetExportTable returns, which NVIDIA does not document.
+tests_py/gpu/guarded.py has
+its case.
 """
 
 from __future__ import annotations
@@ -56,11 +58,17 @@ def test_pytorch_on_our_pools_counts_once(driver: Path, mode: str) -> None:
 
 
 def test_every_way_that_the_check_knows(driver: Path) -> None:
-    """Among them the CUDA runtime, with PyTorch: of its functions, the simulated one has what PyTorch and its extensions call."""
+    """Among them the CUDA runtime, with PyTorch: of its functions, the simulated one has what PyTorch and its
+    extensions call.
+    """
     rows = filled(driver, "driver")
-    lacking = [rows.pop(name) for name, row in list(rows.items()) if name.endswith("CUDA runtime") and row["result"] == 801]
+    lacking = [
+        rows.pop(name) for name, row in list(rows.items()) if name.endswith("CUDA runtime") and row["result"] == 801
+    ]
     assert [(row["chunks"], row["left"]) for row in lacking] == [(0, LIMIT)] * len(lacking)
     runtime = {name.partition(",")[0] for name in rows if name.endswith("CUDA runtime")}
     assert runtime == ({"cuMemAlloc", "cuMemAllocAsync", "cuMemAllocManaged"} if no_gpu.torch_folder() else set())
     assert len(rows) >= 24 + len(runtime)
-    assert {name for name, row in rows.items() if row != {"before": 0, "chunks": 8, "result": 2, "left": 0, "after": 0}} == set()
+    assert {
+        name for name, row in rows.items() if row != {"before": 0, "chunks": 8, "result": 2, "left": 0, "after": 0}
+    } == set()

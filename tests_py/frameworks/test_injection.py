@@ -124,7 +124,8 @@ def test_the_plugin(driver: Path, tmp_path: Path, library: str) -> None:
     else:
         assert " out of memory, an injected failure" in printed
     ((_, outcome, printed, _),) = found["test_cleans_up"]
-    assert (outcome, printed[-7:]) == ("passed", "STEP 0\n"), out  # one run for each allocation, and one without a failure
+    # One run for each allocation, and one without a failure.
+    assert (outcome, printed[-7:]) == ("passed", "STEP 0\n"), out
     failed = [report for report in found["test_does_not_clean_up"] if report[1] == "failed"]
     assert [(when, extra["gpuconf.injected_allocation"]) for when, _, _, extra in failed] == [("teardown", 2)], out
     assert failed[0][3]["gpuconf.leaked_blocks"] == 1, out

@@ -1,6 +1,7 @@
 """JAX itself follows the configuration: what it got is read back through its own functions.
 
-`make oracle` installs its CPU wheel. The code that reads the options of a GPU is in it; the plugin that would use them is not.
+`make oracle` installs its CPU wheel. The code that reads the options of a GPU is in it; the plugin that would use them
+is not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed; make oracle does that")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("jax") is None, reason="JAX is not installed; make oracle does that"
+)
 
 READ_BACK = """
 from jax._src import xla_bridge
@@ -90,7 +93,8 @@ except RuntimeError as error:
         f"JAX: {started}",
         {"preallocate": True, "visible_devices": [0]},
         started,
-        "gpuconf.configure() was called too late: JAX has already started. Call it earlier, or leave 'jax' out of libraries=",
+        "gpuconf.configure() was called too late: JAX has already started. Call it earlier, or leave 'jax' out of "
+        "libraries=",
     ]
 
 
@@ -105,10 +109,28 @@ step = jax.jit(jax.value_and_grad(lambda w: ((w * 2 + 1) ** 2).sum()))
 print(*map(float, step(jax.numpy.arange(3.0))[1]))
 print(got(), os.environ["CUDA_VISIBLE_DEVICES"][:4])
 """)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "XLA_", "LD_"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "XLA_", "LD_"))
+    }
     env = {**kept, "LD_LIBRARY_PATH": str(driver), "GPUCONF_LEDGER": str(tmp_path / "ledger"), "JAX_PLATFORMS": "cpu"}
-    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "256MiB", "--no-growth", "--guard", guard, "--report", "--"]
-    done = subprocess.run([*words, sys.executable, str(program)], env=env, capture_output=True, text=True, check=False, timeout=180)
+    words = [
+        sys.executable,
+        "-m",
+        "gpuconf",
+        "run",
+        "--memory",
+        "256MiB",
+        "--no-growth",
+        "--guard",
+        guard,
+        "--report",
+        "--",
+    ]
+    done = subprocess.run(
+        [*words, sys.executable, str(program)], env=env, capture_output=True, text=True, check=False, timeout=180
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"4.0 12.0 20.0\n{{'memory_fraction': {fraction}, 'preallocate': True}} GPU-\n"
     *before, report = done.stderr.splitlines()

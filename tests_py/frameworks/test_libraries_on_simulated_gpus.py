@@ -1,4 +1,7 @@
-"""Programs with libraries over PyTorch compute on simulated GPUs what they compute on the CPU. Their peaks depend on no value."""
+"""Programs with libraries over PyTorch compute on simulated GPUs what they compute on the CPU.
+
+Their peaks depend on no value.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_")
 
 @functools.cache
 def ran(values: str) -> dict[str, tuple[list[float], list[float], tuple[int, int]]]:
-    """Run all programs. Returns, by name, the CPU's numbers, the simulated GPU's, and the peaks of allocated and reserved bytes."""
+    """Run all programs.
+
+    Returns, by name, the CPU's numbers, the simulated GPU's, and the peaks of allocated and reserved bytes.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     command = [sys.executable, "-W", "ignore", str(HERE / "libraries_on_simulated_gpus.py"), values]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1700, env=kept)
@@ -34,7 +40,9 @@ def ran(values: str) -> dict[str, tuple[list[float], list[float], tuple[int, int
 
 
 def test_numbers_are_those_of_the_cpu() -> None:
-    different = {name: row[:2] for name, row in ran("cpu").items() if row[1] != pytest.approx(row[0], rel=1e-5, abs=1e-8)}
+    different = {
+        name: row[:2] for name, row in ran("cpu").items() if row[1] != pytest.approx(row[0], rel=1e-5, abs=1e-8)
+    }
     assert not different
     assert len(ran("cpu")) >= 40
 

@@ -1,7 +1,8 @@
-"""llama.cpp's Python package on simulated GPUs: its buffers take memory, its kernels are named, and what does not run is refused.
+"""llama.cpp's Python package on simulated GPUs: its buffers take memory, its kernels are named, and what does not run
+is refused.
 
-The package's wheels for CUDA are not on PyPI, so its library is a stand-in with one kernel. The last test is for the real package,
-if it is installed and built for CUDA, and a model that it can load.
+The package's wheels for CUDA are not on PyPI, so its library is a stand-in with one kernel. The last test is for the
+real package, if it is installed and built for CUDA, and a model that it can load.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def test_another_machine_is_refused_afterwards(tmp_path: Path) -> None:
         print(error)
     """
     done = extensions.run(program, package(tmp_path))
-    assert "cannot simulate T4: llama.cpp runs on simulated GPUs (A100-40GB) until the process ends" in done.stdout, done.stderr
+    assert "cannot simulate T4: llama.cpp runs on simulated GPUs (A100-40GB) until the process ends" in done.stdout, (
+        done.stderr
+    )
 
 
 def test_a_build_without_cuda_is_told(tmp_path: Path) -> None:
@@ -56,7 +59,10 @@ def test_a_build_without_cuda_is_told(tmp_path: Path) -> None:
     (tmp_path / "llama_cpp" / "__init__.py").write_text("")
     done = extensions.run("import llama_cpp; print('imported')", tmp_path)
     assert (done.returncode, done.stdout) == (0, "imported\n"), done.stderr
-    assert "llama.cpp is built without CUDA, does not see the simulated GPUs (A100-40GB), and computes on the CPU" in done.stderr
+    assert (
+        "llama.cpp is built without CUDA, does not see the simulated GPUs (A100-40GB), and computes on the CPU"
+        in done.stderr
+    )
 
 
 def test_a_build_for_another_cuda_is_refused_by_name(tmp_path: Path) -> None:

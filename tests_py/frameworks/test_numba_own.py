@@ -1,9 +1,14 @@
-"""Tests of numba-cuda's own, which come with its package: what passes over the driver without a GPU passes under the guard, too.
+"""Tests of numba-cuda's own, which come with its package: what passes over the driver without a GPU passes under the
+guard, too.
 
-numba_own.txt lists them for the version that it names. They are those of the folders core, cudadrv and nocuda that passed in every
-run without the guard. The others need compiled kernels to run, functions that the test driver lacks, or CuPy's runtime. What made
-their results vary was time: a copy that was still queued when its memory was freed ends the context, unless the driver waits as
-NVIDIA's does (FAKECUDA_LENIENT). Each module runs in a process of its own, with one seed for hashes and for random numbers.
+numba_own.txt lists them for the version that it names. They are those of the folders core, cudadrv and nocuda that
+passed in every run without the guard. The others need compiled kernels to run, functions that the test driver lacks, or
+CuPy's runtime. What made their results vary was time: a copy that was still queued when its memory was freed ends the
+context, unless the driver waits as NVIDIA's does (FAKECUDA_LENIENT). Each module runs in a process of its own, with one
+seed for hashes
+and for
+random
+numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""``gpu_peak`` names the line of a tensor more in each of 50 training programs, and raises no false alarm when they run again."""
+"""``gpu_peak`` names the line of a tensor more in each of 50 training programs, and raises no false alarm when they run
+again.
+"""
 
 from __future__ import annotations
 

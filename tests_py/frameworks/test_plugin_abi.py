@@ -25,7 +25,21 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     built = tmp_path_factory.mktemp("client") / "client.so"
     source = Path(__file__).with_name("plugin_client.cpp")
     subprocess.run(
-        [CXX, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC", "-pthread", source, "-o", built, "-ldl"],
+        [
+            CXX,
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-O1",
+            "-shared",
+            "-fPIC",
+            "-pthread",
+            source,
+            "-o",
+            built,
+            "-ldl",
+        ],
         check=True,
     )
     library = ctypes.CDLL(str(built))

@@ -39,7 +39,8 @@ def test_the_notebook_for_pytorch(driver: Path) -> None:
     assert "torch optimizer     1.14GiB  +781.25MiB" in out
     assert "CUDA out of memory." in out
     assert re.search(r"tracebacks +3 +4\.00GiB", out)
-    # The workspaces of cuBLAS, 32 MiB each for capability 9.0, and from 2.7 on of cuBLASLt; 2.15 keeps none after such a product.
+    # The workspaces of cuBLAS, 32 MiB each for capability 9.0, and from 2.7 on of cuBLASLt; 2.15 keeps none after such
+    # a product.
     release = tuple(map(int, version("torch").split(".")[:2]))
     kept = "0B" if release >= (2, 15) else "65.00MiB" if release >= (2, 7) else "64.00MiB"
     assert re.search(rf"caches +1 +{kept}", out)
@@ -51,8 +52,14 @@ def test_the_notebook_without_a_gpu() -> None:
     """It simulates one, and its model learns."""
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
-    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=False, timeout=600, env=kept)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], capture_output=True, text=True, check=False, timeout=600, env=kept
+    )
     assert done.returncode == 0, done.stderr
     out = done.stdout
     assert "NVIDIA A100-SXM4-40GB (simulated)" in out
@@ -81,7 +88,11 @@ def in_a_kernel(*cells: str) -> list[str]:
     """Run cells after ``%load_ext gpuconf`` in a kernel with PyTorch. Returns what each shows, errors too."""
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUCONF_", "CUDA_", "FAKECUDA_", "LD_"))
+    }
     command = [sys.executable, "-c", CELLS, json.dumps(["%load_ext gpuconf", *cells])]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=kept)
     assert done.returncode == 0, done.stderr
@@ -95,18 +106,26 @@ layer = torch.nn.Linear(1 << 14, 1 << 14, device="cuda")
 
 
 def test_whether_a_cell_fits() -> None:
-    cells = (CELL.format(card="T4", more=""), CELL.format(card="T4", more="raise KeyError(7)"), CELL.format(card="H100", more=""))
+    cells = (
+        CELL.format(card="T4", more=""),
+        CELL.format(card="T4", more="raise KeyError(7)"),
+        CELL.format(card="H100", more=""),
+    )
     fits, fails, other, none = in_a_kernel(*cells, "%gpu fits")
     assert fits.startswith("cover: none is possible in this process; what the block wrote is real\n")
     assert "peak: 1.00GiB allocated" in fits
     assert "fits on T4" in fits
     assert "no verdict: the block failed: KeyError: 7" in " ".join(fails.split())
-    assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(other.split())
+    assert "PyTorch has started on Tesla T4 (simulated), and chooses other kernels on H100-80GB: restart" in " ".join(
+        other.split()
+    )
     assert "fits needs cards, such as L4 or A10" in none
 
 
 def test_whether_a_notebook_fits_in_a_fresh_process() -> None:
-    """Steps of a former cell do not end the rehearsal, PyTorch of the kernel is not asked, and lines have the names of cells."""
+    """Steps of a former cell do not end the rehearsal, PyTorch of the kernel is not asked, and lines have the names of
+    cells.
+    """
     train = """import torch
 def train(width, steps):
     layer = torch.nn.Linear(width, width, device=where)
@@ -145,7 +164,8 @@ def test_pytorch_after_a_cell_that_simulates() -> None:
     """That cell may run again, as notebooks' first cells do."""
     first, imports, other, off, again, last = in_a_kernel(
         "%gpu simulate 2xT4",
-        "import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), torch.ones(9).to('cuda:1').sum().item())",
+        "import torch\nprint(torch.cuda.device_count(), torch.cuda.get_device_name(), "
+        "torch.ones(9).to('cuda:1').sum().item())",
         "%gpu simulate 2xL4",
         "%gpu simulate off",
         "%gpu simulate 2xT4",

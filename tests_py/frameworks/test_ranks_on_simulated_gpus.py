@@ -59,7 +59,8 @@ def test_peaks_do_not_depend_on_values() -> None:
         for values in ("cpu", "none")
     )
     assert all(peak > 0 for peak in without.values())
-    # After the first step DDP makes new buckets. Their last all_reduce keeps the old ones, 81,352 bytes of gradients, until the
-    # thread of PyTorch's watchdog has seen that it is done: so that peak depends on time, as it does on a card.
+    # After the first step DDP makes new buckets. Their last all_reduce keeps the old ones, 81,352 bytes of gradients,
+    # until the thread of PyTorch's watchdog has seen that it is done: so that peak depends on time, as it does on a
+    # card.
     assert abs(with_values.pop("ddp") - without.pop("ddp")) in (0, 81_408)
     assert with_values == without

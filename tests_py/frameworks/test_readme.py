@@ -1,7 +1,7 @@
 """The programs for PyTorch and CuPy on README and in the documentation do what they say.
 
-PyTorch is real. CuPy's arrays need a GPU, so ``zeros`` is replaced by a function that allocates with the allocator that gpuconf
-installs.
+PyTorch is real. CuPy's arrays need a GPU, so ``zeros`` is replaced by a function that allocates with the allocator that
+gpuconf installs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ cupy.zeros = lambda n: cupy.cuda.allocator(8 * n)
 def test_the_programs_of_readme(driver: Path) -> None:
     code = STANDIN + ARRAYS + block("README.md", "import gpuconf") + block("README.md", "import cupy")
     out = no_gpu.run(driver, code + "\nprint(gpuconf.memory.stats().bytes_in_use)", FAKECUDA_MEMORY=str(8 << 30))
-    assert "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 4.00GiB (4294967296 bytes) in 1 block" in out
+    assert (
+        "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 4.00GiB (4294967296 bytes) in 1 block" in out
+    )
     assert out.splitlines()[-1] == str(6 << 30)
 
 
@@ -34,7 +36,10 @@ def test_the_program_of_the_how_to(driver: Path) -> None:
     code = STANDIN + ARRAYS + block("docs/howto/limit-pytorch-and-cupy.md", "import gpuconf")
     code += "\nprint(gpuconf.memory.stats().bytes_in_use)"
     out = no_gpu.run(driver, code, FAKECUDA_MEMORY=str(8 << 30))
-    assert "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 6.00GiB (6442450944 bytes) in 2 blocks" in out
+    assert (
+        "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 6.00GiB (6442450944 bytes) in 2 blocks"
+        in out
+    )
     assert out.splitlines()[-1] == str(6 << 30)
 
 
@@ -60,5 +65,7 @@ weights = torch.nn.Parameter(torch.empty(1 << 20, device="cuda"))
 weights.grad = torch.empty(1 << 20, device="cuda")
 optimizer = torch.optim.SGD([weights], lr=0.1, momentum=0.9)
 """
-    out = no_gpu.run(driver, before + block("docs/frameworks.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30))
+    out = no_gpu.run(
+        driver, before + block("docs/frameworks.md", "with gpuconf.memory.tag("), FAKECUDA_MEMORY=str(8 << 30)
+    )
     assert "optimizer" in out

@@ -1,4 +1,6 @@
-"""The memory of PyTorch on simulated GPUs is that of a real one: eight recorded runs of a Transformer, tests_go/rewind/testdata."""
+"""The memory of PyTorch on simulated GPUs is that of a real one: eight recorded runs of a Transformer,
+tests_go/rewind/testdata.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class Recorded:
             yield count, live
 
     def large_at(self, share: float) -> tuple[int, int, int]:
-        """Return the first large allocation beyond a share of the peak: its number, what is allocated with it, and its size."""
+        """Return the first large allocation beyond a share of the peak: its number, what is allocated with it, and its
+        size.
+        """
         most, last = int(share * self.peak()), self.before
         for count, live in self.live():
             if live > most and live - last >= 32 << 20:
@@ -83,12 +87,13 @@ def said(message: str, before: str, after: str) -> float:
 
 @pytest.mark.parametrize(("name", "share"), [("1024_inference", 0.9), ("1024_inference", 0.97), ("1024_training", 0.8)])
 def test_memory_is_out_at_the_same_allocation(name: str, share: float) -> None:
-    # In training, late in the forward pass: the formulas of the recorded backward pass are not known, and earlier the allocation
-    # depends on what the steps before leave unused of their segments.
+    # In training, late in the forward pass: the formulas of the recorded backward pass are not known, and earlier the
+    # allocation depends on what the steps before leave unused of their segments.
     (path,) = (path for path in RUNS if name in path.name)
     recorded = Recorded(path)
     expected, needed, size = recorded.large_at(share)
-    limit = needed - size // 2  # half the allocation is missing, which what blocks leave unused of their segments does not change
+    # Half the allocation is missing, which what blocks leave unused of their segments does not change.
+    limit = needed - size // 2
     number, message = simulated(path, str(limit))
     assert number == expected
     wanted = said(message, "Tried to allocate ", ". GPU 0 has a total capacity of 40.00 GiB")

@@ -35,7 +35,9 @@ for step in range(1000):
 """
 
 
-def gpuconf(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def gpuconf(
+    folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
@@ -51,7 +53,9 @@ def answer(folder: Path, program: str, *options: str) -> dict[str, Any]:
 
 
 def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
-    done = gpuconf(tmp_path, TRAIN, "--json", "--gpu", "A10,RTX3090", "--record", "steps.pickle", "--html", "steps.html")
+    done = gpuconf(
+        tmp_path, TRAIN, "--json", "--gpu", "A10,RTX3090", "--record", "steps.pickle", "--html", "steps.html"
+    )
     found = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr
     assert found["ran"]["ended"] == "repeated"
@@ -59,7 +63,8 @@ def test_the_peak_is_pytorchs_and_what_it_is_made_of(tmp_path: Path) -> None:
     (process,) = found["processes"]
     printed = done.stderr.splitlines()[-1].split()
     for name, so_far in zip(("allocated", "reserved"), printed[1:], strict=True):
-        assert int(so_far) <= process[name] <= 1.01 * int(so_far)  # of the third step; a later one may take another free block
+        # Of the third step; a later one may take another free block.
+        assert int(so_far) <= process[name] <= 1.01 * int(so_far)
     parts = process["parts"]
     parameters = 4 * 1024 * 4096 * 2  # with the biases a little more
     assert parameters <= parts["parameters and buffers"] < parameters + MIB
@@ -84,7 +89,8 @@ def test_a_card_that_is_too_small(tmp_path: Path) -> None:
     done = gpuconf(tmp_path, program, "--gpu", "T4,A10")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "fits on A10-24GB; does not fit on T4"
-    assert max(len(line) for line in done.stdout.splitlines() if "train.py" not in line) <= 80  # a folder's name is not cut
+    # A folder's name is not cut.
+    assert max(len(line) for line in done.stdout.splitlines() if "train.py" not in line) <= 80
     assert "note: no backward pass ran: this is the memory of inference" in done.stdout
     done = gpuconf(tmp_path, program, "--gpu", "T4")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "does not fit on T4")
@@ -141,7 +147,9 @@ def test_float_convolutions_without_tensorfloat_have_other_workspaces(tmp_path: 
         for _ in range(5):
             layer(image)
     """
-    with_tf32, without = (answer(tmp_path, program.format(choice), "--gpu", "A10")["processes"][0] for choice in (True, False))
+    with_tf32, without = (
+        answer(tmp_path, program.format(choice), "--gpu", "A10")["processes"][0] for choice in (True, False)
+    )
     copies = 2 * 16 * 64 * 112 * 112 * 4  # an H200 copied the image and the result, so that their channels came first
     assert abs(without["allocated"] - with_tf32["allocated"] - copies) < MIB
 
@@ -364,7 +372,10 @@ print("of the last pass", torch.cuda.max_memory_allocated())
 
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 def test_compile_fuses_as_on_a_card(tmp_path: Path) -> None:
-    """Compiled, a pass needs its input and its result. Run eagerly, it needs what its operations have in between, too."""
+    """Compiled, a pass needs its input and its result.
+
+    Run eagerly, it needs what its operations have in between, too.
+    """
     eager, compiled = (gpuconf(tmp_path, FUSED, "--gpu", "A10", "--json", *options) for options in ((), ("--compile",)))
     assert (eager.returncode, compiled.returncode) == (0, 0), compiled.stderr
     tensor = 4 << 24
@@ -466,7 +477,9 @@ for step in range(8):
 def test_no_card_is_said_to_hold_a_program_whose_sizes_are_values_that_were_not_computed(tmp_path: Path) -> None:
     found = answer(tmp_path, SIZED, "--gpu", "A10")
     (note,) = (note for note in found["notes"] if note.startswith("depends on values: "))
-    assert note == ("depends on values: sizes come from nonzero of tensors that were not computed; run it with --values cpu")
+    assert note == (
+        "depends on values: sizes come from nonzero of tensors that were not computed; run it with --values cpu"
+    )
     assert {one["verdict"] for one in found["cards"]} == {"depends"}
     found = answer(tmp_path, SIZED, "--gpu", "A10", "--values", "cpu")
     assert not [note for note in found["notes"] if "depends on values" in note]
@@ -474,7 +487,10 @@ def test_no_card_is_said_to_hold_a_program_whose_sizes_are_values_that_were_not_
 
 
 def test_the_answer_on_readme(tmp_path: Path) -> None:
-    """Its figures are those of the newest PyTorch and of the program beside this file. Its checkpoint is not written."""
+    """Its figures are those of the newest PyTorch and of the program beside this file.
+
+    Its checkpoint is not written.
+    """
     if not importlib.metadata.version("torch").startswith(no_gpu.NEWEST_TORCH + "."):
         pytest.skip(f"README has the figures of PyTorch {no_gpu.NEWEST_TORCH}")
     program = (Path(__file__).parent / "program_of_readme.py").read_text(encoding="utf-8")
@@ -483,7 +499,9 @@ def test_the_answer_on_readme(tmp_path: Path) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     shown = readme.partition("## Will it fit?")[2].partition("The unchanged program runs")[0]
     rows = [
-        line.strip() for line in shown.splitlines() if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
+        line.strip()
+        for line in shown.splitlines()
+        if line.strip().startswith(("ran:", "peak:", "card ", "T4 ", "L4 ", "A100"))
     ]
     assert len(rows) == 6
     assert "\n    cover: overlays in a" in shown

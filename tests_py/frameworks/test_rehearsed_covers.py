@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorc
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 MIB = 1 << 20
 
-# `gpuconf plan` uses the first cover that the machine allows, so a test names each in the request that the command makes.
+# `gpuconf plan` uses the first cover that the machine allows, so a test names each in the request that the command
+# makes.
 REHEARSE = """
 import json, sys
 from gpuconf.errors import UnavailableError
@@ -73,7 +74,9 @@ for step in range(1000):
 
 
 def test_ranks_of_torchrun(tmp_path: Path, cover: str) -> None:
-    found = rehearse(tmp_path, cover, RANKS, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", gpus=2)
+    found = rehearse(
+        tmp_path, cover, RANKS, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", gpus=2
+    )
     assert [(one["rank"], one["gpu"]) for one in found["processes"]] == [(0, 0), (1, 1)]
     assert all(3 * 64 * MIB <= one["allocated"] < 4 * 64 * MIB for one in found["processes"])  # and DDP's bucket
     assert found["ran"]["ended"] == "repeated"

@@ -44,7 +44,9 @@ for number in range(1000):
 """
 
 
-def gpuconf(folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def gpuconf(
+    folder: Path, program: str, *options: str, arguments: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     (folder / "train.py").write_text(textwrap.dedent(program), encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     kept["PATH"] = os.path.dirname(sys.executable) + os.pathsep + kept["PATH"]  # `python` is this one
@@ -285,7 +287,10 @@ def test_the_largest_batch(tmp_path: Path) -> None:
     program = STEP.replace("8192", "4096")
     done = gpuconf(tmp_path, program, "--gpu", "T4", "--largest", "BATCH=8192..8193", "--json", arguments=("{BATCH}",))
     found = json.loads(done.stdout)
-    assert [(one["setting"], one["largest"]) for one in found["largest"]] == [("default", 8193), ("MEM_FRACTION=.95", 8193)]
+    assert [(one["setting"], one["largest"]) for one in found["largest"]] == [
+        ("default", 8193),
+        ("MEM_FRACTION=.95", 8193),
+    ]
     assert [one["value"] for one in found["tried"]] == [8192, 8193]
 
 
@@ -403,7 +408,10 @@ def test_an_array_that_a_call_took_over_is_gone(tmp_path: Path) -> None:
     step(large)
     """
     found = answer(tmp_path, program, "--gpu", "A100-40GB")
-    assert "the program failed: RuntimeError: Array has been deleted with shape=float32[4096,4096]." in found["why_no_verdict"]
+    assert (
+        "the program failed: RuntimeError: Array has been deleted with shape=float32[4096,4096]."
+        in found["why_no_verdict"]
+    )
 
 
 OF_TWO = """

@@ -1,4 +1,6 @@
-"""``gpuconf plan -- PROGRAM`` with libraries that save, log and push: a rehearsal changes no file, and sends nothing."""
+"""``gpuconf plan -- PROGRAM`` with libraries that save, log and push: a rehearsal changes no file, and sends
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,13 @@ def rehearse(folder: Path, program: str, address: str = "http://127.0.0.1:9") ->
     temporary = folder.parent / f"{folder.name}-temporary-{'long' * 10}"
     temporary.mkdir(exist_ok=True)
     kept |= {"TMPDIR": str(temporary)}
-    kept |= {"HTTP_PROXY": address, "HTTPS_PROXY": address, "HF_ENDPOINT": address, "WANDB_BASE_URL": address, "NO_PROXY": ""}
+    kept |= {
+        "HTTP_PROXY": address,
+        "HTTPS_PROXY": address,
+        "HF_ENDPOINT": address,
+        "WANDB_BASE_URL": address,
+        "NO_PROXY": "",
+    }
     options = ("--json", "--gpu", "A10", "--keep", str(folder.parent / f"{folder.name}-kept"))
     command = [sys.executable, "-W", "ignore", "-m", "gpuconf", "plan", *options, "--", "train.py", address]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=170, cwd=folder, env=kept)
@@ -206,8 +214,18 @@ def test_a_network_of_convolutions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("package", "program", "what", "gets_it"),
     [
-        ("transformers", "transformers.AutoModel.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
-        ("transformers", "transformers.AutoTokenizer.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
+        (
+            "transformers",
+            "transformers.AutoModel.from_pretrained('me/tiny')",
+            "the model me/tiny",
+            "hf download me/tiny",
+        ),
+        (
+            "transformers",
+            "transformers.AutoTokenizer.from_pretrained('me/tiny')",
+            "the model me/tiny",
+            "hf download me/tiny",
+        ),
         (
             "huggingface_hub",
             "huggingface_hub.snapshot_download('me/rows', repo_type='dataset')",
@@ -220,11 +238,26 @@ def test_a_network_of_convolutions(tmp_path: Path) -> None:
             "the data set me/rows",
             "python -c \"import datasets; datasets.load_dataset('me/rows')\"",
         ),
-        ("timm", "timm.create_model('resnet18', pretrained=True)", "the model timm/resnet18.a1_in1k", "hf download timm/"),
+        (
+            "timm",
+            "timm.create_model('resnet18', pretrained=True)",
+            "the model timm/resnet18.a1_in1k",
+            "hf download timm/",
+        ),
         ("diffusers", "diffusers.UNet2DModel.from_pretrained('me/tiny')", "the model me/tiny", "hf download me/tiny"),
-        ("torchvision", "torchvision.models.resnet18(weights='DEFAULT')", "requests https://download.pytorch.org/", "--network"),
+        (
+            "torchvision",
+            "torchvision.models.resnet18(weights='DEFAULT')",
+            "requests https://download.pytorch.org/",
+            "--network",
+        ),
         ("torchvision", "torchvision.datasets.MNIST('.', download=True)", "/mnist/", "--network"),
-        ("torch", "torch.hub.load('pytorch/vision', 'resnet18')", "requests https://github.com/pytorch/vision", "--network"),
+        (
+            "torch",
+            "torch.hub.load('pytorch/vision', 'resnet18')",
+            "requests https://github.com/pytorch/vision",
+            "--network",
+        ),
     ],
 )
 def test_what_is_not_on_this_machine(tmp_path: Path, package: str, program: str, what: str, gets_it: str) -> None:

@@ -45,9 +45,24 @@ print(gpuconf.memory.stats().bytes_limit >> 20, flush=True)
 def run(folder: Path, tmp_path: Path, words: list[str], program: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a file under a lease of 64 MiB."""
     (tmp_path / "program.py").write_text(textwrap.dedent(program))
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "gpuconf", "run", "--memory", "64MiB", "--report", "--", *words, str(tmp_path / "program.py")],
+        [
+            sys.executable,
+            "-m",
+            "gpuconf",
+            "run",
+            "--memory",
+            "64MiB",
+            "--report",
+            "--",
+            *words,
+            str(tmp_path / "program.py"),
+        ],
         env={
             **kept,
             "LD_LIBRARY_PATH": str(folder),

@@ -1,4 +1,5 @@
-"""How mode segments redirects PyTorch's allocator, tested on a small library that calls the CUDA runtime in the same way.
+"""How mode segments redirects PyTorch's allocator, tested on a small library that calls the CUDA runtime in the same
+way.
 
 test_torch.py tests the real PyTorch if it is installed.
 """
@@ -28,7 +29,10 @@ from gpuconf._core import abi as _abi
 
 @pytest.fixture(params=["lazy", "now"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The library's folder. With -z now, the slots become read-only; without it, an unused slot still points to the loader."""
+    """The library's folder.
+
+    With -z now, the slots become read-only; without it, an unused slot still points to the loader.
+    """
     compiler = os.environ.get("CC", "cc")
     shared = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-z,{request.param}", "-Wl,-z,relro", "-Wl,--no-as-needed"]
     runtime, library = tmp_path / "libruntime.so", tmp_path / "libc10_cuda.so"
@@ -39,7 +43,9 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("used_before", [False, True])
-def test_segments_come_from_gpuconf_and_go_back_to_whoever_gave_them(driver: Path, client: Path, used_before: bool) -> None:
+def test_segments_come_from_gpuconf_and_go_back_to_whoever_gave_them(
+    driver: Path, client: Path, used_before: bool
+) -> None:
     out = no_gpu.run(
         driver,
         CLIENT
@@ -57,7 +63,9 @@ print(client.client_free(pointer), live(), client.client_free(foreign), ctypes.c
         CLIENT=str(client),
         LD_PRELOAD="",  # without the runtime for PyTorch: the client has its own
     )
-    assert out.splitlines() == [f"0 [1] {int(used_before)} 0", "(2, None)", "0 [0] 0 1"], "2 is CUDA's own code for out of memory"
+    assert out.splitlines() == [f"0 [1] {int(used_before)} 0", "(2, None)", "0 [0] 0 1"], (
+        "2 is CUDA's own code for out of memory"
+    )
 
 
 def test_an_injected_failure_outlasts_pytorchs_retry(driver: Path, client: Path) -> None:

@@ -1,6 +1,7 @@
 """The adaptors for PyTorch and Numba without these libraries: on stand-ins for their documented interface.
 
-test_torch.py and test_numba.py test the real libraries if they are installed. gpuconf itself runs on its real driver code here.
+test_torch.py and test_numba.py test the real libraries if they are installed. gpuconf itself runs on its real driver
+code here.
 """
 
 from __future__ import annotations

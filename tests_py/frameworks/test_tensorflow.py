@@ -1,7 +1,9 @@
-"""TensorFlow itself follows the configuration: what it got is read back through its own ``tf.config``, before and after it starts.
+"""TensorFlow itself follows the configuration: what it got is read back through its own ``tf.config``, before and after
+it starts.
 
-`make oracle` installs its CPU wheel. It finds no GPUs, so the imaginary ones of the oracle are registered with it, as many as the
-driver of tests_go/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device creation are real.
+`make oracle` installs its CPU wheel. It finds no GPUs, so the imaginary ones of the oracle are registered with it, as
+many as the driver of tests_go/fakecuda shows to gpuconf. TensorFlow's context, its checks and its device creation are
+real.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ import pytest
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 WORKLOADS = Path(__file__).resolve().parents[1] / "gpu" / "workloads.py"  # whose program runs on a card
-ARRIVED = [f"{24 << 20}.0", "filled", "48", "[0.0,", "1.0,", "2.0]"]  # its sum, there; its sum in MiB, here; the others' values
+# Its sum, there; its sum in MiB, here; the others' values.
+ARRIVED = [f"{24 << 20}.0", "filled", "48", "[0.0,", "1.0,", "2.0]"]
 
 
 def handed_over(folder: Path, configure: str, *words: str) -> str:

@@ -111,13 +111,19 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
     assert (segment["total_size"], segment["allocated_size"], segment["requested_size"]) == (64 << 20, 4096, 4000)
     assert [block["state"] for block in segment["blocks"]] == ["active_allocated", "inactive"]
     assert sum(block["size"] for block in segment["blocks"]) == 64 << 20
-    assert json.loads(stats) == {"allocated_bytes.all.current": 4096, "requested_bytes.all.current": 4000, "num_ooms": 0}
+    assert json.loads(stats) == {
+        "allocated_bytes.all.current": 4096,
+        "requested_bytes.all.current": 4000,
+        "num_ooms": 0,
+    }
     assert int(rest.split()[0]) >= 2
     assert rest.split()[1] == "0"
 
 
 def test_statistics_are_right_or_missing(driver: Path) -> None:
-    """With 66 MiB live, `torch.accelerator` returned 0; totals, out-of-memory errors and segments were 0 in `torch.cuda` too."""
+    """With 66 MiB live, `torch.accelerator` returned 0; totals, out-of-memory errors and segments were 0 in
+    `torch.cuda` too.
+    """
     out = no_gpu.run(
         driver,
         """
@@ -158,7 +164,9 @@ def test_statistics_are_right_or_missing(driver: Path) -> None:
     *told, after, info, summary, refused = out.splitlines()
     first = ["[66, 86, 86, 20] 86 2 1 3 1 False", "[66, 86, 86]"]
     assert told in (first, first * 2)
-    assert after == "[67, 67, 1, 0] 86 1 0 0 1 False", "a peak begins at what is in use, here with 20 MiB reserved and idle"
+    assert after == "[67, 67, 1, 0] 86 1 0 0 1 False", (
+        "a peak begins at what is in use, here with 20 MiB reserved and idle"
+    )
     assert info == "1"
     assert summary == "True True"
     assert "caching_allocator_enable(False) is not supported in gpuconf's mode 'whole'" in refused
@@ -208,7 +216,9 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
 
 
 def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
-    """Captured in CUDA's strictest mode, PyTorch's default; what the graph frees is not reused until the graph is destroyed."""
+    """Captured in CUDA's strictest mode, PyTorch's default; what the graph frees is not reused until the graph is
+    destroyed.
+    """
     out = no_gpu.run(
         driver,
         """
@@ -239,7 +249,10 @@ def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
 
 
 def test_the_driver_is_asked_about_a_stream_only_where_it_can_matter(driver: Path) -> None:
-    """PyTorch never destroys its own streams, so only whether one is captured. An external stream may be another one each time."""
+    """PyTorch never destroys its own streams, so only whether one is captured.
+
+    An external stream may be another one each time.
+    """
     out = no_gpu.run(
         driver,
         """
@@ -391,8 +404,8 @@ def test_scopes_choose_the_card_too(driver: Path) -> None:
     assert out.splitlines() == ["cuda:1 1 [0, 1]", "cuda:0 [1, 1]", "0"]
 
 
-# Mode segments: PyTorch's own allocator, which gets its segments from gpuconf. It once got them through a MemPool that stayed
-# entered, which PyTorch treats as a CUDA graph capture without an end. Each of these tests failed then.
+# Mode segments: PyTorch's own allocator, which gets its segments from gpuconf. It once got them through a MemPool that
+# stayed entered, which PyTorch treats as a CUDA graph capture without an end. Each of these tests failed then.
 
 
 def test_segments_keep_torchs_own_accounting_under_our_limit(driver: Path) -> None:
@@ -466,7 +479,10 @@ def test_a_scope_may_be_the_first_use_of_cuda_and_may_be_nested_in_mode_segments
 
 
 def test_segments_count_for_the_logical_gpu_of_the_scope(driver: Path) -> None:
-    """With PyTorch 2.9 a small tensor inside the scope was charged to GPU:0. A backward pass stays in its forward pass's budget."""
+    """With PyTorch 2.9 a small tensor inside the scope was charged to GPU:0.
+
+    A backward pass stays in its forward pass's budget.
+    """
     out = no_gpu.run(
         driver,
         """

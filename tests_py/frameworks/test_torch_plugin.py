@@ -1,4 +1,6 @@
-"""The pytest plugin with PyTorch on the simulated GPUs of the package: suites with our marks and fixtures, and without any."""
+"""The pytest plugin with PyTorch on the simulated GPUs of the package: suites with our marks and fixtures, and without
+any.
+"""
 
 from __future__ import annotations
 
@@ -249,15 +251,22 @@ def test_limit():
 
 
 def test_memory_of_the_backward_pass_is_named(suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyTorch allocates it in threads without Python code, so it belongs to no line, and the other lines did not add up."""
+    """PyTorch allocates it in threads without Python code, so it belongs to no line, and the other lines did not add
+    up.
+    """
     options = ("--gpuconf-simulate=T4", "--gpuconf-report")
     suite(BACKWARD, *options, "--gpuconf-update", header=HEADER)
     monkeypatch.setenv("MORE", "2")
     ran = suite(BACKWARD, *options, header=HEADER)
     assert ran.outcomes == {"test_gradients": "error", "test_limit": "error"}, ran.out + ran.err
     grown = [line.strip() for line in ran.texts["test_gradients"].splitlines() if line.startswith("  +")]
-    assert any(re.fullmatch(r"\+1\.00MiB at unknown line, \d blocks? of PyTorch \(untagged\)", line) for line in grown), grown
-    assert "at no line of Python (a library's own thread, such as PyTorch's for the backward pass), " in ran.texts["test_limit"]
+    assert any(
+        re.fullmatch(r"\+1\.00MiB at unknown line, \d blocks? of PyTorch \(untagged\)", line) for line in grown
+    ), grown
+    assert (
+        "at no line of Python (a library's own thread, such as PyTorch's for the backward pass), "
+        in ran.texts["test_limit"]
+    )
 
 
 IN_A_CAPTURE = """

@@ -29,7 +29,10 @@ def run(program: str, **environment: str) -> list[str]:
 
 
 def test_torchvision_may_be_imported_after_operators_in_python(tmp_path: Path) -> None:
-    """FSDP registers its own, which must not be registered again with torchvision's. A stand-in is enough for the import."""
+    """FSDP registers its own, which must not be registered again with torchvision's.
+
+    A stand-in is enough for the import.
+    """
     (tmp_path / "torchvision.py").write_text("")
     program = """
     import gpuconf
@@ -53,7 +56,9 @@ def test_the_mode_of_long_rows_is_that_of_the_cpu() -> None:
 
 
 def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None:
-    """A tensor that Python has seen, as all that kernels in Python return, is one that autograd does not add to in place."""
+    """A tensor that Python has seen, as all that kernels in Python return, is one that autograd does not add to in
+    place.
+    """
     program = """
     import gpuconf
     gpuconf.simulate("A100-40GB")
@@ -86,7 +91,9 @@ def test_gradients_are_summed_in_place_as_on_a_card_unless_one_is_kept() -> None
 
 
 def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_card() -> None:
-    """Sorting and selecting need memory beside the input and the result, which only PyTorch's kernels for CUDA request."""
+    """Sorting and selecting need memory beside the input and the result, which only PyTorch's kernels for CUDA
+    request.
+    """
     program = """
     import gpuconf
     gpuconf.simulate("A100-40GB")
@@ -111,7 +118,8 @@ def test_what_kernels_read_on_the_host_is_known_so_that_they_allocate_as_on_a_ca
     """
     *found, scans, last = run(program)
     assert found == ["(True, 8) (True, 16)", "(True, 32) (True, 32) (True, 40)", "(True, 0) (True, 4) (True, 8)"]
-    assert scans in ("(True, 0) (True, 0) (True, 0)", "(True, 0) (True, 0) (True, 1)")  # the last is CUB's, and of its version
+    # The last is CUB's, and of its version.
+    assert scans in ("(True, 0) (True, 0) (True, 0)", "(True, 0) (True, 0) (True, 1)")
     assert last == "True (True, 8)"
 
 
@@ -238,7 +246,12 @@ def test_what_only_kernels_for_cuda_take(values: str) -> None:
     bag(torch.tensor([[1, 1, 2]], device="cuda")).sum().backward()
     print(bag.weight.grad.to_dense().tolist())
     """
-    assert run(program) == ["True", "torch.complex32 1j", "66.0", "[[0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]"]
+    assert run(program) == [
+        "True",
+        "torch.complex32 1j",
+        "66.0",
+        "[[0.0, 0.0], [2.0, 2.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]",
+    ]
 
 
 def test_devices_memory_streams_and_out_of_memory() -> None:
@@ -351,7 +364,9 @@ def test_the_end_of_a_block_in_which_pytorch_has_started_is_an_error() -> None:
 
 
 def test_names_that_programs_read() -> None:
-    """Those of PyTorch end in "(simulated)", unless the variable forbids it, and those of TensorFlow's functions do not."""
+    """Those of PyTorch end in "(simulated)", unless the variable forbids it, and those of TensorFlow's functions do
+    not.
+    """
     program = """
     import gpuconf
     gpuconf.simulate("A100-40GB")
@@ -401,7 +416,9 @@ def gpuconf_run(folder: Path, program: str, *options: str) -> str:
 
 def test_the_program_of_readme(tmp_path: Path) -> None:
     out = gpuconf_run(tmp_path, block("README.md", "import gpuconf"))
-    assert "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 4.00GiB (4294967296 bytes) in 1 block" in out
+    assert (
+        "the limit is reached.\n  limit 6.00GiB (6442450944 bytes), in use 4.00GiB (4294967296 bytes) in 1 block" in out
+    )
     assert "in use by torch" in out
 
 
@@ -464,8 +481,12 @@ def test_a_lease_limits_a_program_that_knows_nothing_of_gpuconf(tmp_path: Path) 
 
 @pytest.mark.parametrize(("mode", "limit"), [("", ""), ("whole", ""), ("segments", "100MiB")])
 @pytest.mark.parametrize("words", [(), ("--growth",)])
-def test_free_memory_is_what_a_program_can_allocate(tmp_path: Path, mode: str, limit: str, words: tuple[str, ...]) -> None:
-    """Where the pool takes its limit at once, nothing was free after the first tensor: programs put their models on the CPU."""
+def test_free_memory_is_what_a_program_can_allocate(
+    tmp_path: Path, mode: str, limit: str, words: tuple[str, ...]
+) -> None:
+    """Where the pool takes its limit at once, nothing was free after the first tensor: programs put their models on the
+    CPU.
+    """
     program = f"""
     import gpuconf, torch
     if {mode!r}:
@@ -512,7 +533,9 @@ def test_torchscript_has_values(tmp_path: Path) -> None:
 
 
 def test_a_process_forked_before_cuda_starts_has_cuda_as_on_a_card() -> None:
-    """Its memory is its own, though all of a job share the card; after the parent has started CUDA, PyTorch refuses a child."""
+    """Its memory is its own, though all of a job share the card; after the parent has started CUDA, PyTorch refuses a
+    child.
+    """
     program = """
     import os, time, torch
     def fork(child):
@@ -538,4 +561,6 @@ def test_a_process_forked_before_cuda_starts_has_cuda_as_on_a_card() -> None:
     job = ["-m", "gpuconf", "run", "--simulate", "T4", sys.executable, "-W", "ignore"]
     for words in (["-c", "import gpuconf; gpuconf.simulate('T4')" + program], [*job, "-c", program]):
         done = complete(*words)
-        assert done.stdout.splitlines() == ["[0, 0]", "Cannot re-initialize CUDA in forked subprocess", "256"], done.stderr
+        assert done.stdout.splitlines() == ["[0, 0]", "Cannot re-initialize CUDA in forked subprocess", "256"], (
+            done.stderr
+        )

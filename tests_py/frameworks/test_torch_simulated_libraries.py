@@ -30,8 +30,12 @@ def test_calls_of_every_library_take_the_path_of_the_card() -> None:
     assert done.stdout == "\n"
 
 
-def with_a_torch(folder: Path, *imported: str, arguments: str = '"T4"', **more: str) -> subprocess.CompletedProcess[str]:
-    """Import a package that has the files of a PyTorch whose library imports these functions; without any, it has no CUDA."""
+def with_a_torch(
+    folder: Path, *imported: str, arguments: str = '"T4"', **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Import a package that has the files of a PyTorch whose library imports these functions; without any, it has no
+    CUDA.
+    """
     (folder / "torch" / "lib").mkdir(parents=True)
     (folder / "torch" / "__init__.py").write_text("print('imported')")
     (folder / "torch" / "version.py").write_text("cuda: str = '12.8'")
@@ -53,7 +57,10 @@ def test_a_pytorch_that_imports_more_is_told_so_by_name(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert "UnimplementedError: this PyTorch (" in done.stderr
-    assert "imports 2 functions of CUDA's libraries that gpuconf does not have: cudaFuture, cudnnOfTomorrow. " in done.stderr
+    assert (
+        "imports 2 functions of CUDA's libraries that gpuconf does not have: cudaFuture, cudnnOfTomorrow. "
+        in done.stderr
+    )
 
 
 def test_a_pytorch_without_cuda_is_told_which_wheel_has_it(tmp_path: Path) -> None:
@@ -64,8 +71,12 @@ def test_a_pytorch_without_cuda_is_told_which_wheel_has_it(tmp_path: Path) -> No
     assert "pip install torch" in done.stderr
 
 
-@pytest.mark.parametrize(("arguments", "more"), [('"T4", values="cpu"', {}), ('"T4"', {"GPUCONF_SIMULATE_VALUES": "none"})])
-def test_a_pytorch_without_cuda_is_an_error_if_values_were_requested(arguments: str, more: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "more"), [('"T4", values="cpu"', {}), ('"T4"', {"GPUCONF_SIMULATE_VALUES": "none"})]
+)
+def test_a_pytorch_without_cuda_is_an_error_if_values_were_requested(
+    arguments: str, more: dict[str, str], tmp_path: Path
+) -> None:
     done = with_a_torch(tmp_path, arguments=arguments, **more)
     assert (done.returncode, done.stdout) == (1, "")
     assert "FailedPreconditionError: PyTorch (" in done.stderr.splitlines()[-1]

@@ -34,6 +34,14 @@ def test_each_command(tmp_path: Path) -> None:
             (tmp_path / made[1]).write_text(expected, encoding="utf-8")
             continue
         done = subprocess.run(
-            ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=170, cwd=tmp_path, env=variables
+            ["bash", "-c", command],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=170,
+            cwd=tmp_path,
+            env=variables,
         )
-        assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), f"$ {command}\n{done.stdout}{done.stderr}"
+        assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (
+            f"$ {command}\n{done.stdout}{done.stderr}"
+        )

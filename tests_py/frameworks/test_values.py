@@ -17,8 +17,27 @@ pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorc
 HERE = Path(__file__).parent
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 EQUAL = [
-    *("mlp", "convolutions", "normalization_in_half", "recurrent", "transformer", "attention", "scaler", "threads", "transforms"),
-    *("sizes_from_values", "movement", "bags", "sparse_in_half", "numbers_and_tensors", "outputs", "texts", "around_modes"),
+    *(
+        "mlp",
+        "convolutions",
+        "normalization_in_half",
+        "recurrent",
+        "transformer",
+        "attention",
+        "scaler",
+        "threads",
+        "transforms",
+    ),
+    *(
+        "sizes_from_values",
+        "movement",
+        "bags",
+        "sparse_in_half",
+        "numbers_and_tensors",
+        "outputs",
+        "texts",
+        "around_modes",
+    ),
     "unique_rows",
 ]
 
@@ -85,7 +104,8 @@ def test_what_runs_without_a_value_is_named_at_the_end() -> None:
     done = run("program_without_a_value.py")
     assert done.stdout == "done\n"
     assert re.search(
-        r"these have no value on simulated GPUs.*\n  \S+: 2 times, first from .*program_without_a_value.py:\d+", done.stderr
+        r"these have no value on simulated GPUs.*\n  \S+: 2 times, first from .*program_without_a_value.py:\d+",
+        done.stderr,
     )
 
 
@@ -114,7 +134,9 @@ def test_indices_that_a_kernel_without_a_value_should_have_written() -> None:
     first = "index 9 is out of bounds for dimension 0 with size 4"
     before, after = run("program_with_indices_without_a_value.py").stdout.splitlines()
     assert before == first
-    assert after.startswith(f"{first}. gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: ")
+    assert after.startswith(
+        f"{first}. gpuconf: these compute nothing on simulated GPUs, and may be what the indices depend on: "
+    )
     before, after = run("program_with_indices_without_a_value.py", GPUCONF_SIMULATE_VALUES="none").stdout.splitlines()
     assert (before, after) == (first, "[0.0, 0.0] [[0.0], [0.0]] [1.0]")
 
@@ -160,7 +182,9 @@ def test_a_share_of_pytorchs_own_table_of_operators() -> None:
 )
 @pytest.mark.parametrize("words", ["addbmm mvlgamma conj_physical", ""])
 def test_operators_in_place_on_tensors_of_unusual_shapes(words: str) -> None:
-    """What PyTorch's kernel for CUDA did before the CPU read the values: it copied over them, or gave the tensor other sizes."""
+    """What PyTorch's kernel for CUDA did before the CPU read the values: it copied over them, or gave the tensor other
+    sizes.
+    """
     share = ["--share", f"7/{os.environ.get('OPERATOR_SHARES', '40')}"]
     done = run("operators_in_place_on_simulated_gpus.py", *(words.split() or share), seconds=1700)
     *different, total = done.stdout.splitlines()

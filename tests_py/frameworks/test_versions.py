@@ -45,12 +45,16 @@ def test_every_place_with_versions_agrees_with_the_sets() -> None:
     }
     for place, text in places.items():
         assert text in (ROOT / place).read_text(), place
-    rows = re.findall(r"^\| `(torch-.+?)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", (ROOT / "docs/frameworks.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| `(torch-.+?)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", (ROOT / "docs/frameworks.md").read_text(), re.M
+    )
     assert [name for name, *_ in rows] == list(_versions.SETS)
     for name, torch, cupy, numba, cuda in rows:
         text = (REQUIREMENTS / f"{name}.txt").read_text()
         for distribution, version in (("torch", torch), (r"cupy-cuda\d+x", cupy), ("numba-cuda", numba)):
-            assert re.search(rf"^{distribution}=={re.escape(version)}( |$)", text, re.M), f"{name}: {distribution} {version}"
+            assert re.search(rf"^{distribution}=={re.escape(version)}( |$)", text, re.M), (
+                f"{name}: {distribution} {version}"
+            )
         assert re.search(rf"^nvidia-cuda-runtime(-cu12)?=={re.escape(cuda)}\.", text, re.M), f"{name}: CUDA {cuda}"
 
 
@@ -62,7 +66,8 @@ def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 @pytest.mark.parametrize(
-    ("library", "version"), [("torch", "2.9.1+cu128"), ("torch", "2.15.0"), ("cupy", "13.6.0"), ("numba-cuda", "0.30.4")]
+    ("library", "version"),
+    [("torch", "2.9.1+cu128"), ("torch", "2.15.0"), ("cupy", "13.6.0"), ("numba-cuda", "0.30.4")],
 )
 def test_a_version_of_a_set_is_not_mentioned(told: Any, library: str, version: str) -> None:
     _versions.check(library, version)

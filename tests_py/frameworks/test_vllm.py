@@ -1,4 +1,6 @@
-"""vLLM plans on simulated GPUs: it loads a model, measures its memory and sizes its cache, whatever its kernels compute."""
+"""vLLM plans on simulated GPUs: it loads a model, measures its memory and sizes its cache, whatever its kernels
+compute.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def test_it_says_how_many_tokens_its_cache_holds(tmp_path: Path, values: str, ho
     generate = values == "none"  # with values, indices that its kernels should have written are an IndexError
     program = f"MODEL, HOW, GENERATE = {str(tmp_path)!r}, {how!r}, {generate}\n{PROGRAM}"
     engine = "1" if values == "none" else "0"  # a process of its own, or this one
-    environment = {"GPUCONF_SIMULATE_VALUES": values, "VLLM_ENABLE_V1_MULTIPROCESSING": engine, "VLLM_NO_USAGE_STATS": "1"}
+    environment = {
+        "GPUCONF_SIMULATE_VALUES": values,
+        "VLLM_ENABLE_V1_MULTIPROCESSING": engine,
+        "VLLM_NO_USAGE_STATS": "1",
+    }
     done = extensions.run(program, simulate="A100-40GB", HF_HUB_OFFLINE="1", **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     text = done.stdout + done.stderr
@@ -43,7 +49,8 @@ def test_it_says_how_many_tokens_its_cache_holds(tmp_path: Path, values: str, ho
     of_token = 2 * 2 * LAYERS * HEADS * OF_HEAD  # keys and values, of two bytes
     cache = int(tokens.replace(",", "")) * of_token
     if "gpu_memory_utilization" in how:
-        assert 0.97 * (20 << 30) < cache < 20 << 30  # half of the card, but for the weights and the profiled activations
+        # Half of the card, but for the weights and the profiled activations.
+        assert 0.97 * (20 << 30) < cache < 20 << 30
     else:
         assert 0.97 * (64 << 20) < cache <= 64 << 20
     assert "these have no value on simulated GPUs" in text

@@ -1,6 +1,8 @@
-"""Small programs of the kinds that PyTorch's tutorials show, each a function of a device that returns tensors or numbers.
+"""Small programs of the kinds that PyTorch's tutorials show, each a function of a device that returns tensors or
+numbers.
 
-Run as a program, with names or without, it runs each on the CPU and on a simulated GPU and prints its name, and what differs.
+Run as a program, with names or without, it runs each on the CPU and on a simulated GPU and prints its name, and what
+differs.
 """
 
 from __future__ import annotations
@@ -69,7 +71,11 @@ def own_function(device: str) -> object:
     x = torch.linspace(-1, 1, 50, device=device, requires_grad=True)
     out = _Legendre.apply(x)
     out.pow(2).sum().backward()
-    return out, x.grad, torch.autograd.gradcheck(_Legendre.apply, torch.rand(3, dtype=torch.double).to(device).requires_grad_())
+    return (
+        out,
+        x.grad,
+        torch.autograd.gradcheck(_Legendre.apply, torch.rand(3, dtype=torch.double).to(device).requires_grad_()),
+    )
 
 
 class _Straight(torch.autograd.Function):
@@ -164,7 +170,10 @@ def adversarial(device: str) -> object:
 
 def generator_and_critic(device: str) -> object:
     make = nn.Sequential(
-        nn.ConvTranspose2d(8, 4, 4, 1, 0, bias=False), nn.BatchNorm2d(4), nn.ReLU(True), nn.ConvTranspose2d(4, 1, 4, 2, 1)
+        nn.ConvTranspose2d(8, 4, 4, 1, 0, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(True),
+        nn.ConvTranspose2d(4, 1, 4, 2, 1),
     )
     judge = nn.Sequential(nn.Conv2d(1, 4, 4, 2, 1), nn.LeakyReLU(0.2, inplace=True), nn.Conv2d(4, 1, 4), nn.Flatten(0))
     make.to(device), judge.to(device)
@@ -206,7 +215,9 @@ def spatial_transformer(device: str) -> object:
     def loss() -> Tensor:
         theta = locate(x.flatten(1)).view(-1, 2, 3)
         grid = F.affine_grid(theta, x.size(), align_corners=False)
-        return (F.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False) - x).pow(2).sum()
+        return (
+            (F.grid_sample(x, grid, mode="bilinear", padding_mode="reflection", align_corners=False) - x).pow(2).sum()
+        )
 
     return fit(locate, loss)
 
@@ -257,9 +268,9 @@ def tangent_kernels(device: str) -> object:
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)).to(device)
     parameters = {name: one.detach() for name, one in model.named_parameters()}
     x = torch.randn(3, 1, 6, 6).to(device)
-    jacobian = torch.func.vmap(torch.func.jacrev(lambda p, one: torch.func.functional_call(model, p, (one[None],))[0]), (None, 0))(
-        parameters, x
-    )
+    jacobian = torch.func.vmap(
+        torch.func.jacrev(lambda p, one: torch.func.functional_call(model, p, (one[None],))[0]), (None, 0)
+    )(parameters, x)
     flat = [one.flatten(2) for one in jacobian.values()]
     return sum(torch.einsum("naf,mbf->nmab", one, one) for one in flat)
 
@@ -640,7 +651,11 @@ def results_into(device: str) -> object:
     torch.linalg.svd(
         a,
         full_matrices=False,
-        out=(u := torch.empty(0, device=device), s := torch.empty(0, device=device), v := torch.empty(0, device=device)),
+        out=(
+            u := torch.empty(0, device=device),
+            s := torch.empty(0, device=device),
+            v := torch.empty(0, device=device),
+        ),
     )
     torch.arange(7, out=(counted := torch.empty(0, device=device)))
     torch.cumsum(a, 0, out=a)
@@ -790,7 +805,9 @@ def graphs(device: str) -> object:
 
 
 def captured_without_a_kernel(device: str) -> object:
-    """Operations that the CPU computes without PyTorch's kernels, some into given tensors, and one that waits for a value."""
+    """Operations that the CPU computes without PyTorch's kernels, some into given tensors, and one that waits for a
+    value.
+    """
     x, best = torch.tensor([1.0, 5.0, 2.0], device=device), torch.zeros((), device=device)
     data = [torch.tensor(row) for row in ([3.0, 4.0, 9.0], [7.0, 0.5, 8.0])]
     if device == "cpu":
@@ -1069,7 +1086,11 @@ def quantized_codes(device: str) -> object:
 
 
 def low_rank(device: str) -> object:
-    base, a, b = nn.Linear(6, 6).to(device).requires_grad_(False), nn.Linear(6, 2, bias=False), nn.Linear(2, 6, bias=False)
+    base, a, b = (
+        nn.Linear(6, 6).to(device).requires_grad_(False),
+        nn.Linear(6, 2, bias=False),
+        nn.Linear(2, 6, bias=False),
+    )
     adapter, x = nn.Sequential(a, b).to(device), torch.randn(4, 6).to(device)
     losses = fit(adapter, lambda: (base(x) + adapter(x)).pow(2).mean())
     base.weight.data += b.weight @ a.weight
@@ -1135,7 +1156,13 @@ def sparse_matrices(device: str) -> object:
     optimizer = torch.optim.SparseAdam(layer.parameters(), lr=0.1)
     layer(torch.tensor([1, 3, 1], device=device)).sum().backward()
     optimizer.step()
-    return x.grad.to_dense(), rows @ dense, rows.crow_indices(), layer.weight, torch.sparse.sum(x.detach(), 0).to_dense()
+    return (
+        x.grad.to_dense(),
+        rows @ dense,
+        rows.crow_indices(),
+        layer.weight,
+        torch.sparse.sum(x.detach(), 0).to_dense(),
+    )
 
 
 def nested(device: str) -> object:
@@ -1146,7 +1173,10 @@ def nested(device: str) -> object:
 
 
 def nested_attention(device: str) -> object:
-    three = [torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(5, 8)], layout=torch.jagged).to(device) for _ in range(3)]
+    three = [
+        torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(5, 8)], layout=torch.jagged).to(device)
+        for _ in range(3)
+    ]
     three = [one.unflatten(-1, [2, 4]).transpose(1, 2) for one in three]
     return list(F.scaled_dot_product_attention(*three).transpose(1, 2).unbind())
 
@@ -1176,7 +1206,11 @@ def drawn_in_graphs(device: str) -> object:
     torch.cuda.manual_seed(3)
     graph.replay()
     (a, b), (c, d) = found
-    return not torch.equal(a, c) and not torch.equal(b, d), torch.equal(a, x) and torch.equal(b, y), 0.4 < x.mean().item() < 0.6
+    return (
+        not torch.equal(a, c) and not torch.equal(b, d),
+        torch.equal(a, x) and torch.equal(b, y),
+        0.4 < x.mean().item() < 0.6,
+    )
 
 
 def to_numpy_and_back(device: str) -> object:

@@ -52,7 +52,10 @@ class Nvml:
         self.card = ctypes.c_void_p()
         uuid = gpuconf.visible_devices()[0].uuid.encode()
         answer(self.library.nvmlInit_v2(), "nvmlInit")
-        answer(self.library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.card)), f"nvmlDeviceGetHandleByUUID of {uuid!r}")
+        answer(
+            self.library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.card)),
+            f"nvmlDeviceGetHandleByUUID of {uuid!r}",
+        )
 
     def used(self) -> int:
         """Bytes in use on the card, by all processes."""
@@ -102,14 +105,19 @@ def case_our_sums_are_nvmls() -> None:
 
 
 def case_nvml_and_the_driver_name_the_same_card() -> None:
-    """The card that NVML has at gpuconf's index is the driver's: its UUID, its place on the bus, its name and its memory."""
+    """The card that NVML has at gpuconf's index is the driver's: its UUID, its place on the bus, its name and its
+    memory.
+    """
     nvml, cuda, card = Nvml().library, driver(), gpuconf.visible_devices()[0]
     if card.uuid.startswith("MIG-"):
         raise Missing("a MIG instance has no index in NVML")
     if card.nvml_index is None:
         raise AssertionError("gpuconf does not know the card's index in NVML")
     by_index, pci, memory = ctypes.c_void_p(), _Pci(), _Memory()
-    answer(nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(card.nvml_index), ctypes.byref(by_index)), "nvmlDeviceGetHandleByIndex")
+    answer(
+        nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(card.nvml_index), ctypes.byref(by_index)),
+        "nvmlDeviceGetHandleByIndex",
+    )
     uuid, name = ctypes.create_string_buffer(96), ctypes.create_string_buffer(96)
     answer(nvml.nvmlDeviceGetUUID(by_index, uuid, 96), "nvmlDeviceGetUUID")
     answer(nvml.nvmlDeviceGetName(by_index, name, 96), "nvmlDeviceGetName")
@@ -121,13 +129,21 @@ def case_nvml_and_the_driver_name_the_same_card() -> None:
     expect(uuid.value.decode() == card.uuid, f"NVML's UUID is {uuid.value!r}, gpuconf's {card.uuid}")
     expect(name.value.decode() == card.name, f"NVML's name is {name.value!r}, gpuconf's {card.name}")
     by_driver = tuple(int(part, 16) for part in place.value.decode().partition(".")[0].split(":"))
-    expect((pci.domain, pci.bus, pci.device) == by_driver, f"NVML has the card at {pci.text!r}, the driver at {place.value!r}")
-    expect(card.pci_bus_id.lower() == place.value.decode().lower(), f"gpuconf has {card.pci_bus_id}, the driver {place.value!r}")
+    expect(
+        (pci.domain, pci.bus, pci.device) == by_driver,
+        f"NVML has the card at {pci.text!r}, the driver at {place.value!r}",
+    )
+    expect(
+        card.pci_bus_id.lower() == place.value.decode().lower(),
+        f"gpuconf has {card.pci_bus_id}, the driver {place.value!r}",
+    )
     expect(card.total_memory == total <= memory.total, f"gpuconf has {card.total_memory} bytes, the driver {total}")
 
 
 def case_what_torch_takes_beside_its_tensors() -> None:
-    """Memory of the card that no limit counts: PyTorch's context and, after a product, cuBLAS; the workspace is in the pool."""
+    """Memory of the card that no limit counts:
+    PyTorch's context and, after a product, cuBLAS; the workspace is in the pool.
+    """
     torch, nvml = need("torch"), Nvml()
     before = nvml.used()
     gpuconf.configure(limit="1GiB", growth=True, libraries=["torch"])

@@ -60,6 +60,8 @@ def case_unified_memory_exceeds_the_gpu() -> None:
             got = bytes(buffer.copy_to_host(bytearray(4096), offset))
             expect(got == bytes([number]) * 4096, f"other bytes at offset {offset}")
         stats = gpuconf.memory.stats()
-        expect(abs(stats.oversubscribed_bytes - (size - total)) < 512, f"{stats.oversubscribed_bytes} bytes exceed the GPU")
+        expect(
+            abs(stats.oversubscribed_bytes - (size - total)) < 512, f"{stats.oversubscribed_bytes} bytes exceed the GPU"
+        )
         expect(buffer.__dlpack_device__()[0] == 13, "it is not managed memory for DLPack")
     expect(live() == 0, "blocks are left")

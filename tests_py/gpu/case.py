@@ -1,9 +1,9 @@
 """Cases for a real GPU, one process each: ``python case.py NAME``; without a name, all their names.
 
-Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in this folder; its
-docstring is the promise. It succeeds or raises; Missing names what the machine lacks. A case may return a dictionary of figures,
-or note them as it goes; the last line of the output has them as JSON, also if the case fails. Nothing here needs pytest, so that a
-machine with only Python and the driver can run it (run.py).
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in this folder;
+its docstring is the promise. It succeeds or raises; Missing names what the machine lacks. A case may return a
+dictionary of figures, or note them as it goes; the last line of the output has them as JSON, also if the case fails.
+Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def main(name: str) -> int:
         print(json.dumps(noted), flush=True)
         return 1
     print(json.dumps(noted), flush=True)
-    os._exit(0)  # a thread of PyTorch may abort while Python ends (tests_py/frameworks/no_gpu.py), which says nothing of the case
+    # A thread of PyTorch may abort while Python ends (tests_py/frameworks/no_gpu.py), which says nothing of the case.
+    os._exit(0)
 
 
 if __name__ == "__main__":

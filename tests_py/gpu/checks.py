@@ -59,7 +59,9 @@ def succeed(result: int, what: str) -> None:
 
 
 def note(**figures: Any) -> None:
-    """Keep figures as soon as they are known: they are reported also if the case fails later, and printed if it never ends."""
+    """Keep figures as soon as they are known: they are reported also if the case fails later, and printed if it never
+    ends.
+    """
     noted.update(figures)
     print(json.dumps(figures), flush=True)
 
@@ -67,7 +69,8 @@ def note(**figures: Any) -> None:
 def rounds(count: int) -> Iterator[int]:
     """0, 1, 2 ... of a long case; the figure ``rounds`` says how many there were.
 
-    It ends early where GPU_CASE_ROUNDS says so, to try the cases without a GPU, and when the case's time is nearly over.
+    It ends early where GPU_CASE_ROUNDS says so, to try the cases without a GPU, and when the case's time is nearly
+    over.
     """
     noted["rounds"] = 0
     for number in range(min(count, int(os.environ.get("GPU_CASE_ROUNDS", count)))):
@@ -78,7 +81,9 @@ def rounds(count: int) -> Iterator[int]:
 
 
 def wait_for_graphs() -> None:
-    """Captured memory comes back once the driver has reported, from a thread of its own, that nothing of the graph is left."""
+    """Captured memory comes back once the driver has reported, from a thread of its own, that nothing of the graph is
+    left.
+    """
     for _ in range(1000):
         if gpuconf.memory.stats().captured_bytes == 0:
             return

@@ -19,7 +19,13 @@ COMMANDS = {
     "nvcc": ["nvcc", "--version"],
 }
 ENVIRONMENT = ("LD_", "CUDA_", "NVIDIA_", "PYTORCH_", "XLA_", "JAX_", "CUPY_", "NUMBA_", "GPUCONF_")
-FILES = ("/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc/version", "/proc/meminfo", "/proc/self/limits")
+FILES = (
+    "/proc/driver/nvidia/version",
+    "/proc/driver/nvidia/params",
+    "/proc/version",
+    "/proc/meminfo",
+    "/proc/self/limits",
+)
 
 
 def contents(path: str) -> str:
@@ -36,7 +42,9 @@ if __name__ == "__main__":
     found["libraries"] = "\n".join(
         line.strip() for line in str(found["libraries"]).splitlines() if any(one in line for one in ours)
     )
-    found["environment"] = "\n".join(f"{name}={value}" for name, value in os.environ.items() if name.startswith(ENVIRONMENT))
+    found["environment"] = "\n".join(
+        f"{name}={value}" for name, value in os.environ.items() if name.startswith(ENVIRONMENT)
+    )
     found["kernel_log"] = kernel_log()
     found |= {path: contents(path) for path in FILES}
     packages = {f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions()}

@@ -14,18 +14,28 @@ from pathlib import Path
 
 left_behind: list[subprocess.Popen[bytes]] = []
 SHOWN = 20_000  # bytes of one log
-OF_THE_CARD = re.compile("NVRM|Xid|nvidia|segfault|general protection|out of memory|oom-kill|blocked for more", re.IGNORECASE)
+OF_THE_CARD = re.compile(
+    "NVRM|Xid|nvidia|segfault|general protection|out of memory|oom-kill|blocked for more", re.IGNORECASE
+)
 
 
 def kernel_log(since: float = 0.0) -> list[str]:
-    """What the kernel has said of the card, of crashes and of memory since a time of time.monotonic(). Only root may read it."""
-    with contextlib.suppress(OSError), open("/dev/kmsg", opener=lambda path, _: os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as log:
+    """What the kernel has said of the card, of crashes and of memory since a time of time.monotonic().
+
+    Only root may read it.
+    """
+    with (
+        contextlib.suppress(OSError),
+        open("/dev/kmsg", opener=lambda path, _: os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as log,
+    ):
         return lines_of(log.fileno(), since)
     return []
 
 
 def lines_of(log: int, since: float) -> list[str]:
-    """The same of a log that is open: each read returns a record, "priority,number,microseconds,flags;text" and lines with more."""
+    """The same of a log that is open: each read returns a record, "priority,number,microseconds,flags;text" and lines
+    with more.
+    """
     lines = []
     while record := _record(log):
         head, _, text = record.partition(";")
@@ -47,12 +57,17 @@ def _record(log: int) -> str:
 
 
 def said(command: list[str], seconds: float = 45.0) -> str:
-    """A command's output, or why there is none. A command that waits for a GPU that hangs cannot be ended, and is left behind."""
+    """A command's output, or why there is none.
+
+    A command that waits for a GPU that hangs cannot be ended, and is left behind.
+    """
     path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin:/usr/local/cuda/bin"
     where = shutil.which(command[0], path=path) or command[0]
     with tempfile.TemporaryFile() as file:
         try:
-            process = subprocess.Popen([where, *command[1:]], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                [where, *command[1:]], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
+            )
         except OSError as error:
             return str(error)
         try:

@@ -1,4 +1,6 @@
-"""What the driver does where its documentation is silent: only noted, for the design and for the driver of the tests."""
+"""What the driver does where its documentation is silent: only noted, for the design and for the driver of the
+tests.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ RESERVED, USED = 5, 7  # CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, CU_MEMPOOL_ATTR_U
 
 
 def case_what_a_request_takes_of_the_card() -> None:
-    """By how much a first and a second request of each size lower the free memory, and whether a free gives it all back."""
+    """By how much a first and a second request of each size lower the free memory, and whether a free gives it all
+    back.
+    """
     cuda = driver()
     for size in (1, 64 << 10, MIB, GRANULE, GRANULE + 1, 33 * MIB):
         free, blocks, taken = free_and_total(cuda)[0], [], []
@@ -32,7 +36,9 @@ def case_what_a_request_takes_of_the_card() -> None:
 
 
 def case_what_a_memory_pool_reserves() -> None:
-    """What the default pool reserves, and what of it is in use, for requests of several sizes, and when it gives it back."""
+    """What the default pool reserves, and what of it is in use, for requests of several sizes, and when it gives it
+    back.
+    """
     cuda, pool = driver(), ctypes.c_void_p()
     if not hasattr(cuda, "cuMemAllocAsync"):
         raise Missing("the driver has no cuMemAllocAsync")
@@ -46,7 +52,9 @@ def case_what_a_memory_pool_reserves() -> None:
 
     for size in (1, 40 * MIB, 64 * MIB, 1024 * MIB):
         block, seen = ctypes.c_uint64(), [state()]
-        succeed(cuda.cuMemAllocAsync(ctypes.byref(block), ctypes.c_size_t(size), None), f"cuMemAllocAsync of {size} bytes")
+        succeed(
+            cuda.cuMemAllocAsync(ctypes.byref(block), ctypes.c_size_t(size), None), f"cuMemAllocAsync of {size} bytes"
+        )
         seen.append(state())
         succeed(cuda.cuMemFreeAsync(block, None), "cuMemFreeAsync")
         seen.append(state())
@@ -82,7 +90,10 @@ def mapped(cuda: Any, size: int, pieces: int) -> dict[str, float]:
         spent[name] = spent.get(name, 0.0) + (time.perf_counter() - start) / pieces * 1e6
         succeed(result, name)
 
-    succeed(cuda.cuMemAddressReserve(ctypes.byref(begin), all_bytes, ctypes.c_size_t(GRANULE), none, none), "cuMemAddressReserve")
+    succeed(
+        cuda.cuMemAddressReserve(ctypes.byref(begin), all_bytes, ctypes.c_size_t(GRANULE), none, none),
+        "cuMemAddressReserve",
+    )
     places = [ctypes.c_uint64(begin.value + number * size) for number in range(pieces)]
     for place, handle in zip(places, handles, strict=True):
         timed("cuMemCreate", lambda handle=handle: cuda.cuMemCreate(ctypes.byref(handle), bytes_, prop, none))  # type: ignore[misc]

@@ -1,6 +1,8 @@
-"""One file of the frameworks' tests with the libraries that this machine has, as a step: ``python frameworks.py test_torch.py``.
+"""One file of the frameworks' tests with the libraries that this machine has, as a step:
+``python frameworks.py test_torch.py``.
 
-Needs pytest, a C compiler and PyTorch. The tests are for a machine without a GPU: the driver of this one is hidden from them.
+Needs pytest, a C compiler and PyTorch. The tests are for a machine without a GPU: the driver of this one is hidden from
+them.
 """
 
 from __future__ import annotations
@@ -39,13 +41,26 @@ def main(name: str) -> int:
     if lacking:
         print(f"missing: {', '.join(lacking)}")
         return MISSING
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", str(ROOT / "tests_py" / "frameworks" / name)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        str(ROOT / "tests_py" / "frameworks" / name),
+    ]
     last = ""
     no_gpu = runpy.run_path(str(ROOT / "tests_py" / "frameworks" / "no_gpu.py"))
     with (
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT, env=hidden(no_gpu["hide"], folder)
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=ROOT,
+            env=hidden(no_gpu["hide"], folder),
         ) as process,
     ):
         assert process.stdout is not None

@@ -1,4 +1,6 @@
-"""What growing to most of the card costs, granule by granule, beside the driver's cuMemAlloc and PyTorch's expandable segments."""
+"""What growing to most of the card costs, granule by granule, beside the driver's cuMemAlloc and PyTorch's expandable
+segments.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,17 @@ def most(free: int) -> int:
 
 def figures(label: str, seconds: float, steps: int) -> dict[str, float]:
     """The figures of one contender."""
-    return {f"{label}_bytes": float(steps * STEP), f"{label}_seconds": seconds, f"{label}_us_per_step": seconds / steps * 1e6}
+    return {
+        f"{label}_bytes": float(steps * STEP),
+        f"{label}_seconds": seconds,
+        f"{label}_us_per_step": seconds / steps * 1e6,
+    }
 
 
 def case_growth_to_most_of_the_card() -> dict[str, float]:
-    """A pool with growth takes most of the card in blocks of 2 MiB, and half of that at once; the figures are host time."""
+    """A pool with growth takes most of the card in blocks of 2 MiB, and half of that at once; the figures are host
+    time.
+    """
     cuda = driver()
     steps = most(free_and_total(cuda)[0])
     gpuconf.configure(limit=f"{(steps + 1) * STEP}B", growth=True, libraries=[])
@@ -81,7 +89,11 @@ def case_growth_of_torchs_expandable_segments() -> dict[str, float]:
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")  # of older and of newer versions
     environment = os.environ | dict.fromkeys(names, "expandable_segments:True")
     done = subprocess.run(
-        [sys.executable, "-c", EXPANDABLE, str(STEP), str(steps)], capture_output=True, text=True, check=False, env=environment
+        [sys.executable, "-c", EXPANDABLE, str(STEP), str(steps)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     if "No module named 'torch'" in done.stderr:
         raise Missing("torch is not installed")

@@ -1,7 +1,8 @@
-"""A program under a limit: ``python guard_fill.py WHAT`` fills it, and prints what it saw as JSON. guarded.py starts it.
+"""A program under a limit:
+``python guard_fill.py WHAT`` fills it, and prints what it saw as JSON. guarded.py starts it.
 
-WHAT is "driver", which takes memory by every call of ``gpuconf run --check`` and every way to find it, or a library: "torch",
-"torch-whole", "torch-segments", "cupy", "numba", "jax" or "jax-growing".
+WHAT is "driver", which takes memory by every call of ``gpuconf run --check`` and every way to find it, or a library:
+"torch", "torch-whole", "torch-segments", "cupy", "numba", "jax" or "jax-growing".
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def driver() -> dict[str, Any]:
 
 
 def hold(allocate: Callable[[int], Any], error: type[BaseException]) -> dict[str, Any]:
-    """Hold arrays until the library has no memory; then drop them, and request one that only fits if its cache is emptied."""
+    """Hold arrays until the library has no memory; then drop them, and request one that only fits if its cache is
+    emptied.
+    """
     held: list[Any] = []
     said = ""
     try:
@@ -112,7 +115,9 @@ def torch(mode: str = "") -> dict[str, Any]:
 
         gpuconf.configure(limit=budget().limit, growth=True, libraries={"torch": mode})
     total = torch.cuda.mem_get_info()[1]
-    return hold(lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"), torch.cuda.OutOfMemoryError) | {"total": total}
+    return hold(lambda size: torch.empty(size, dtype=torch.uint8, device="cuda"), torch.cuda.OutOfMemoryError) | {
+        "total": total
+    }
 
 
 def cupy() -> dict[str, Any]:

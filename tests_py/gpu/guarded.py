@@ -1,4 +1,6 @@
-"""The guard on a real card: a limit below the card's memory is exact by every way in, and libraries get their own errors there."""
+"""The guard on a real card: a limit below the card's memory is exact by every way in, and libraries get their own
+errors there.
+"""
 
 from __future__ import annotations
 
@@ -50,19 +52,24 @@ def _filled(what: str, mode: str = "proxy") -> dict[str, Any]:
 
 def _by_every_way(mode: str) -> None:
     rows = _filled("driver", mode)
-    lacking = [name for name, row in rows.items() if not row["chunks"] and row["result"] == 801]  # CUDA_ERROR_NOT_SUPPORTED
+    # CUDA_ERROR_NOT_SUPPORTED.
+    lacking = [name for name, row in rows.items() if not row["chunks"] and row["result"] == 801]
     note(ways=len(rows) - len(lacking), not_supported=lacking)
     wrong = {name: row for name, row in rows.items() if name not in lacking and not _exact(row)}
     expect(not wrong, f"{len(wrong)} of {len(rows)} ways: {wrong}")
 
 
 def _exact(row: dict[str, int]) -> bool:
-    """All that was left fitted, and all of it came back: what an earlier way has lost is not counted against this one."""
+    """All that was left fitted, and all of it came back: what an earlier way has lost is not counted against this
+    one.
+    """
     return (row["chunks"], row["result"], row["after"]) == ((LIMIT - row["before"]) // CHUNK, 2, row["before"])
 
 
 def case_the_guards_limit_is_exact_by_every_way_in() -> None:
-    """Sixteen chunks of 64 MiB fit into 1 GiB, the next gets CUDA_ERROR_OUT_OF_MEMORY, and all of it comes back: by the proxy."""
+    """Sixteen chunks of 64 MiB fit into 1 GiB, the next gets CUDA_ERROR_OUT_OF_MEMORY, and all of it comes back: by the
+    proxy.
+    """
     _by_every_way("proxy")
 
 
@@ -95,18 +102,25 @@ def _library(name: str, what: str) -> dict[str, Any]:
 
 
 def _refused(row: dict[str, Any]) -> dict[str, Any]:
-    """The guard said no, and then the cache was emptied. Where gpuconf's pool is the whole limit, the pool says no before that."""
+    """The guard said no, and then the cache was emptied.
+
+    Where gpuconf's pool is the whole limit, the pool says no before that.
+    """
     expect(row["refused"] and not row["emptied"], f"{row}")
     return row
 
 
 def case_guarded_torch_fills_its_limit() -> dict[str, Any]:
-    """PyTorch's own allocator sees the limit as the card, raises its own error there, empties its cache and tries again."""
+    """PyTorch's own allocator sees the limit as the card, raises its own error there, empties its cache and tries
+    again.
+    """
     return _refused(_library("torch", "torch"))
 
 
 def case_guarded_torch_in_mode_segments_counts_once() -> dict[str, Any]:
-    """PyTorch's segments come from gpuconf's pool, which is the only thing that is charged, but for what the runtime takes."""
+    """PyTorch's segments come from gpuconf's pool, which is the only thing that is charged, but for what the runtime
+    takes.
+    """
     row = _library("torch", "torch-segments")
     expect(row["outside"] <= 64 * MIB, f"{row}")
     return row

@@ -55,7 +55,10 @@ def case_numbas_memory_is_counted() -> None:
         for _ in range(50):
             array = cuda.to_device(numpy.arange(1000), stream=stream)
             double[8, 128, stream](array)
-            expect(bool((array.copy_to_host(stream=stream) == numpy.arange(1000) * 2).all()), "the kernel's result is wrong")
+            expect(
+                bool((array.copy_to_host(stream=stream) == numpy.arange(1000) * 2).all()),
+                "the kernel's result is wrong",
+            )
     info = cuda.current_context().get_memory_info()
     expect(info.total == 256 * MIB, f"Numba sees {info}")
 

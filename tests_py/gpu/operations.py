@@ -37,7 +37,8 @@ def case_operations_are_numpys() -> None:
                 error = np.abs(got.numpy() - x @ y)
                 bound = (k + 2) * unit * (np.abs(x) @ np.abs(y))
                 expect(
-                    bool((error <= bound).all()), f"{m}x{k}x{n} of {dtype.__name__} is off by {(error / bound).max()} of the bound"
+                    bool((error <= bound).all()),
+                    f"{m}x{k}x{n} of {dtype.__name__} is off by {(error / bound).max()} of the bound",
                 )
                 again = gpuconf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
                 expect(bool((got.numpy() == again.numpy()).all()), "the same product twice differs")
@@ -46,8 +47,14 @@ def case_operations_are_numpys() -> None:
             expect(bool((gpuconf.add(x, y).numpy() == x + y).all()), f"{x.shape} + {y.shape} is not NumPy's")
         big = rng.standard_normal(3_000_001).astype(dtype)
         expect(bool((gpuconf.add_n([big, big, big]).numpy() == big + big + big).all()), "add_n is not NumPy's")
-        expect(bool((gpuconf.add(big, dtype(1)).numpy() == big + dtype(1)).all()), "a scalar beside a long vector is not NumPy's")
-        expect(gpuconf.matmul(np.zeros((2, 0), dtype), np.zeros((0, 3), dtype)).numpy().tolist() == [[0.0] * 3] * 2, "K is 0")
+        expect(
+            bool((gpuconf.add(big, dtype(1)).numpy() == big + dtype(1)).all()),
+            "a scalar beside a long vector is not NumPy's",
+        )
+        expect(
+            gpuconf.matmul(np.zeros((2, 0), dtype), np.zeros((0, 3), dtype)).numpy().tolist() == [[0.0] * 3] * 2,
+            "K is 0",
+        )
         odd = gpuconf.matmul(np.array([[0, np.inf, 1]], dtype), np.array([[np.nan, 1], [1, 0], [0, 0]], dtype)).numpy()
         expect(bool(np.isnan(odd).all()), f"NaN and infinity got lost: {odd}")
         sums = gpuconf.add(np.array([np.inf, np.inf, np.nan], dtype), np.array([1, -np.inf, 1], dtype)).numpy()
@@ -57,7 +64,9 @@ def case_operations_are_numpys() -> None:
 
 
 def case_the_page_using_gpus_runs() -> None:
-    """A session: the guide's product, placed on the GPU, within the limit of its options; afterwards nothing is left."""
+    """A session: the guide's product, placed on the GPU, within the limit of its options; afterwards nothing is
+    left.
+    """
     need("numpy")
     import gpuconf.compat.v1 as tf1
 
@@ -100,7 +109,9 @@ def case_two_threads_compute_at_once() -> None:
 
 
 def case_operations_share_the_gpu_with_torch() -> None:
-    """PyTorch's products before, in between and after: one cuBLAS in the process, PyTorch's current device and stream unchanged."""
+    """PyTorch's products before, in between and after: one cuBLAS in the process, PyTorch's current device and stream
+    unchanged.
+    """
     torch = need("torch")
     np = need("numpy")
     gpuconf.configure(limit="512MiB", libraries=["torch"])

@@ -74,11 +74,16 @@ def case_torch_backward_stays_in_its_budget() -> None:
     expect(weight.grad is not None and bool(torch.isfinite(weight.grad).all()), "the gradient is wrong")
     reference = weight.detach().cpu().double().requires_grad_()
     ((reference @ reference).relu() ** 2).mean().backward()
-    expect(torch.allclose(weight.grad.cpu().double(), reference.grad, rtol=1e-2, atol=1e-5), "the gradient is not the CPU's")
+    expect(
+        torch.allclose(weight.grad.cpu().double(), reference.grad, rtol=1e-2, atol=1e-5),
+        "the gradient is not the CPU's",
+    )
 
 
 def case_torch_streams_hand_memory_over_safely() -> None:
-    """A million hand-overs between streams with record_stream: no stream reads memory that was overwritten too early."""
+    """A million hand-overs between streams with record_stream: no stream reads memory that was overwritten too
+    early.
+    """
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     side, wrong = torch.cuda.Stream(), torch.zeros(1, dtype=torch.long, device="cuda")
@@ -114,7 +119,11 @@ def case_torch_memory_functions_all_answer() -> None:
     for name in memory.__all__:
         if name in skipped:
             continue
-        given = {"set_per_process_memory_fraction": [1.0], "caching_allocator_alloc": [1000], "caching_allocator_delete": [pointer]}
+        given = {
+            "set_per_process_memory_fraction": [1.0],
+            "caching_allocator_alloc": [1000],
+            "caching_allocator_delete": [pointer],
+        }
         answer = getattr(memory, name)(*given.get(name, []))
         if name == "caching_allocator_alloc":
             pointer = answer
@@ -137,7 +146,9 @@ def case_torch_segments_capture_graphs() -> None:
 
 
 def case_torch_captures_graphs_in_whole_mode() -> None:
-    """A CUDA graph with gpuconf as the allocator: replays are correct and harm no other data, and its memory is released."""
+    """A CUDA graph with gpuconf as the allocator: replays are correct and harm no other data, and its memory is
+    released.
+    """
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     x = torch.ones(1 << 20, device="cuda")
@@ -179,7 +190,9 @@ def case_threads_count_all_memory() -> None:
 
 
 def case_usage_names_the_holders() -> None:
-    """Blocks count by library and tag, a backward pass too; with stacks, the calls of both sides of a training step are known."""
+    """Blocks count by library and tag, a backward pass too; with stacks, the calls of both sides of a training step are
+    known.
+    """
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     with gpuconf.memory.tag("weights"):
@@ -193,5 +206,8 @@ def case_usage_names_the_holders() -> None:
     expect(held[("torch", "step")] >= MIB and ("torch", "") not in held, f"the gradient is not the step's: {usage}")
     expect(sum(held.values()) == stats.bytes_in_use, "the rows do not add up")
     sites = {event.call_site for event in recording.events if event.action == "allocate"}
-    expect(any(site is not None and site[2] == "case_usage_names_the_holders" for site in sites), f"calls are missing: {sites}")
+    expect(
+        any(site is not None and site[2] == "case_usage_names_the_holders" for site in sites),
+        f"calls are missing: {sites}",
+    )
     buffer.free()

@@ -92,7 +92,9 @@ FLAGS = (0, 1, 2)  # the default, the legacy stream, the stream of a thread
 
 
 def resolved(cuda: Any, names: list[str], newest: int) -> dict[tuple[str, int, int], int]:
-    """The address of each name, for each version up to the driver's and each kind of stream, where the driver has one."""
+    """The address of each name, for each version up to the driver's and each kind of stream, where the driver has
+    one.
+    """
     found = {}
     for name in names:
         for version in (*(version for version in VERSIONS if version <= newest), newest):
@@ -116,7 +118,9 @@ def _forms(name: str, found: dict[tuple[str, int, int], int], exported: dict[int
 
 
 def case_the_resolvers_addresses_are_stable_and_unique() -> None:
-    """The same question has the same answer, in any thread, and no counted function shares its address with another name's."""
+    """The same question has the same answer, in any thread, and no counted function shares its address with another
+    name's.
+    """
     cuda = driver()
     if not hasattr(cuda, "cuGetProcAddress_v2"):
         raise Missing("the driver has no cuGetProcAddress_v2")
@@ -124,7 +128,10 @@ def case_the_resolvers_addresses_are_stable_and_unique() -> None:
     expect(cuda.cuDriverGetVersion(ctypes.byref(version)) == 0, "no version")
     first = resolved(cuda, COUNTED + OTHERS, version.value)
     answers: list[dict[tuple[str, int, int], int]] = []
-    threads = [threading.Thread(target=lambda: answers.append(resolved(cuda, COUNTED + OTHERS, version.value))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: answers.append(resolved(cuda, COUNTED + OTHERS, version.value)))
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -146,7 +153,9 @@ def case_the_resolvers_addresses_are_stable_and_unique() -> None:
         addresses=len(names),
         counted_addresses=len(counted),
         counted_addresses_that_dlsym_has=len(counted & set(exported)),
-        unlike_dlsym=sorted({name for (name, _, _), address in first.items() if name in COUNTED and address not in exported}),
+        unlike_dlsym=sorted(
+            {name for (name, _, _), address in first.items() if name in COUNTED and address not in exported}
+        ),
         forms="\n".join(f"{name}: {_forms(name, first, exported)}" for name in COUNTED),
     )
     shared = [sorted(group) for group in names.values() if len(group) > 1 and group & set(COUNTED)]

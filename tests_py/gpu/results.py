@@ -20,14 +20,21 @@ SCHEMA = 2
 class Results:
     """The steps that are done, on which machine each ran, and which steps a call ended in.
 
-    ``begun`` is the step that is running. If a later call finds it in the file, the call that ran it was ended: the step may be
-    what ended it, so it runs after the others then.
+    ``begun`` is the step that is running. If a later call finds it in the file, the call that ran it was ended: the
+    step may be what ended it, so it runs after the others then.
     """
 
     def __init__(self, path: Path, wheel: str | None, machine: str) -> None:
         self.path = path
         digest = hashlib.sha256(Path(wheel).read_bytes()).hexdigest() if wheel else ""
-        self.data: dict[str, Any] = {"schema": SCHEMA, "wheel": digest, "machines": [], "cut": {}, "begun": "", "steps": {}}
+        self.data: dict[str, Any] = {
+            "schema": SCHEMA,
+            "wheel": digest,
+            "machines": [],
+            "cut": {},
+            "begun": "",
+            "steps": {},
+        }
         with contextlib.suppress(FileNotFoundError):
             self.data |= self._found(path.read_text(), digest)
         if machine not in self.data["machines"]:
@@ -63,7 +70,11 @@ class Results:
 
     def done(self, name: str, found: dict[str, Any]) -> None:
         """Write what came of it."""
-        self.data["steps"][name] = {"machine": self.machine, "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **found}
+        self.data["steps"][name] = {
+            "machine": self.machine,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **found,
+        }
         self.data["begun"] = ""
         self._save()
 
@@ -84,19 +95,29 @@ class Results:
         lines = ["# On a GPU", "", f"Written by `make gpu-all` on {' and '.join(dates)}:", ""]
         lines += [f"{number + 1}. {machine}" for number, machine in enumerate(machines)]
         count = Counter(step["result"] for step in steps.values())
-        lines += ["", ", ".join(f"{count[result]} {result}" for result in ("passed", "left out", "FAILED", "timed out")) + ".", ""]
+        lines += [
+            "",
+            ", ".join(f"{count[result]} {result}" for result in ("passed", "left out", "FAILED", "timed out")) + ".",
+            "",
+        ]
         column = ("machine | ", "|---") if len(machines) > 1 else ("", "")
         lines += [f"| step | {column[0]}result | s | figures |", f"|---{column[1]}|---|---|---|"]
         for name, step in steps.items():
             if not name.startswith("bench"):
                 where = f"{step['machine'] + 1} | " if len(machines) > 1 else ""
-                lines.append(f"| {name.replace('_', ' ')} | {where}{step['result']} | {step['seconds']:.1f} | {_told(step)} |")
+                lines.append(
+                    f"| {name.replace('_', ' ')} | {where}{step['result']} | {step['seconds']:.1f} | {_told(step)} |"
+                )
         return "\n".join(lines + self._speed(benchmark)) + "\n"
 
     def _speed(self, benchmark: Any) -> list[str]:
-        """The benchmark's sections, from the machine that has most of its rounds: figures of different ones make no ratio."""
+        """The benchmark's sections, from the machine that has most of its rounds: figures of different ones make no
+        ratio.
+        """
         measured = {
-            name: step for name, step in self.data["steps"].items() if name.startswith("bench") and step["result"] == "passed"
+            name: step
+            for name, step in self.data["steps"].items()
+            if name.startswith("bench") and step["result"] == "passed"
         }
         if not measured:
             return []

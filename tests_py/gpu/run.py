@@ -1,7 +1,7 @@
 """Run all cases on this machine's GPU from a built wheel: ``python tests_py/gpu/run.py dist/gpuconf-*.whl``.
 
-Needs Python and the NVIDIA driver; no Go, no network, no pytest. Cases of missing libraries are skipped, by name. Without a wheel,
-the installed gpuconf is used. Prints a line for each case, and exits with code 1 if one failed.
+Needs Python and the NVIDIA driver; no Go, no network, no pytest. Cases of missing libraries are skipped, by name.
+Without a wheel, the installed gpuconf is used. Prints a line for each case, and exits with code 1 if one failed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,10 @@ def of_case(name: str, limit: float = 180.0, least: float = 30.0) -> Step:
 
 
 def run(step: Step, environment: Mapping[str, str], limit: float | None = None) -> dict[str, Any]:
-    """Run a step; ``result`` is "passed", "left out", "FAILED" or "timed out", with its ``figures``, ``why`` or ``output``."""
+    """Run a step.
+
+    ``result`` is "passed", "left out", "FAILED" or "timed out", with its ``figures``, ``why`` or ``output``.
+    """
     seconds = limit or step.limit
     environment = {"GPU_CASE_SECONDS": str(max(seconds - LAST_WORDS, 1.0)), "PYTHONFAULTHANDLER": "1", **environment}
     begin = time.monotonic()
@@ -60,7 +63,12 @@ def run(step: Step, environment: Mapping[str, str], limit: float | None = None) 
         if not step.name.startswith("bench"):  # what the driver says of each call that fails, from CUDA 12.9 on
             environment["CUDA_LOG_FILE"] = str(log)
         process = subprocess.Popen(
-            step.command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environment, preexec_fn=_alone
+            step.command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            preexec_fn=_alone,
         )
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -102,7 +110,9 @@ def _alone() -> None:
 
 
 def _where(process: subprocess.Popen[bytes]) -> None:
-    """Let a step beyond its time, then the Pythons that it started, say where they are: faulthandler does so at this signal."""
+    """Let a step beyond its time, then the Pythons that it started, say where they are: faulthandler does so at this
+    signal.
+    """
     process.send_signal(signal.SIGABRT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(LAST_STACKS)
@@ -112,7 +122,9 @@ def _where(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End what is left of a step: a process that stays would hold memory of the GPU, and take part in the next figures."""
+    """End what is left of a step: a process that stays would hold memory of the GPU, and take part in the next
+    figures.
+    """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -121,7 +133,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def unpacked(wheel: str | None, stack: contextlib.ExitStack) -> dict[str, str]:
     """The environment with the wheel's package in front; the wheel is unpacked, as this machine may lack pip."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUCONF_") or name == "GPUCONF_LEDGER"}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("GPUCONF_") or name == "GPUCONF_LEDGER"
+    }
     if wheel:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         zipfile.ZipFile(wheel).extractall(folder)

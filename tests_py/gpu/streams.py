@@ -42,7 +42,9 @@ def own_allocator() -> Any:
 
 
 def case_a_million_hand_overs_lose_no_canary() -> None:
-    """One block passes from stream to stream while they work: each reads what it wrote, and no other stream writes in between."""
+    """One block passes from stream to stream while they work: each reads what it wrote, and no other stream writes in
+    between.
+    """
     gpuconf.configure(limit="64MiB", libraries=[])
     gpuconf.config.list_logical_devices()
     library, (cuda, streams) = own_allocator(), own_streams(3)
@@ -74,7 +76,9 @@ def case_a_million_hand_overs_lose_no_canary() -> None:
 
 
 def case_a_captured_graph_keeps_its_memory() -> None:
-    """Memory allocated for a captured stream belongs to the graph until the graph is destroyed: its launches harm no other data."""
+    """Memory allocated for a captured stream belongs to the graph until the graph is destroyed: its launches harm no
+    other data.
+    """
     gpuconf.configure(limit="64MiB", libraries=[])
     gpuconf.config.list_logical_devices()
     library, (cuda, (side, other)) = own_allocator(), own_streams(2)
@@ -85,7 +89,10 @@ def case_a_captured_graph_keeps_its_memory() -> None:
     library.gpuconf_free(inside, 0, 0, side)
     graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
     succeed(cuda.cuStreamEndCapture(side, ctypes.byref(graph)), "cuStreamEndCapture")
-    succeed(cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)), "cuGraphInstantiateWithFlags")
+    succeed(
+        cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)),
+        "cuGraphInstantiateWithFlags",
+    )
     succeed(cuda.cuGraphDestroy(graph), "cuGraphDestroy")
     outside = library.gpuconf_malloc(63 * MIB, 0, other)
     expect(bool(outside), library.gpuconf_last_error().decode())
@@ -103,7 +110,9 @@ def case_a_captured_graph_keeps_its_memory() -> None:
 
 
 def case_which_calls_spoil_a_capture() -> None:
-    """What the driver answers during a capture, and at its end, in the modes global, thread-local and relaxed: only noted."""
+    """What the driver answers during a capture, and at its end, in the modes global, thread-local and relaxed: only
+    noted.
+    """
     gpuconf.configure(limit="64MiB", libraries=[])
     cuda, (stream,) = own_streams(1)
     number, size, handle = ctypes.c_uint64(), ctypes.c_size_t(2 * MIB), ctypes.c_uint64()
@@ -111,7 +120,9 @@ def case_which_calls_spoil_a_capture() -> None:
     calls: dict[str, Callable[[], int]] = {
         "nothing": lambda: 0,
         "cuStreamGetId": lambda: int(cuda.cuStreamGetId(stream, ctypes.byref(number))),
-        "cuMemGetInfo": lambda: int(cuda.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))),
+        "cuMemGetInfo": lambda: int(
+            cuda.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))
+        ),
         "cuMemAlloc": lambda: int(cuda.cuMemAlloc_v2(ctypes.byref(number), size)),
         "cuMemCreate": lambda: int(cuda.cuMemCreate(ctypes.byref(handle), size, prop, ctypes.c_uint64(0))),
         "cuStreamQuery": lambda: int(cuda.cuStreamQuery(stream)),

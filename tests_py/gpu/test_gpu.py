@@ -27,7 +27,11 @@ def test_on_a_gpu(name: str) -> None:
 def test_the_script_without_a_gpu_leaves_every_case_out() -> None:
     env = {"PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, CASE.with_name("run.py"), "--only", "buffer"], capture_output=True, text=True, check=False, env=env
+        [sys.executable, CASE.with_name("run.py"), "--only", "buffer"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=env,
     )
     if "passed" in done.stdout.splitlines()[0]:
         pytest.skip("this machine has an NVIDIA GPU")

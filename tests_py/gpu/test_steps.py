@@ -52,7 +52,9 @@ def test_what_the_driver_logs_is_kept_where_a_step_fails() -> None:
     found = steps.run(step(log + "raise SystemExit(1)"), os.environ)
     assert found["driver_log"] == "[E] an address is not aligned"
     assert "driver_log" not in steps.run(step(log), os.environ)
-    assert steps.run(step("import os; os.environ['CUDA_LOG_FILE']", "bench 1: a pair"), os.environ)["result"] == "FAILED"
+    assert (
+        steps.run(step("import os; os.environ['CUDA_LOG_FILE']", "bench 1: a pair"), os.environ)["result"] == "FAILED"
+    )
 
 
 def test_a_command_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +83,9 @@ def test_what_the_kernel_says_of_the_card_is_kept() -> None:
 
 
 def test_a_step_beyond_its_time_ends_with_what_it_started(tmp_path: Path) -> None:
-    child = "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    child = (
+        "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
+    )
     child += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); print('so far', flush=True); time.sleep(600)"
     found = steps.run(step(child), os.environ, limit=8)
     assert found["result"] == "timed out"
@@ -126,7 +130,10 @@ def test_a_step_that_a_call_ended_in_runs_after_the_others(tmp_path: Path) -> No
 
 
 def test_a_step_that_the_time_cut_short_is_the_next_calls_first(tmp_path: Path) -> None:
-    path, slow = tmp_path / "results.json", steps.Step("slow", [sys.executable, "-c", "import time; time.sleep(600)"], 100.0, 0.1)
+    path, slow = (
+        tmp_path / "results.json",
+        steps.Step("slow", [sys.executable, "-c", "import time; time.sleep(600)"], 100.0, 0.1),
+    )
     unattended.run_all([slow], Results(path, None, "a card"), dict(os.environ), time.monotonic() + 1, [], lambda: None)
     again = Results(path, None, "a card")
     assert again.steps == {}
@@ -149,7 +156,10 @@ def test_the_page_tells_machines_apart(tmp_path: Path) -> None:
             return [f"{rounds} {limit}"]
 
     path = tmp_path / "results.json"
-    for card, names in {"card A": ["bench 1: x", "bench 2: x", "a case"], "card B": ["bench 3: x", "bench: limit"]}.items():
+    for card, names in {
+        "card A": ["bench 1: x", "bench 2: x", "a case"],
+        "card B": ["bench 3: x", "bench: limit"],
+    }.items():
         results = Results(path, None, card)
         for name in names:
             results.begin(name)

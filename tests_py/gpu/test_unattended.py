@@ -72,7 +72,9 @@ def test_a_failing_step_is_reported_and_the_rest_goes_on(driver: Path, tmp_path:
     environment = environment_of(driver, tmp_path) | small
     command = [sys.executable, HERE / "unattended.py", "--out", tmp_path, "--only", "the_limit_serves"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 steps done, 1 failed, 0 left"), done.stdout + done.stderr
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 steps done, 1 failed, 0 left"), (
+        done.stdout + done.stderr
+    )
     assert "case_the_limit_serves_every_byte" in str(results(tmp_path)["the_limit_serves_every_byte"]["output"])
     assert "nvidia_smi" in results(tmp_path)["the_limit_serves_every_byte"]
     assert "| the limit serves every byte | FAILED |" in (tmp_path / "gpu-results.md").read_text()
@@ -130,8 +132,13 @@ def test_a_call_that_is_ended_leaves_its_step_to_the_next(driver: Path, tmp_path
 def test_what_the_driver_does_is_noted(driver: Path, tmp_path: Path) -> None:
     unattended(driver, tmp_path, "--only", "what_")
     done = results(tmp_path)
-    figures = {name: dict(done[f"what_{name}"]["figures"]) for name in ("a_request_takes_of_the_card", "a_memory_pool_reserves")}  # type: ignore[call-overload]
-    assert figures["a_request_takes_of_the_card"]["cuMemAlloc_1"].startswith("takes 2097152, then 2097152, leaves 0, at 0x")
+    figures = {
+        name: dict(done[f"what_{name}"]["figures"])
+        for name in ("a_request_takes_of_the_card", "a_memory_pool_reserves")
+    }  # type: ignore[call-overload]
+    assert figures["a_request_takes_of_the_card"]["cuMemAlloc_1"].startswith(
+        "takes 2097152, then 2097152, leaves 0, at 0x"
+    )
     assert "context synchronized: 0 reserved, 0 used" in figures["a_memory_pool_reserves"]["pool_67108864"]
     costs = dict(done["what_mapping_costs"]["figures"])  # type: ignore[call-overload]
     assert set(costs) == {"2_MiB", "32_MiB", "512_MiB"}

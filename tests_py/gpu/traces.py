@@ -1,6 +1,7 @@
 """Real allocations of a transformer, recorded for the planner and for the allocator's benchmarks.
 
-GPU_TRACES names the folder that gets the recordings, as CSV files of RMM's format, compressed. Without it nothing is kept.
+GPU_TRACES names the folder that gets the recordings, as CSV files of RMM's format, compressed. Without it nothing is
+kept.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def transformer(torch: Any) -> Any:
     """A small language model; its sizes are realistic in kind, not in number."""
     layer = torch.nn.TransformerEncoderLayer(WIDTH, 8, 4 * WIDTH, batch_first=True)
     return torch.nn.Sequential(
-        torch.nn.Embedding(VOCABULARY, WIDTH), torch.nn.TransformerEncoder(layer, LAYERS), torch.nn.Linear(WIDTH, VOCABULARY)
+        torch.nn.Embedding(VOCABULARY, WIDTH),
+        torch.nn.TransformerEncoder(layer, LAYERS),
+        torch.nn.Linear(WIDTH, VOCABULARY),
     ).cuda()
 
 

@@ -2,10 +2,10 @@
 
 Needs Python and the NVIDIA driver; no network, no pip. What needs a library that is not installed is left out, by name.
 
-Runs the cases, the benchmarks and the frameworks' tests as steps of at most 9 minutes each, in the order of importance. Everything
-goes into FOLDER/gpu-results.json, which is complete after each step: a second call continues where the first one stopped or was
-ended, and ``--again NAME`` repeats steps. ``--minutes`` ends a call where a machine is available for less time. Recorded traces are
-saved in the same folder. The page is written from the results after each step.
+Runs the cases, the benchmarks and the frameworks' tests as steps of at most 9 minutes each, in the order of importance.
+Everything goes into FOLDER/gpu-results.json, which is complete after each step: a second call continues where the first
+one stopped or was ended, and ``--again NAME`` repeats steps. ``--minutes`` ends a call where a machine is available for
+less time. Recorded traces are saved in the same folder. The page is written from the results after each step.
 
 Exits with code 1 if a step failed, 2 if steps are left for another call, and 3 if nothing can run on this machine.
 """
@@ -32,7 +32,8 @@ FRAMEWORKS = ROOT / "tests_py" / "gpu" / "frameworks.py"
 LONGEST = 540.0  # seconds of one step
 LONG = 300.0  # of the cases that go on for as long as they may
 
-# What is learned first where the time may end: what the guard relies on, whether memory is right, then speed, then the long ones.
+# What is learned first where the time may end: what the guard relies on, whether memory is right, then speed, then the
+# long ones.
 FIRST = (
     "the_resolvers_addresses_are_stable_and_unique",
     "the_guards_limit_is_exact_by_every_way_in",
@@ -42,7 +43,8 @@ FIRST = (
     "growth_to_most_of_the_card",
 )
 LAST = ("stitching_keeps_every_canary", "a_million_hand_overs_lose_no_canary", "torch_streams_hand_memory_over_safely")
-# Of the frameworks' tests: those of gpuconf in the libraries; and those that take minutes and depend least on the machine.
+# Of the frameworks' tests: those of gpuconf in the libraries; and those that take minutes and depend least on the
+# machine.
 FRAMEWORKS_FIRST = ("test_torch", "test_segments", "test_guarded", "test_cupy", "test_numba")
 FRAMEWORKS_LAST = ("test_numba_own", "test_caching_model")
 
@@ -69,7 +71,8 @@ def plan(contenders: Any, turns: int) -> list[steps.Step]:
     bench.append(steps.Step("bench: limit", [sys.executable, str(BENCHMARK), "--task", "limit"], 120.0))
     files = sorted((ROOT / "tests_py" / "frameworks").glob("test_*.py"), key=lambda path: (_rank(path.stem), path.stem))
     frameworks = [
-        steps.Step(f"frameworks' tests: {path.stem}", [sys.executable, str(FRAMEWORKS), path.name], LONGEST) for path in files
+        steps.Step(f"frameworks' tests: {path.stem}", [sys.executable, str(FRAMEWORKS), path.name], LONGEST)
+        for path in files
     ]
     return [
         steps.Step("gpuconf doctor", [sys.executable, str(ROOT / "tests_py" / "gpu" / "doctor.py")], 120.0),
@@ -92,7 +95,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("gpu-results"), help="the folder of the results (gpu-results)")
     parser.add_argument("--page", type=Path, help="write the page there, too")
     parser.add_argument("--minutes", type=float, default=25.0, help="end after this time (25)")
-    parser.add_argument("--again", action="append", default=[], metavar="NAME", help="repeat the steps whose names contain this")
+    parser.add_argument(
+        "--again", action="append", default=[], metavar="NAME", help="repeat the steps whose names contain this"
+    )
     parser.add_argument("--only", default="", metavar="NAME", help="run only the steps whose names contain this")
     parser.add_argument("--turns", type=int, default=3, help="rounds of the benchmark (3)")
     options = parser.parse_args()
@@ -100,7 +105,8 @@ def main() -> int:
         print(reason, file=sys.stderr)
         return 3
     end = time.monotonic() + options.minutes * 60
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is like Ctrl-C: the step ends, the results stay
+    # The end of a job is like Ctrl-C: the step ends, the results stay.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
         environment = steps.unpacked(options.wheel, stack) | {"GPU_TRACES": str(options.out.resolve())}
         module = benchmark()
@@ -129,7 +135,9 @@ def main() -> int:
 
 
 def awake(stack: contextlib.ExitStack) -> None:
-    """Hold the cards open: without persistence mode, the driver starts a card anew, for seconds, whenever no process uses it."""
+    """Hold the cards open: without persistence mode, the driver starts a card anew, for seconds, whenever no process
+    uses it.
+    """
     for path in Path("/dev").glob("nvidia[0-9]*"):
         with contextlib.suppress(OSError):
             stack.enter_context(path.open("rb", buffering=0))
@@ -166,7 +174,8 @@ def run_all(
         results.begin(step.name)
         found = steps.run(step, environment, min(step.limit, remaining))
         if found["result"] == "timed out" and remaining < step.limit:
-            results.begin("")  # it was cut short by the end of the call, not by its own limit: the next call begins with it
+            # It was cut short by the end of the call, not by its own limit: the next call begins with it.
+            results.begin("")
             continue
         results.done(step.name, found)
         after_each()

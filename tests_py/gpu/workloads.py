@@ -41,8 +41,13 @@ def _run(command: list[str], expected: int = 0, **settings: str) -> str:
     """A command's standard output; what it said is the error where it exits with another code."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"GPUCONF_LEDGER": str(Path(folder, "ledger"))} | settings
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=SECONDS, cwd=folder)
-    expect(done.returncode == expected, f"{command[:6]}: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-5000:]}")
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=SECONDS, cwd=folder
+        )
+    expect(
+        done.returncode == expected,
+        f"{command[:6]}: exit code {done.returncode}: {done.stdout[-3000:]}{done.stderr[-5000:]}",
+    )
     return done.stdout
 
 
@@ -98,9 +103,16 @@ def case_a_rehearsal_predicts_the_run() -> dict[str, Any]:
     installed("torch")
     with tempfile.TemporaryDirectory() as folder:
         program = _program(SMALL_TRAINING, folder)
-        (predicted,) = json.loads(_run(_gpuconf("plan", "--gpu", _profile(), "--json", "--", sys.executable, program)))["processes"]
+        (predicted,) = json.loads(_run(_gpuconf("plan", "--gpu", _profile(), "--json", "--", sys.executable, program)))[
+            "processes"
+        ]
         allocated, reserved = json.loads(_run([sys.executable, program]).splitlines()[-1])
-    note(allocated=allocated, predicted=predicted["allocated"], reserved=reserved, predicted_reserved=predicted["reserved"])
+    note(
+        allocated=allocated,
+        predicted=predicted["allocated"],
+        reserved=reserved,
+        predicted_reserved=predicted["reserved"],
+    )
     expect(abs(predicted["allocated"] / allocated - 1) <= 0.005, "the allocated peak is not the predicted one")
     expect(abs(predicted["reserved"] / reserved - 1) <= 0.02, "the reserved memory is not the predicted one")
     return {}
@@ -123,7 +135,9 @@ def case_a_snapshot_of_pytorch_is_planned() -> dict[str, Any]:
 
 
 def case_two_programs_share_the_card() -> dict[str, Any]:
-    """``gpuconf run --memory``: two programs hold most of the card, and a third waits; each sees its lease as the card."""
+    """``gpuconf run --memory``: two programs hold most of the card, and a third waits; each sees its lease as the
+    card.
+    """
     installed("torch")
     total = gpuconf.visible_devices()[0].total_memory or 0
     share = int(total * 0.4) // MIB
@@ -145,7 +159,9 @@ def case_two_programs_share_the_card() -> dict[str, Any]:
         program, ledger = _program(text, folder), {"GPUCONF_LEDGER": str(Path(folder, "ledger"))}
         command = _gpuconf("run", "--memory", f"{share}MiB", "--timeout", "100", sys.executable, program, str(share))
         running = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | ledger)
+            subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | ledger
+            )
             for _ in range(3)
         ]
         time.sleep(6)
@@ -153,7 +169,10 @@ def case_two_programs_share_the_card() -> dict[str, Any]:
         note(top=seen.stdout + seen.stderr)
         ended = [process.communicate(timeout=SECONDS) for process in running]
     note(said=[text[-600:] for pair in ended for text in pair])
-    rows = sorted((float(begin), float(end), int(sees), outcome) for begin, end, sees, outcome in (out.split() for out, _ in ended))
+    rows = sorted(
+        (float(begin), float(end), int(sees), outcome)
+        for begin, end, sees, outcome in (out.split() for out, _ in ended)
+    )
     expect([row[3] for row in rows] == ["refused"] * 3, f"{rows}")
     expect(all(row[2] <= share for row in rows), f"a program sees more than {share} MiB: {rows}")
     expect(rows[1][0] < rows[0][1], f"the first two did not run at once: {rows}")

@@ -1,27 +1,26 @@
 /*
  * A CUDA program that takes memory in one way after another, with nothing but the driver's functions.
  *
- *     client WAY fill ROW...     allocates chunks until it is refused, and frees them: a line "ROW count result left left-after-free" each
- *     client WAY walk ROW...     makes every driver call of an allocation and a free fail, one after another: "ROW calls-failed"
+ *     client WAY fill ROW...     allocates chunks until it is refused, and frees them: a line "ROW count result left
+ * left-after-free" each client WAY walk ROW...     makes every driver call of an allocation and a free fail, one after
+ * another: "ROW calls-failed"
  *
- * WAY is how the functions are found: linked, dlsym, default (RTLD_DEFAULT), resolver (cuGetProcAddress), resolver2 (cuGetProcAddress_v2,
- * which resolves itself), or path (the driver's library by its path, in DRIVER).
+ * WAY is how the functions are found: linked, dlsym, default (RTLD_DEFAULT), resolver (cuGetProcAddress), resolver2
+ * (cuGetProcAddress_v2, which resolves itself), or path (the driver's library by its path, in DRIVER).
  */
 #include "rows.h"
 
 #define CHUNK (64 * MIB)
 #define MOST 64
 
-static unsigned long long left(void)
-{
+static unsigned long long left(void) {
 	size_t available = 0, total = 0;
 	if (cu.cuMemGetInfo_v2(&available, &total) != 0)
 		return 0;
 	return available / MIB;
 }
 
-static void fill(const struct row *row)
-{
+static void fill(const struct row *row) {
 	static struct object objects[MOST];
 	int count = 0, result = 0, drop = 0;
 	memset(objects, 0, sizeof objects);
@@ -39,9 +38,9 @@ static void fill(const struct row *row)
 	printf("%s %d %d %llu %llu%s\n", row->name, count, result, full, left(), drop ? " not-freed" : "");
 }
 
-static uint64_t used(void)
-{
-	static const unsigned char uuid[16] = {0xf0, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
+static uint64_t used(void) {
+	static const unsigned char uuid[16] = {
+	    0xf0, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	uint64_t values[6] = {0};
 	cu.cuCtxSynchronize();
 	if (!figures(uuid, values))
@@ -50,8 +49,7 @@ static uint64_t used(void)
 }
 
 /* Each failure of each driver call in turn, until an allocation and a free get through without one. */
-static void walk(const struct row *row)
-{
+static void walk(const struct row *row) {
 	static const int results[] = {2, 999};
 	unsigned long nth = 0, before = fired();
 	struct object object = {.bytes = CHUNK};
@@ -77,7 +75,8 @@ static void walk(const struct row *row)
 		if (pool != NULL)
 			cu.cuMemPoolTrimTo(pool, (size_t)0);
 		if (used() != start) {
-			printf("%s: after failure %lu of an allocation %llu bytes are charged\n", row->name, nth, (unsigned long long)(used() - start));
+			printf("%s: after failure %lu of an allocation %llu bytes are charged\n", row->name, nth,
+			    (unsigned long long)(used() - start));
 			return;
 		}
 	}
@@ -95,7 +94,8 @@ static void walk(const struct row *row)
 		if (pool != NULL)
 			cu.cuMemPoolTrimTo(pool, (size_t)0);
 		if (used() != start) {
-			printf("%s: after failure %lu of a free %llu bytes are charged\n", row->name, nth, (unsigned long long)(used() - start));
+			printf("%s: after failure %lu of a free %llu bytes are charged\n", row->name, nth,
+			    (unsigned long long)(used() - start));
 			return;
 		}
 		if (!more)
@@ -104,8 +104,7 @@ static void walk(const struct row *row)
 	printf("%s %lu\n", row->name, fired() - before);
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
 	if (count < 4)
 		return 2;
 	find(words[1]);

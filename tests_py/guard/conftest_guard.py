@@ -41,7 +41,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compile_c(source: Path, output: Path, *flags: str | Path) -> Path:
     """Compile a C program. In C23, an empty list of parameters means that there are none."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    subprocess.run([*compiler, "-std=gnu17", "-w", "-O1", source, "-o", output, *flags, "-ldl", "-lpthread"], check=True)
+    subprocess.run(
+        [*compiler, "-std=gnu17", "-w", "-O1", source, "-o", output, *flags, "-ldl", "-lpthread"], check=True
+    )
     return output
 
 
@@ -74,7 +76,9 @@ class Job:
     def start(self, *command: str | Path, **more: str) -> subprocess.Popen[str]:
         """Start a program."""
         words = [str(word) for word in command]
-        return subprocess.Popen(words, env={**self.environment, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            words, env={**self.environment, **more}, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
 
     def run(self, *command: str | Path, **more: str) -> str:
         """Run a program that must succeed; returns its output."""

@@ -1,7 +1,8 @@
-"""Random operations of several processes on one budget, beside a model: ``python tests_py/guard/guard_soak.py --steps 1000000``.
+"""Random operations of several processes on one budget, beside a model:
+``python tests_py/guard/guard_soak.py --steps 1000000``.
 
-`make soak` runs it at full size and the tests a sample. soak.c says what is compared after every operation. The driver is that of
-tests_go/fakecuda. Prints what was done, and exits with code 1 at the first difference.
+`make soak` runs it at full size and the tests a sample. soak.c says what is compared after every operation. The driver
+is that of tests_go/fakecuda. Prints what was done, and exits with code 1 at the first difference.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from conftest_guard import CARDS, MIB, build_driver, compile_c, job
 LIMIT = 512 * MIB
 DEATHS = ("exited", "killed in a driver call", "killed at any moment", "became another program")
 
-# What the log may say: a driver call failed at the start, while a pool was settled, or while a request was being undone.
+# What the log may say: a driver call failed at the start, while a pool was settled, or while a request was being
+# undone.
 NOTED = {
     "device 0 does not report its UUID: allocations on it are refused until it does",
     "a memory pool did not report what it reserves: its charge stays until it does",
@@ -62,7 +64,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1_000_000, help="operations of each process (1000000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--stride", type=int, default=31, help="kill a process after each such number of instructions (31)")
+    parser.add_argument(
+        "--stride", type=int, default=31, help="kill a process after each such number of instructions (31)"
+    )
     options = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -80,7 +84,10 @@ def main() -> None:
             flush=True,
         )
         killed = kills(folder, driver, options.stride)
-        print(f"guard: {killed:,} processes killed, each {options.stride} instructions later in an allocation; nothing lost")
+        print(
+            f"guard: {killed:,} processes killed, each {options.stride} instructions later in an allocation; nothing "
+            "lost"
+        )
 
 
 if __name__ == "__main__":

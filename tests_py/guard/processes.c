@@ -1,12 +1,11 @@
 /*
  * Processes that use one budget at the same time.
  *
- *     processes race SHARED LIMIT STEPS SEED   random allocations and frees of linear, virtual and stream-ordered memory, beside a counter that
- *                                              all share; prints how many were granted and refused
- *     processes last SHARED COUNT ROUNDS       COUNT processes request the last MiB in each round; exactly one may get it
- *     processes hold MIB                       allocates, prints the result, and holds until its input ends
- *     processes kill FROM TO STRIDE            a child is killed after n instructions of an allocation, a refusal and a free, for each n; all of
- *                                              the budget must be there afterwards
+ *     processes race SHARED LIMIT STEPS SEED   random allocations and frees of linear, virtual and stream-ordered
+ * memory, beside a counter that all share; prints how many were granted and refused processes last SHARED COUNT ROUNDS
+ * COUNT processes request the last MiB in each round; exactly one may get it processes hold MIB allocates, prints the
+ * result, and holds until its input ends processes kill FROM TO STRIDE            a child is killed after n
+ * instructions of an allocation, a refusal and a free, for each n; all of the budget must be there afterwards
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,12 +29,12 @@ typedef struct {
 	unsigned char flags[8];
 } allocation_prop;
 
-static int (*cuInit)(unsigned), (*cuDevicePrimaryCtxRetain)(void **, int), (*cuCtxSetCurrent)(void *), (*cuMemAlloc)(uint64_t *, size_t),
-	(*cuMemFree)(uint64_t), (*cuMemCreate)(uint64_t *, size_t, const allocation_prop *, unsigned long long), (*cuMemRelease)(uint64_t),
-	(*cuMemAllocAsync)(uint64_t *, size_t, void *), (*cuMemFreeAsync)(uint64_t, void *), (*cuStreamSynchronize)(void *);
+static int (*cuInit)(unsigned), (*cuDevicePrimaryCtxRetain)(void **, int), (*cuCtxSetCurrent)(void *),
+    (*cuMemAlloc)(uint64_t *, size_t), (*cuMemFree)(uint64_t),
+    (*cuMemCreate)(uint64_t *, size_t, const allocation_prop *, unsigned long long), (*cuMemRelease)(uint64_t),
+    (*cuMemAllocAsync)(uint64_t *, size_t, void *), (*cuMemFreeAsync)(uint64_t, void *), (*cuStreamSynchronize)(void *);
 
-static void begin(void)
-{
+static void begin(void) {
 	void *library = dlopen("libcuda.so.1", RTLD_LAZY), *context;
 	if (library == NULL)
 		exit(3);
@@ -60,8 +59,7 @@ struct shared {
 	uint64_t arrived, winners, wrong;
 };
 
-static struct shared *share(const char *path)
-{
+static struct shared *share(const char *path) {
 	int file = open(path, O_RDWR | O_CREAT, 0600);
 	if (file < 0 || ftruncate(file, 4096) != 0)
 		exit(5);
@@ -69,8 +67,7 @@ static struct shared *share(const char *path)
 }
 
 static uint64_t state;
-static uint64_t random_number(void)
-{
+static uint64_t random_number(void) {
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
@@ -83,8 +80,7 @@ struct held {
 	int kind;
 };
 
-static int take(struct held *one)
-{
+static int take(struct held *one) {
 	const allocation_prop prop = {.type = 1, .location_type = 1};
 	if (one->kind == LINEAR)
 		return cuMemAlloc(&one->key, one->bytes);
@@ -93,8 +89,7 @@ static int take(struct held *one)
 	return cuMemAllocAsync(&one->key, one->bytes, NULL);
 }
 
-static int drop(const struct held *one)
-{
+static int drop(const struct held *one) {
 	if (one->kind == LINEAR)
 		return cuMemFree(one->key);
 	if (one->kind == VIRTUAL)
@@ -102,8 +97,7 @@ static int drop(const struct held *one)
 	return cuMemFreeAsync(one->key, NULL);
 }
 
-static int race(struct shared *shared, int64_t limit, long steps, uint64_t seed)
-{
+static int race(struct shared *shared, int64_t limit, long steps, uint64_t seed) {
 	struct held held[HELD] = {0};
 	long granted = 0, refused = 0;
 	state = seed * 7919 + 1;
@@ -141,16 +135,14 @@ static int race(struct shared *shared, int64_t limit, long steps, uint64_t seed)
 	return 0;
 }
 
-static void meet(struct shared *shared, uint64_t count, uint64_t *meetings)
-{
+static void meet(struct shared *shared, uint64_t count, uint64_t *meetings) {
 	uint64_t wanted = ++*meetings * count;
 	__atomic_add_fetch(&shared->arrived, 1, __ATOMIC_SEQ_CST);
 	while (__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < wanted)
 		sched_yield();
 }
 
-static int last(struct shared *shared, uint64_t count, long rounds)
-{
+static int last(struct shared *shared, uint64_t count, long rounds) {
 	uint64_t meetings = 0, address;
 	for (long i = 0; i < rounds; i++) {
 		meet(shared, count, &meetings);
@@ -168,8 +160,7 @@ static int last(struct shared *shared, uint64_t count, long rounds)
 	return shared->wrong != 0;
 }
 
-static int hold(uint64_t bytes)
-{
+static int hold(uint64_t bytes) {
 	uint64_t address;
 	char letter;
 	printf("%d\n", cuMemAlloc(&address, bytes));
@@ -179,8 +170,7 @@ static int hold(uint64_t bytes)
 	return 0;
 }
 
-static void child(void)
-{
+static void child(void) {
 	begin();
 	uint64_t one, two;
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
@@ -192,9 +182,9 @@ static void child(void)
 	_exit(0);
 }
 
-/* In a process of its own: a child that is forked after cuInit cannot use the driver, so the parent of these does not call it. */
-static int whole_budget(void)
-{
+/* In a process of its own: a child that is forked after cuInit cannot use the driver, so the parent of these does not
+ * call it. */
+static int whole_budget(void) {
 	int status;
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -206,8 +196,7 @@ static int whole_budget(void)
 	return WEXITSTATUS(status);
 }
 
-static int walk(long from, long to, long stride)
-{
+static int walk(long from, long to, long stride) {
 	long n = from, killed = 0;
 	for (; n < to; n += stride) {
 		int status;
@@ -240,8 +229,7 @@ static int walk(long from, long to, long stride)
 	return 0;
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
 	if (count == 5 && strcmp(words[1], "kill") == 0)
 		return walk(atol(words[2]), atol(words[3]), atol(words[4]));
 	begin();

@@ -1,5 +1,6 @@
 /*
- * Every way to take device memory and to free it, with nothing but the driver's functions: a row each, for the programs of these tests.
+ * Every way to take device memory and to free it, with nothing but the driver's functions: a row each, for the programs
+ * of these tests.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -75,50 +76,62 @@ typedef struct {
 
 /* Exported name, base name, version, flag for the resolver. */
 #define FUNCTIONS(X) \
-	X(cuInit, "cuInit", 2000, 0) X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
-	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0) X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) \
-	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0) X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, 0) \
-	X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0) X(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0) \
-	X(cuCtxCreate, "cuCtxCreate", 2000, 0) X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, "cuCtxCreate", 11040, 0) \
-	X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0) X(cuCtxDestroy, "cuCtxDestroy", 2000, 0) X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) \
-	X(cuCtxDetach, "cuCtxDetach", 2000, 0) X(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0) \
-	X(cuMemGetInfo, "cuMemGetInfo", 2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, 0) \
-	X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, 0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, 0) \
-	X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, "cuMemAlloc", 3020, 0) X(cuMemFree, "cuMemFree", 2000, 0) \
-	X(cuMemFree_v2, "cuMemFree", 3020, 0) X(cuMemAllocPitch, "cuMemAllocPitch", 2000, 0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", 3020, 0) \
-	X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, 0) \
-	X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2) X(cuMemFreeAsync, "cuMemFreeAsync", 11020, 0) \
-	X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, 2) X(cuMemAllocFromPoolAsync, "cuMemAllocFromPoolAsync", 11020, 0) \
-	X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020, 2) X(cuMemPoolCreate, "cuMemPoolCreate", 11020, 0) \
-	X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0) X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0) \
-	X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0) X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0) \
-	X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, 0) \
-	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0) X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000, 2) \
-	X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, 0) X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0) \
-	X(cuStreamEndCapture, "cuStreamEndCapture", 10000, 0) X(cuMemCreate, "cuMemCreate", 10020, 0) X(cuMemRelease, "cuMemRelease", 10020, 0) \
-	X(cuMemMap, "cuMemMap", 10020, 0) X(cuMemUnmap, "cuMemUnmap", 10020, 0) X(cuMemAddressReserve, "cuMemAddressReserve", 10020, 0) \
-	X(cuMemAddressFree, "cuMemAddressFree", 10020, 0) X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0) \
-	X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0) \
-	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
-	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
-	X(cuMulticastCreate, "cuMulticastCreate", 12010, 0) X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0) \
-	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
-	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
-	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) \
-	X(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0) X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0) \
-	X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, 0) \
-	X(cuArrayCreate, "cuArrayCreate", 2000, 0) X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
-	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, 0) \
-	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0) \
-	X(cuGraphCreate, "cuGraphCreate", 10000, 0) X(cuGraphDestroy, "cuGraphDestroy", 10000, 0) \
-	X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0) \
-	X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0) X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0) \
-	X(cuGraphInstantiate, "cuGraphInstantiate", 10000, 0) X(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000, 0) \
-	X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0) \
-	X(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, 0) \
-	X(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000, 2) X(cuGraphUpload, "cuGraphUpload", 11010, 0) \
-	X(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 2) X(cuGraphLaunch, "cuGraphLaunch", 10000, 0) X(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 2) \
-	X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0) X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)
+	X(cuInit, "cuInit", 2000, 0) \
+	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, \
+	    0) X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) X(cuDevicePrimaryCtxRelease_v2, \
+	    "cuDevicePrimaryCtxRelease", 11000, 0) X(cuDevicePrimaryCtxReset, "cuDevicePrimaryCtxReset", 7000, \
+	    0) X(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0) X(cuCtxSetCurrent, "cuCtxSetCurrent", \
+	    4000, 0) X(cuCtxCreate, "cuCtxCreate", 2000, 0) X(cuCtxCreate_v2, "cuCtxCreate", 3020, 0) X(cuCtxCreate_v3, \
+	    "cuCtxCreate", 11040, 0) X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0) X(cuCtxDestroy, "cuCtxDestroy", 2000, \
+	    0) X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0) X(cuCtxDetach, "cuCtxDetach", 2000, 0) X(cuCtxPopCurrent_v2, \
+	    "cuCtxPopCurrent", 4000, 0) X(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0) X(cuMemGetInfo, "cuMemGetInfo", \
+	    2000, 0) X(cuMemGetInfo_v2, "cuMemGetInfo", 3020, 0) X(cuDeviceTotalMem, "cuDeviceTotalMem", 2000, \
+	    0) X(cuDeviceTotalMem_v2, "cuDeviceTotalMem", 3020, 0) X(cuMemAlloc, "cuMemAlloc", 2000, 0) X(cuMemAlloc_v2, \
+	    "cuMemAlloc", 3020, 0) X(cuMemFree, "cuMemFree", 2000, 0) X(cuMemFree_v2, "cuMemFree", 3020, \
+	    0) X(cuMemAllocPitch, "cuMemAllocPitch", 2000, 0) X(cuMemAllocPitch_v2, "cuMemAllocPitch", \
+	    3020, 0) X(cuMemAllocManaged, "cuMemAllocManaged", 6000, 0) X(cuMemAllocAsync, "cuMemAllocAsync", 11020, \
+	    0) X(cuMemAllocAsync_ptsz, "cuMemAllocAsync", 11020, 2) X(cuMemFreeAsync, \
+	    "cuMemFreeAsync", 11020, 0) X(cuMemFreeAsync_ptsz, "cuMemFreeAsync", 11020, 2) X(cuMemAllocFromPoolAsync, \
+	    "cuMemAllocFromPoolAsync", 11020, \
+	    0) X(cuMemAllocFromPoolAsync_ptsz, "cuMemAllocFromPoolAsync", 11020, 2) X(cuMemPoolCreate, \
+	    "cuMemPoolCreate", 11020, 0) X(cuMemPoolDestroy, "cuMemPoolDestroy", 11020, 0) X(cuMemPoolTrimTo, \
+	    "cuMemPoolTrimTo", 11020, 0) X(cuMemPoolSetAttribute, "cuMemPoolSetAttribute", 11020, 0) X(cuDeviceSetMemPool, \
+	    "cuDeviceSetMemPool", 11020, 0) X(cuDeviceGetDefaultMemPool, "cuDeviceGetDefaultMemPool", 11020, \
+	    0) X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0) X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", \
+	    7000, 2) X(cuStreamCreateWithPriority, "cuStreamCreateWithPriority", 5050, \
+	    0) X(cuStreamBeginCapture_v2, "cuStreamBeginCapture", 10010, 0) X(cuStreamEndCapture, \
+	    "cuStreamEndCapture", 10000, 0) X(cuMemCreate, "cuMemCreate", 10020, 0) X(cuMemRelease, "cuMemRelease", 10020, \
+	    0) X(cuMemMap, "cuMemMap", 10020, 0) X(cuMemUnmap, "cuMemUnmap", 10020, \
+	    0) X(cuMemAddressReserve, "cuMemAddressReserve", 10020, \
+	    0) X(cuMemAddressFree, "cuMemAddressFree", 10020, 0) X(cuMemRetainAllocationHandle, \
+	    "cuMemRetainAllocationHandle", 11000, 0) X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", \
+	    10020, 0) X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, \
+	    0) X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", \
+	    11010, 2) X(cuMulticastCreate, "cuMulticastCreate", 12010, \
+	    0) X(cuMulticastAddDevice, "cuMulticastAddDevice", 12010, 0) X(cuMulticastBindMem, \
+	    "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) X(cuMulticastBindAddr, \
+	    "cuMulticastBindAddr", 12010, 0) X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
+	    X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) X( \
+	        cuMemGetMemPool, "cuMemGetMemPool", \
+	        13000, 0) X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0) \
+	        X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, 0) X(cuArrayCreate, "cuArrayCreate", 2000, 0) X( \
+	            cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
+	            X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, \
+	                0) X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) X(cuMipmappedArrayDestroy, \
+	                "cuMipmappedArrayDestroy", 5000, 0) X(cuGraphCreate, "cuGraphCreate", 10000, 0) X(cuGraphDestroy, \
+	                "cuGraphDestroy", 10000, 0) X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0) \
+	                X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0) \
+	                    X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0) X(cuGraphInstantiate, \
+	                        "cuGraphInstantiate", 10000, 0) X(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000, 0) \
+	                        X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0) \
+	                            X(cuGraphInstantiateWithParams, "cuGraphInstantiateWithParams", 12000, 0) \
+	                                X(cuGraphInstantiateWithParams_ptsz, "cuGraphInstantiateWithParams", 12000, 2) \
+	                                    X(cuGraphUpload, "cuGraphUpload", 11010, 0) \
+	                                        X(cuGraphUpload_ptsz, "cuGraphUpload", 11010, 2) \
+	                                            X(cuGraphLaunch, "cuGraphLaunch", 10000, 0) \
+	                                                X(cuGraphLaunch_ptsz, "cuGraphLaunch", 10000, 2) \
+	                                                    X(cuGraphExecDestroy, "cuGraphExecDestroy", 10000, 0) \
+	                                                        X(cuDeviceGraphMemTrim, "cuDeviceGraphMemTrim", 11040, 0)
 
 #ifdef LINKED
 #define DECLARE(name, base, version, flag) extern int name() __attribute__((weak));
@@ -135,10 +148,10 @@ static unsigned long (*fired)(void);
 static int (*figures)(const unsigned char *, uint64_t *);
 static void *context;
 
-static void find(const char *way)
-{
+static void find(const char *way) {
 	const char *path = strcmp(way, "path") == 0 ? getenv("DRIVER") : "libcuda.so.1";
-	void *library = dlopen(path, RTLD_LAZY | (strcmp(way, "default") == 0 ? RTLD_GLOBAL : RTLD_LOCAL)), *where = library;
+	void *library = dlopen(path, RTLD_LAZY | (strcmp(way, "default") == 0 ? RTLD_GLOBAL : RTLD_LOCAL)),
+	     *where = library;
 	if (library == NULL) {
 		fprintf(stderr, "%s\n", dlerror());
 		exit(3);
@@ -183,8 +196,7 @@ struct object {
 };
 
 /* Ends the injected failures, so that what was half done can be undone. */
-static void calm(void)
-{
+static void calm(void) {
 	if (clear != NULL)
 		clear();
 }
@@ -194,20 +206,17 @@ static int drop_linear(struct object *o) { return cu.cuMemFree_v2(o->a); }
 static int drop_ordered(struct object *o) { return cu.cuMemFreeAsync(o->a, NULL); }
 static int take_linear_v1(struct object *o) { return cu.cuMemAlloc((unsigned *)&o->a, (unsigned)o->bytes); }
 static int drop_linear_v1(struct object *o) { return cu.cuMemFree((unsigned)o->a); }
-static int take_pitch(struct object *o)
-{
+static int take_pitch(struct object *o) {
 	size_t pitch;
 	return cu.cuMemAllocPitch_v2(&o->a, &pitch, (size_t)(65536 - 100), (size_t)(o->bytes / 65536), 4u);
 }
-static int take_pitch_v1(struct object *o)
-{
+static int take_pitch_v1(struct object *o) {
 	unsigned pitch;
 	return cu.cuMemAllocPitch((unsigned *)&o->a, &pitch, 65536u - 100, (unsigned)(o->bytes / 65536), 4u);
 }
 static int take_managed(struct object *o) { return cu.cuMemAllocManaged(&o->a, (size_t)o->bytes, 1u); }
 static int take_async(struct object *o) { return cu.cuMemAllocAsync(&o->a, (size_t)o->bytes, NULL); }
-static int drop_async(struct object *o)
-{
+static int drop_async(struct object *o) {
 	int result = cu.cuMemFreeAsync(o->a, NULL);
 	if (result == 0) {
 		calm();
@@ -216,8 +225,7 @@ static int drop_async(struct object *o)
 	return result;
 }
 static int take_async_ptsz(struct object *o) { return cu.cuMemAllocAsync_ptsz(&o->a, (size_t)o->bytes, NULL); }
-static int drop_async_ptsz(struct object *o)
-{
+static int drop_async_ptsz(struct object *o) {
 	int result = cu.cuMemFreeAsync_ptsz(o->a, NULL);
 	if (result == 0) {
 		calm();
@@ -227,24 +235,20 @@ static int drop_async_ptsz(struct object *o)
 }
 
 static void *pool;
-static int make_pool(void)
-{
+static int make_pool(void) {
 	pool_props props = {.type = 1, .location = {1, 0}};
 	return pool != NULL ? 0 : cu.cuMemPoolCreate(&pool, &props);
 }
-static int take_pool(struct object *o)
-{
+static int take_pool(struct object *o) {
 	int result = make_pool();
 	return result != 0 ? result : cu.cuMemAllocFromPoolAsync(&o->a, (size_t)o->bytes, pool, NULL);
 }
-static int take_pool_ptsz(struct object *o)
-{
+static int take_pool_ptsz(struct object *o) {
 	int result = make_pool();
 	return result != 0 ? result : cu.cuMemAllocFromPoolAsync_ptsz(&o->a, (size_t)o->bytes, pool, NULL);
 }
 /* A pool of its own, which is destroyed before its memory is freed. */
-static int take_orphan(struct object *o)
-{
+static int take_orphan(struct object *o) {
 	pool_props props = {.type = 1, .location = {1, 0}};
 	int result = cu.cuMemPoolCreate(&o->p, &props);
 	if (result != 0)
@@ -254,8 +258,7 @@ static int take_orphan(struct object *o)
 	cu.cuMemPoolDestroy(o->p);
 	return result;
 }
-static int take_set_pool(struct object *o)
-{
+static int take_set_pool(struct object *o) {
 	int result = make_pool();
 	void *standard;
 	if (result == 0)
@@ -269,8 +272,7 @@ static int take_set_pool(struct object *o)
 }
 
 /* By the functions that set and read the pool of a location, which CUDA 13 has. */
-static int take_location(struct object *o)
-{
+static int take_location(struct object *o) {
 	location where = {1, 0};
 	void *standard, *now = NULL;
 	int result = make_pool();
@@ -285,8 +287,7 @@ static int take_location(struct object *o)
 	cu.cuMemSetMemPool(&where, 1, standard);
 	return result;
 }
-static int drop_location(struct object *o)
-{
+static int drop_location(struct object *o) {
 	int result = cu.cuMemFreeAsync(o->a, NULL);
 	if (result == 0) {
 		calm();
@@ -295,15 +296,13 @@ static int drop_location(struct object *o)
 	return result;
 }
 
-static int take_virtual(struct object *o)
-{
+static int take_virtual(struct object *o) {
 	allocation_prop prop = {.type = 1, .location = {1, 0}};
 	return cu.cuMemCreate(&o->a, (size_t)o->bytes, &prop, 0ull);
 }
 static int drop_virtual(struct object *o) { return cu.cuMemRelease(o->a); }
 /* Memory that only mappings hold: its handle is released first. In two mappings, which are unmapped together. */
-static int take_mapped(struct object *o)
-{
+static int take_mapped(struct object *o) {
 	int result = take_virtual(o);
 	if (result != 0)
 		return result;
@@ -319,8 +318,7 @@ static int take_mapped(struct object *o)
 	cu.cuMemRelease(o->a);
 	return result;
 }
-static int drop_mapped(struct object *o)
-{
+static int drop_mapped(struct object *o) {
 	int result = cu.cuMemUnmap(o->b, (size_t)(2 * o->bytes));
 	if (result == 0) {
 		calm();
@@ -329,8 +327,7 @@ static int drop_mapped(struct object *o)
 	return result;
 }
 /* Memory that only a retained handle holds. */
-static int take_retained(struct object *o)
-{
+static int take_retained(struct object *o) {
 	int result = take_mapped(o);
 	if (result != 0)
 		return result;
@@ -340,8 +337,7 @@ static int take_retained(struct object *o)
 	return result;
 }
 /* Memory that only an imported handle holds. */
-static int take_imported(struct object *o)
-{
+static int take_imported(struct object *o) {
 	allocation_prop prop = {.type = 1, .handle_types = 1, .location = {1, 0}};
 	int shared = -1, result = cu.cuMemCreate(&o->a, (size_t)o->bytes, &prop, 0ull);
 	uint64_t imported = 0;
@@ -359,8 +355,7 @@ static int take_imported(struct object *o)
 }
 
 /* A multicast object of one GPU, as large as the memory that is bound to it. */
-static int new_multicast(struct object *o)
-{
+static int new_multicast(struct object *o) {
 	multicast_prop prop = {.devices = 1, .bytes = o->bytes};
 	int result = cu.cuMulticastCreate(&o->multicast, &prop);
 	if (result == 0 && (result = cu.cuMulticastAddDevice(o->multicast, 0)) != 0) {
@@ -369,16 +364,14 @@ static int new_multicast(struct object *o)
 	}
 	return result;
 }
-static int end_multicast(struct object *o, int result)
-{
+static int end_multicast(struct object *o, int result) {
 	calm();
 	if (result != 0)
 		cu.cuMemRelease(o->multicast);
 	return result;
 }
 /* The binding is all that is left of the memory. */
-static int take_bound(struct object *o)
-{
+static int take_bound(struct object *o) {
 	int result = new_multicast(o);
 	if (result != 0)
 		return result;
@@ -391,8 +384,7 @@ static int take_bound(struct object *o)
 }
 /* In two parts, the second one first; 2 MiB in one. */
 static size_t second_part(const struct object *o) { return o->bytes / 2 / (2 * MIB) * (2 * MIB); }
-static int take_bound2(struct object *o)
-{
+static int take_bound2(struct object *o) {
 	size_t at = second_part(o), rest = o->bytes - at;
 	int result = new_multicast(o);
 	if (result != 0)
@@ -400,7 +392,8 @@ static int take_bound2(struct object *o)
 	if ((result = take_virtual(o)) != 0)
 		return end_multicast(o, result);
 	result = cu.cuMulticastBindMem_v2(o->multicast, 0, at, o->a, (size_t)0, rest, 0ull);
-	if (result == 0 && at > 0 && (result = cu.cuMulticastBindMem_v2(o->multicast, 0, (size_t)0, o->a, rest, at, 0ull)) != 0) {
+	if (result == 0 && at > 0 &&
+	    (result = cu.cuMulticastBindMem_v2(o->multicast, 0, (size_t)0, o->a, rest, at, 0ull)) != 0) {
 		calm();
 		cu.cuMulticastUnbind(o->multicast, 0, at, rest);
 	}
@@ -409,8 +402,7 @@ static int take_bound2(struct object *o)
 	return end_multicast(o, result);
 }
 /* By the address where it is mapped. */
-static int bound_address(struct object *o, int second)
-{
+static int bound_address(struct object *o, int second) {
 	int result = new_multicast(o);
 	if (result != 0)
 		return result;
@@ -426,8 +418,7 @@ static int bound_address(struct object *o, int second)
 }
 static int take_bound_address(struct object *o) { return bound_address(o, 0); }
 static int take_bound_address2(struct object *o) { return bound_address(o, 1); }
-static int drop_part(struct object *o, size_t at, size_t bytes)
-{
+static int drop_part(struct object *o, size_t at, size_t bytes) {
 	int result = cu.cuMulticastUnbind(o->multicast, 0, at, bytes);
 	if (result == 0 && at == 0) {
 		calm();
@@ -436,8 +427,7 @@ static int drop_part(struct object *o, size_t at, size_t bytes)
 	return result;
 }
 static int drop_bound(struct object *o) { return drop_part(o, 0, o->bytes); }
-static int drop_bound2(struct object *o)
-{
+static int drop_bound2(struct object *o) {
 	size_t at = second_part(o);
 	int result = at == 0 || o->b == 1 ? 0 : drop_part(o, at, o->bytes - at);
 	if (result != 0)
@@ -448,12 +438,10 @@ static int drop_bound2(struct object *o)
 
 /* What refers to one chunk at a time in the fake driver: each allocation but the first is an ordinary one. */
 static int referring;
-static array_map tile(uint64_t handle, int operation)
-{
+static array_map tile(uint64_t handle, int operation) {
 	return (array_map){.resource = &cu, .operation = operation, .handle = handle, .mask = 1};
 }
-static int take_tile(struct object *o)
-{
+static int take_tile(struct object *o) {
 	int result = take_virtual(o);
 	if (result != 0 || referring)
 		return result;
@@ -465,8 +453,7 @@ static int take_tile(struct object *o)
 	referring = result == 0;
 	return result;
 }
-static int drop_tile(struct object *o)
-{
+static int drop_tile(struct object *o) {
 	array_map map = tile(0, 2);
 	if (!o->b)
 		return cu.cuMemRelease(o->a);
@@ -477,16 +464,25 @@ static int drop_tile(struct object *o)
 
 /* Rows of 16 KiB, or of 256 KiB in planes. */
 static int take_array(struct object *o) { return cu.cuArrayCreate_v2(&o->p, &(shape){4096, o->bytes >> 14, 0x20, 1}); }
-static int take_array_v1(struct object *o) { return cu.cuArrayCreate(&o->p, &(shape_v1){4096, (unsigned)(o->bytes >> 14), 0x01, 4}); }
-static int take_array3d(struct object *o) { return cu.cuArray3DCreate_v2(&o->p, &(shape3d){256, 256, o->bytes >> 18, 0x10, 2, 0}); }
-static int take_array3d_v1(struct object *o) { return cu.cuArray3DCreate(&o->p, &(shape3d_v1){256, 256, (unsigned)(o->bytes >> 18), 0x20, 1, 0}); }
-static int take_layers(struct object *o) { return cu.cuArray3DCreate_v2(&o->p, &(shape3d){1024, o->bytes >> 16, 16, 0x20, 1, 1}); }
+static int take_array_v1(struct object *o) {
+	return cu.cuArrayCreate(&o->p, &(shape_v1){4096, (unsigned)(o->bytes >> 14), 0x01, 4});
+}
+static int take_array3d(struct object *o) {
+	return cu.cuArray3DCreate_v2(&o->p, &(shape3d){256, 256, o->bytes >> 18, 0x10, 2, 0});
+}
+static int take_array3d_v1(struct object *o) {
+	return cu.cuArray3DCreate(&o->p, &(shape3d_v1){256, 256, (unsigned)(o->bytes >> 18), 0x20, 1, 0});
+}
+static int take_layers(struct object *o) {
+	return cu.cuArray3DCreate_v2(&o->p, &(shape3d){1024, o->bytes >> 16, 16, 0x20, 1, 1});
+}
 static int drop_array(struct object *o) { return cu.cuArrayDestroy(o->p); }
-static int take_mipmapped(struct object *o) { return cu.cuMipmappedArrayCreate(&o->p, &(shape3d){4096, o->bytes >> 14, 1, 0x20, 1, 1}, 1u); }
+static int take_mipmapped(struct object *o) {
+	return cu.cuMipmappedArrayCreate(&o->p, &(shape3d){4096, o->bytes >> 14, 1, 0x20, 1, 1}, 1u);
+}
 static int drop_mipmapped(struct object *o) { return cu.cuMipmappedArrayDestroy(o->p); }
 
-static int drop_graph(struct object *o)
-{
+static int drop_graph(struct object *o) {
 	int result = cu.cuMemFree_v2(o->a);
 	if (result != 0)
 		return result;
@@ -497,8 +493,7 @@ static int drop_graph(struct object *o)
 	cu.cuDeviceGraphMemTrim(0);
 	return 0;
 }
-static int new_graph(struct object *o)
-{
+static int new_graph(struct object *o) {
 	node_params params = {.pool = {.type = 1, .location = {1, 0}}, .bytes = o->bytes};
 	void *node;
 	int result = cu.cuGraphCreate(&o->q, 0u);
@@ -510,8 +505,7 @@ static int new_graph(struct object *o)
 	return result;
 }
 /* A graph that was not launched holds nothing. */
-static int launched(struct object *o, int result, int own_stream, int upload)
-{
+static int launched(struct object *o, int result, int own_stream, int upload) {
 	if (result == 0 && upload)
 		result = own_stream ? cu.cuGraphUpload_ptsz(o->p, NULL) : cu.cuGraphUpload(o->p, NULL);
 	if (result == 0)
@@ -526,8 +520,7 @@ static int launched(struct object *o, int result, int own_stream, int upload)
 	return result;
 }
 #define GRAPH(name, own_stream, upload, ...) \
-	static int name(struct object *o) \
-	{ \
+	static int name(struct object *o) { \
 		int result = new_graph(o); \
 		return result != 0 ? result : launched(o, __VA_ARGS__, own_stream, upload); \
 	}
@@ -538,8 +531,7 @@ GRAPH(take_graph_params, 1, 1, cu.cuGraphInstantiateWithParams(&o->p, o->q, &(in
 GRAPH(take_graph_params_ptsz, 0, 0, cu.cuGraphInstantiateWithParams_ptsz(&o->p, o->q, &(instantiation){0}))
 
 /* Its node is in a graph that is a node of the launched one. */
-static int take_child(struct object *o)
-{
+static int take_child(struct object *o) {
 	void *node, *child, *outer = NULL;
 	int result = new_graph(o);
 	if (result != 0)
@@ -557,8 +549,7 @@ static int take_child(struct object *o)
 }
 
 static void *capture_stream;
-static int take_captured(struct object *o)
-{
+static int take_captured(struct object *o) {
 	int result = capture_stream != NULL ? 0 : cu.cuStreamCreateWithPriority(&capture_stream, 1u, 0);
 	if (result == 0)
 		result = cu.cuStreamBeginCapture_v2(capture_stream, 2);
@@ -573,8 +564,7 @@ static int take_captured(struct object *o)
 }
 
 /* An allocation that ends with its context. */
-static int in_context(struct object *o, int result)
-{
+static int in_context(struct object *o, int result) {
 	void *popped;
 	if (result != 0)
 		return result;
@@ -597,24 +587,48 @@ static const struct row {
 	const char *name;
 	int (*take)(struct object *), (*drop)(struct object *);
 } rows[] = {
-	{"linear", take_linear, drop_linear}, {"linear_v1", take_linear_v1, drop_linear_v1}, {"ordered", take_linear, drop_ordered},
-	{"pitch", take_pitch, drop_linear}, {"pitch_v1", take_pitch_v1, drop_linear_v1}, {"managed", take_managed, drop_linear},
-	{"async", take_async, drop_async}, {"async_ptsz", take_async_ptsz, drop_async_ptsz}, {"pool", take_pool, drop_async},
-	{"pool_ptsz", take_pool_ptsz, drop_async_ptsz}, {"orphan", take_orphan, drop_async}, {"set_pool", take_set_pool, drop_async},
-	{"virtual", take_virtual, drop_virtual}, {"mapped", take_mapped, drop_mapped}, {"retained", take_retained, drop_virtual},
-	{"imported", take_imported, drop_virtual}, {"bound", take_bound, drop_bound}, {"bound_address", take_bound_address, drop_bound}, {"tile", take_tile, drop_tile},
-	{"bound2", take_bound2, drop_bound2}, {"bound_address2", take_bound_address2, drop_bound}, {"location", take_location, drop_location},
-	{"child", take_child, drop_graph},
-	{"array", take_array, drop_array}, {"array_v1", take_array_v1, drop_array}, {"array3d", take_array3d, drop_array},
-	{"array3d_v1", take_array3d_v1, drop_array}, {"layers", take_layers, drop_array}, {"mipmapped", take_mipmapped, drop_mipmapped},
-	{"graph_v1", take_graph_v1, drop_graph}, {"graph_v2", take_graph_v2, drop_graph}, {"graph_flags", take_graph_flags, drop_graph},
-	{"graph_params", take_graph_params, drop_graph}, {"graph_params_ptsz", take_graph_params_ptsz, drop_graph},
-	{"captured", take_captured, drop_graph}, {"context", take_context, drop_context}, {"context2", take_context2, drop_context2},
-	{"context3", take_context3, drop_context_detached}, {"context4", take_context4, drop_context2},
+    {"linear", take_linear, drop_linear},
+    {"linear_v1", take_linear_v1, drop_linear_v1},
+    {"ordered", take_linear, drop_ordered},
+    {"pitch", take_pitch, drop_linear},
+    {"pitch_v1", take_pitch_v1, drop_linear_v1},
+    {"managed", take_managed, drop_linear},
+    {"async", take_async, drop_async},
+    {"async_ptsz", take_async_ptsz, drop_async_ptsz},
+    {"pool", take_pool, drop_async},
+    {"pool_ptsz", take_pool_ptsz, drop_async_ptsz},
+    {"orphan", take_orphan, drop_async},
+    {"set_pool", take_set_pool, drop_async},
+    {"virtual", take_virtual, drop_virtual},
+    {"mapped", take_mapped, drop_mapped},
+    {"retained", take_retained, drop_virtual},
+    {"imported", take_imported, drop_virtual},
+    {"bound", take_bound, drop_bound},
+    {"bound_address", take_bound_address, drop_bound},
+    {"tile", take_tile, drop_tile},
+    {"bound2", take_bound2, drop_bound2},
+    {"bound_address2", take_bound_address2, drop_bound},
+    {"location", take_location, drop_location},
+    {"child", take_child, drop_graph},
+    {"array", take_array, drop_array},
+    {"array_v1", take_array_v1, drop_array},
+    {"array3d", take_array3d, drop_array},
+    {"array3d_v1", take_array3d_v1, drop_array},
+    {"layers", take_layers, drop_array},
+    {"mipmapped", take_mipmapped, drop_mipmapped},
+    {"graph_v1", take_graph_v1, drop_graph},
+    {"graph_v2", take_graph_v2, drop_graph},
+    {"graph_flags", take_graph_flags, drop_graph},
+    {"graph_params", take_graph_params, drop_graph},
+    {"graph_params_ptsz", take_graph_params_ptsz, drop_graph},
+    {"captured", take_captured, drop_graph},
+    {"context", take_context, drop_context},
+    {"context2", take_context2, drop_context2},
+    {"context3", take_context3, drop_context_detached},
+    {"context4", take_context4, drop_context2},
 };
 
-static const struct row *find_row(const char *name)
-{
+static const struct row *find_row(const char *name) {
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (strcmp(rows[i].name, name) == 0)
 			return &rows[i];

@@ -1,6 +1,6 @@
 /*
- * The part of the CUDA runtime that allocates. Like NVIDIA's, it finds the driver by dlopen(), asks the resolver for the resolver, and
- * everything else from that; with -DVERSION=12 or newer in its second form.
+ * The part of the CUDA runtime that allocates. Like NVIDIA's, it finds the driver by dlopen(), asks the resolver for
+ * the resolver, and everything else from that; with -DVERSION=12 or newer in its second form.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -19,8 +19,7 @@ typedef int (*resolver)(const char *, void **, int, uint64_t);
 #define ASK(ask, name, out) ask(name, out, 11030, 0)
 #endif
 
-static void *ask(const char *name)
-{
+static void *ask(const char *name) {
 	static resolver again;
 	void *found = NULL;
 
@@ -38,8 +37,7 @@ static void *ask(const char *name)
 	})
 
 /* The primary context of the first device. */
-static int use(void)
-{
+static int use(void) {
 	static __thread void *context;
 	int result = 0;
 
@@ -64,11 +62,12 @@ struct shape {
 };
 
 int cudaMalloc(void **out, size_t bytes) { IN(CU(cuMemAlloc, out, bytes)); }
-int cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height) { IN(CU(cuMemAllocPitch, out, pitch, width, height, 4)); }
+int cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height) {
+	IN(CU(cuMemAllocPitch, out, pitch, width, height, 4));
+}
 int cudaMallocManaged(void **out, size_t bytes, unsigned int flags) { IN(CU(cuMemAllocManaged, out, bytes, flags)); }
 int cudaMallocAsync(void **out, size_t bytes, void *stream) { IN(CU(cuMemAllocAsync, out, bytes, stream)); }
-int cudaMalloc3DArray(void **out, const struct format *format, struct extent extent, unsigned int flags)
-{
+int cudaMalloc3DArray(void **out, const struct format *format, struct extent extent, unsigned int flags) {
 	struct shape shape = {extent.width, extent.height, extent.depth, format->x == 32 ? 0x20 : 1, 1, flags};
 	IN(CU(cuArray3DCreate, out, &shape));
 }

@@ -3,11 +3,12 @@
  *
  *     soak SHARED LIMIT STEPS SEED WORKERS     LIMIT in bytes; STEPS of each worker. Prints what was done.
  *
- * After every operation a worker compares three figures: what its guard charges it, what the driver itself says is taken (asked past the
- * guard, by DRIVER), and what its own counters say. And what all workers hold at least, in a counter that they share, never exceeds the limit.
+ * After every operation a worker compares three figures: what its guard charges it, what the driver itself says is
+ * taken (asked past the guard, by DRIVER), and what its own counters say. And what all workers hold at least, in a
+ * counter that they share, never exceeds the limit.
  *
- * Driver calls fail at random. Workers end in the midst of it: they exit, are killed in a driver call or at any moment, or become another
- * program; their successors go on. Forked children allocate for themselves and end likewise.
+ * Driver calls fail at random. Workers end in the midst of it: they exit, are killed in a driver call or at any moment,
+ * or become another program; their successors go on. Forked children allocate for themselves and end likewise.
  */
 #include "rows.h"
 
@@ -49,26 +50,27 @@ static const struct row *kind[HELD];
 static int doomed, child;
 static uint64_t base; /* what a child's driver says is its parent's */
 static uint64_t lost; /* what the driver refused to take back while a request was being undone */
-static uint64_t beyond; /* what a pool has grown by for a request that was refused, because the driver refused to trim it */
+static uint64_t
+    beyond; /* what a pool has grown by for a request that was refused, because the driver refused to trim it */
 static uint64_t leaked; /* and what it refused to free, which is in use for ever */
 static int refused;
-static int (*driver_info)(size_t *, size_t *), (*driver_pool)(void *, int, uint64_t *), (*driver_graphs)(int, int, uint64_t *);
+static int (*driver_info)(size_t *, size_t *), (*driver_pool)(void *, int, uint64_t *),
+    (*driver_graphs)(int, int, uint64_t *);
 static char last[256];
 static const struct budget_header *budget;
 static const struct budget_slot *slots;
 static int budget_file, slot = -1;
 
-static uint64_t random_number(uint64_t below)
-{
+static uint64_t random_number(uint64_t below) {
 	state ^= state << 13, state ^= state >> 7, state ^= state << 17;
 	return (state * UINT64_C(0x2545F4914F6CDD1D) >> 16) % below;
 }
 
-static void wrong(const char *format, ...)
-{
+static void wrong(const char *format, ...) {
 	va_list arguments;
 	va_start(arguments, format);
-	printf("worker %d, operation %llu (%s)%s: ", number, (unsigned long long)me->done, last, child ? " in a child" : "");
+	printf(
+	    "worker %d, operation %llu (%s)%s: ", number, (unsigned long long)me->done, last, child ? " in a child" : "");
 	vprintf(format, arguments);
 	printf("\n");
 	fflush(stdout);
@@ -76,8 +78,7 @@ static void wrong(const char *format, ...)
 }
 
 /* The driver's own figure, asked past the guard. */
-static uint64_t taken(void)
-{
+static uint64_t taken(void) {
 	size_t available = 0, total = 0;
 	if (driver_info(&available, &total) != 0)
 		wrong("the driver has no figures");
@@ -85,8 +86,7 @@ static uint64_t taken(void)
 }
 
 enum { RESERVED = 5, USED = 7, GRAPHS_RESERVED = 2 };
-static uint64_t in_pools(int attribute)
-{
+static uint64_t in_pools(int attribute) {
 	uint64_t sum = 0, value = 0;
 	void *standard = NULL;
 	if (child)
@@ -101,36 +101,33 @@ static uint64_t in_pools(int attribute)
 	return sum;
 }
 
-static int of_the_primary_context(const struct row *row)
-{
-	return row->drop == drop_linear || row->drop == drop_linear_v1 || row->drop == drop_ordered || row->drop == drop_array || row->drop == drop_mipmapped;
+static int of_the_primary_context(const struct row *row) {
+	return row->drop == drop_linear || row->drop == drop_linear_v1 || row->drop == drop_ordered ||
+	       row->drop == drop_array || row->drop == drop_mipmapped;
 }
 
 /* Linear memory below a page of 2 MiB shares one with others of its context. */
-static int is_small(const struct row *row, const struct object *o)
-{
+static int is_small(const struct row *row, const struct object *o) {
 	return row->take == take_linear && o->bytes < 2 * MIB;
 }
 
-static int is_first_of_page(int i)
-{
+static int is_first_of_page(int i) {
 	for (int j = 0; j < i; j++)
 		if (kind[j] != NULL && is_small(kind[j], &held[j]) && held[j].a / (2 * MIB) == held[i].a / (2 * MIB))
 			return 0;
 	return 1;
 }
 
-static int in_a_reserve(const struct row *row)
-{
-	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz || row->drop == drop_location || row->drop == drop_graph);
+static int in_a_reserve(const struct row *row) {
+	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz ||
+	                                       row->drop == drop_location || row->drop == drop_graph);
 }
 
 /*
- * By the worker's own counters: what its objects are, and what pools and graphs reserve, or at least have in use. Of graphs that is what is
- * live: as a card does, the driver says that all that is reserved is used.
+ * By the worker's own counters: what its objects are, and what pools and graphs reserve, or at least have in use. Of
+ * graphs that is what is live: as a card does, the driver says that all that is reserved is used.
  */
-static uint64_t books(int attribute)
-{
+static uint64_t books(int attribute) {
 	uint64_t sum = in_pools(attribute);
 	for (int i = 0; i < HELD; i++)
 		if (kind[i] != NULL && is_small(kind[i], &held[i]))
@@ -141,11 +138,10 @@ static uint64_t books(int attribute)
 }
 
 /*
- * The slot of the budget that this process has locked, or -1. A program that became this one had another under the same pid, whose lock goes
- * with its address space: a moment later, if something in the kernel still looks at that.
+ * The slot of the budget that this process has locked, or -1. A program that became this one had another under the same
+ * pid, whose lock goes with its address space: a moment later, if something in the kernel still looks at that.
  */
-static int find_slot(void)
-{
+static int find_slot(void) {
 	int found, matches;
 	do {
 		found = -1, matches = 0;
@@ -156,19 +152,19 @@ static int find_slot(void)
 	return found;
 }
 
-static void open_budget_file(void)
-{
+static void open_budget_file(void) {
 	budget_file = open(getenv("GPUCONF_GUARD"), O_RDWR | O_CLOEXEC);
 	budget = mmap(NULL, HEADER_BYTES, PROT_READ, MAP_SHARED, budget_file, 0);
-	if (budget == MAP_FAILED || (budget = mmap(NULL, budget->size, PROT_READ, MAP_SHARED, budget_file, 0)) == MAP_FAILED)
+	if (budget == MAP_FAILED ||
+	    (budget = mmap(NULL, budget->size, PROT_READ, MAP_SHARED, budget_file, 0)) == MAP_FAILED)
 		exit(6);
 	slots = (const struct budget_slot *)((const char *)budget + HEADER_BYTES);
 }
 
 /* What the guard charges this process, once it has asked the driver again what pools and graphs reserve. */
-static uint64_t mine(void)
-{
-	static const unsigned char uuid[16] = {0xf0, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
+static uint64_t mine(void) {
+	static const unsigned char uuid[16] = {
+	    0xf0, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	uint64_t values[6] = {0};
 	if (!figures(uuid, values))
 		wrong("the guard has no figures");
@@ -184,8 +180,7 @@ static uint64_t mine(void)
 }
 
 /* What the worker holds at least; the sum of all of them is exact at the moment of the addition. */
-static void publish(uint64_t least)
-{
+static void publish(uint64_t least) {
 	if (doomed || child)
 		return;
 	int64_t more = (int64_t)least - me->least;
@@ -197,17 +192,18 @@ static void publish(uint64_t least)
 		__atomic_fetch_add(&shared->full, 1, __ATOMIC_RELAXED);
 }
 
-static void check(int failed, uint64_t was_used, uint64_t was_unused)
-{
+static void check(int failed, uint64_t was_used, uint64_t was_unused) {
 	uint64_t is_taken = taken(), own = books(RESERVED) + lost, charged;
 	if (failed && is_taken > own) { /* another failure than the one that refused it kept it from being undone */
 		__atomic_fetch_add(&shared->lost, is_taken - own, __ATOMIC_RELAXED);
 		lost += is_taken - own, own = is_taken;
 	}
 	if (is_taken != own)
-		wrong("the driver says %llu bytes, the books %llu with %llu lost", (unsigned long long)is_taken, (unsigned long long)own, (unsigned long long)lost);
+		wrong("the driver says %llu bytes, the books %llu with %llu lost", (unsigned long long)is_taken,
+		    (unsigned long long)own, (unsigned long long)lost);
 	if ((charged = mine()) != is_taken)
-		wrong("charged are %llu bytes in slot %d, the driver says %llu", (unsigned long long)charged, slot, (unsigned long long)is_taken);
+		wrong("charged are %llu bytes in slot %d, the driver says %llu", (unsigned long long)charged, slot,
+		    (unsigned long long)is_taken);
 	uint64_t used = in_pools(USED), unused = in_pools(RESERVED) - used;
 	if (failed && refused) {
 		uint64_t more = used > was_used ? used - was_used : 0, grown = unused > was_unused ? unused - was_unused : 0;
@@ -220,14 +216,15 @@ static void check(int failed, uint64_t was_used, uint64_t was_unused)
 
 static uint64_t whole(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-static void take_one(int i)
-{
+static void take_one(int i) {
 	const struct row *row = &rows[random_number(ROWS)];
 	while (child && strstr("linear virtual pitch managed mapped array mipmapped retained", row->name) == NULL)
 		row = &rows[random_number(ROWS)];
 	held[i] = (struct object){.bytes = (1 + random_number(12)) * 2 * MIB};
 	if (row->take == take_linear || row->take == take_linear_v1 || row->take == take_managed)
-		held[i].bytes -= 512 * random_number(child && held[i].bytes == 2 * MIB ? 1 : 4096); /* a child may find a page of its parent's */
+		held[i].bytes -=
+		    512 *
+		    random_number(child && held[i].bytes == 2 * MIB ? 1 : 4096); /* a child may find a page of its parent's */
 	snprintf(last, sizeof last, "taking %llu by %s", (unsigned long long)held[i].bytes, row->name);
 	int result = row->take(&held[i]);
 	calm();
@@ -243,8 +240,7 @@ static void take_one(int i)
 		wrong("result %d", result);
 }
 
-static void drop_one(int i)
-{
+static void drop_one(int i) {
 	publish(books(USED) - leaked - (is_small(kind[i], &held[i]) ? 2 * MIB : held[i].bytes));
 	snprintf(last, sizeof last, "dropping %llu of %s", (unsigned long long)held[i].bytes, kind[i]->name);
 	int result = kind[i]->drop(&held[i]);
@@ -256,21 +252,22 @@ static void drop_one(int i)
 }
 
 /* Calls that free what was never allocated, request nothing or far too much: refused, and the account is as it was. */
-static void mistake(void)
-{
+static void mistake(void) {
 	uint64_t out = 0;
 	uint64_t which = random_number(7);
 	snprintf(last, sizeof last, "mistake %llu", (unsigned long long)which);
-	int result = which == 0 ? cu.cuMemFree_v2(UINT64_C(0x123456000)) : which == 1 ? cu.cuMemAlloc_v2(&out, (size_t)0) :
-	             which == 2 ? cu.cuMemAlloc_v2(&out, (size_t)1 << 60) : which == 3 ? cu.cuMemAllocManaged(&out, (size_t)0 - 1, 1u) :
-	             which == 4 ? cu.cuMemRelease(UINT64_C(0x1234)) : which == 5 ? cu.cuMemUnmap(UINT64_C(0x200000), (size_t)(2 * MIB)) :
-	             cu.cuMemAllocPitch_v2(&out, &(size_t){0}, (size_t)1 << 40, (size_t)1 << 40, 4u);
+	int result = which == 0   ? cu.cuMemFree_v2(UINT64_C(0x123456000))
+	             : which == 1 ? cu.cuMemAlloc_v2(&out, (size_t)0)
+	             : which == 2 ? cu.cuMemAlloc_v2(&out, (size_t)1 << 60)
+	             : which == 3 ? cu.cuMemAllocManaged(&out, (size_t)0 - 1, 1u)
+	             : which == 4 ? cu.cuMemRelease(UINT64_C(0x1234))
+	             : which == 5 ? cu.cuMemUnmap(UINT64_C(0x200000), (size_t)(2 * MIB))
+	                          : cu.cuMemAllocPitch_v2(&out, &(size_t){0}, (size_t)1 << 40, (size_t)1 << 40, 4u);
 	if (result == 0)
 		wrong("it succeeded");
 }
 
-static void reset(void)
-{
+static void reset(void) {
 	snprintf(last, sizeof last, "resetting the primary context");
 	publish(0);
 	int result = random_number(2) ? cu.cuDevicePrimaryCtxReset(0) : cu.cuDevicePrimaryCtxReset_v2(0);
@@ -288,8 +285,7 @@ static void reset(void)
 		lost = is_taken - own;
 }
 
-static void look(void)
-{
+static void look(void) {
 	size_t available = 0, total = 0, whole = 0;
 	unsigned long before = fired();
 	snprintf(last, sizeof last, "asking for figures");
@@ -299,8 +295,7 @@ static void look(void)
 }
 
 /* What pools and graphs keep goes back; a threshold lets pools keep more. */
-static void settle(void)
-{
+static void settle(void) {
 	uint64_t which = random_number(5), keep = random_number(3) * 32 * MIB;
 	snprintf(last, sizeof last, "settling %llu", (unsigned long long)which);
 	publish(books(USED) - leaked);
@@ -317,8 +312,7 @@ static void settle(void)
 		cu.cuMemPoolSetAttribute(random_number(2) && pool != NULL ? pool : standard, 4, &keep);
 }
 
-static void operate(void)
-{
+static void operate(void) {
 	int i = (int)random_number(HELD);
 	unsigned long before = fired();
 	uint64_t what = random_number(100);
@@ -343,8 +337,7 @@ static void operate(void)
 	check(failed, used, unused);
 }
 
-static void *shot(void *argument)
-{
+static void *shot(void *argument) {
 	struct timespec moment = {0, (long)(uintptr_t)argument};
 	nanosleep(&moment, NULL);
 	kill(getpid(), SIGKILL);
@@ -352,8 +345,7 @@ static void *shot(void *argument)
 }
 
 /* The shared sum no longer counts this process; then it ends, with all that it holds. */
-static void end(enum death death)
-{
+static void end(enum death death) {
 	if (!child) {
 		publish(0);
 		me->expected = 1;
@@ -387,8 +379,7 @@ static void end(enum death death)
 }
 
 static pid_t forked;
-static void bear_a_child(void)
-{
+static void bear_a_child(void) {
 	if (forked > 0)
 		waitpid(forked, NULL, 0);
 	snprintf(last, sizeof last, "forking");
@@ -407,8 +398,7 @@ static void bear_a_child(void)
 	end(random_number(2) ? EXIT : random_number(2) ? KILLED_IN_CALL : KILLED_ANYWHERE);
 }
 
-static void begin(void)
-{
+static void begin(void) {
 	static const char *ways[] = {"dlsym", "default", "resolver", "resolver2"};
 	find(ways[number % 4]); /* first: the driver by its path would be found by its name, too */
 	void *driver = dlopen(getenv("DRIVER"), RTLD_LAZY);
@@ -422,8 +412,7 @@ static void begin(void)
 		exit(4);
 }
 
-static void work(void)
-{
+static void work(void) {
 	state = (shared->seed * 1000 + (uint64_t)number) * UINT64_C(0x9E3779B97F4A7C15) + ++me->lives * 7919 + 1;
 	me->expected = 0;
 	begin();
@@ -447,8 +436,7 @@ static void work(void)
 	exit(0);
 }
 
-static void start(int index)
-{
+static void start(int index) {
 	pid_t pid = fork();
 	if (pid == 0) {
 		number = index, me = &shared->worker[index];
@@ -458,8 +446,7 @@ static void start(int index)
 }
 
 /* Waits for all, and starts a successor for each that ended before its steps were done. */
-static void supervise(int workers)
-{
+static void supervise(int workers) {
 	int status;
 	pid_t pid;
 
@@ -479,22 +466,22 @@ static void supervise(int workers)
 		}
 }
 
-static void report(void)
-{
+static void report(void) {
 	printf("{\"granted\": {");
 	for (int i = 0; i < ROWS; i++)
 		printf("%s\"%s\": %llu", i ? ", " : "", rows[i].name, (unsigned long long)shared->granted[i]);
 	printf("}, \"refused\": {");
 	for (int i = 0; i < ROWS; i++)
 		printf("%s\"%s\": %llu", i ? ", " : "", rows[i].name, (unsigned long long)shared->refused[i]);
-	printf("}, \"failures\": %llu, \"forks\": %llu, \"full\": %llu, \"left\": %lld, \"lost\": %llu, \"deaths\": [%llu, %llu, %llu, %llu]}\n",
-	       (unsigned long long)shared->failures, (unsigned long long)shared->forks, (unsigned long long)shared->full,
-	       (long long)shared->sum, (unsigned long long)shared->lost, (unsigned long long)shared->deaths[0], (unsigned long long)shared->deaths[1], (unsigned long long)shared->deaths[2],
-	       (unsigned long long)shared->deaths[3]);
+	printf("}, \"failures\": %llu, \"forks\": %llu, \"full\": %llu, \"left\": %lld, \"lost\": %llu, \"deaths\": [%llu, "
+	       "%llu, %llu, %llu]}\n",
+	    (unsigned long long)shared->failures, (unsigned long long)shared->forks, (unsigned long long)shared->full,
+	    (long long)shared->sum, (unsigned long long)shared->lost, (unsigned long long)shared->deaths[0],
+	    (unsigned long long)shared->deaths[1], (unsigned long long)shared->deaths[2],
+	    (unsigned long long)shared->deaths[3]);
 }
 
-int main(int count, char **words)
-{
+int main(int count, char **words) {
 	int again = count == 4 && strcmp(words[1], "again") == 0;
 	if (!again && count != 6)
 		return 2;
@@ -508,7 +495,8 @@ int main(int count, char **words)
 	}
 	setpgid(0, 0);
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* children of workers that were killed */
-	shared->limit = strtoull(words[2], NULL, 10), shared->steps = strtoull(words[3], NULL, 10), shared->seed = strtoull(words[4], NULL, 10);
+	shared->limit = strtoull(words[2], NULL, 10), shared->steps = strtoull(words[3], NULL, 10),
+	shared->seed = strtoull(words[4], NULL, 10);
 	supervise(atoi(words[5]));
 	report();
 	return 0;

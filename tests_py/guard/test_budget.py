@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import simulator_sources
 from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, environment, job
 from gpuconf import errors
 from gpuconf.sharing import _budget, _budget_file, _budget_layout, _elf
@@ -40,8 +41,8 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
 
 
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
-    hooks = set(re.findall(r"^\tX\((\w+),", (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0], re.M))
-    hooks |= set(re.findall(r"^\tX\((nvml\w+),", (ROOT / "pybind/guard/functions.h").read_text(), re.M))
+    table = re.sub(r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("pybind/guard/functions.h"))
+    hooks = set(re.findall(r"^\tX\((\w+),", table, re.M))
     assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
         "gpuconf_guard_figures",
         "gpuconf_guard_for_pools",
@@ -116,7 +117,9 @@ def test_without_room_for_the_budget_nothing_is_left(driver: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     try:
-        with pytest.raises(errors.UnavailableError, match=r"no room for the job's budget in .*: File too large") as raised:
+        with pytest.raises(
+            errors.UnavailableError, match=r"no room for the job's budget in .*: File too large"
+        ) as raised:
             _budget.prepare({CARDS[0]: MIB}, environment=environment(driver))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -158,7 +161,9 @@ WITHOUT_PRIVILEGES = (
 )
 
 
-@pytest.mark.parametrize("kind", ["gone", "foreign", "version", "slots", "short", "empty", "parent", "read-only", "link"])
+@pytest.mark.parametrize(
+    "kind", ["gone", "foreign", "version", "slots", "short", "empty", "parent", "read-only", "link"]
+)
 def test_a_program_under_a_damaged_budget_is_refused_and_the_log_says_why(driver: Path, kind: str) -> None:
     code = "begin(); print(allocate(512)[0], cuda.cuMemAllocManaged(byref(c_uint64()), c_size_t(512), 1))"
     with job(driver, 512 * MIB) as one:
@@ -183,7 +188,10 @@ def test_a_job_inside_of_a_damaged_one_does_not_begin(driver: Path, kind: str) -
 
 def test_jobs_inside_jobs(driver: Path) -> None:
     """The smaller limit counts, and the outer job is charged too."""
-    with job(driver, 512 * MIB) as outer, _budget.prepare({CARDS[0]: 256 * MIB}, environment=outer.environment) as inner:
+    with (
+        job(driver, 512 * MIB) as outer,
+        _budget.prepare({CARDS[0]: 256 * MIB}, environment=outer.environment) as inner,
+    ):
         told = outer.python(
             "begin(); print(*info(), allocate(256 * MIB)[0], allocate(512)[0]); sys.stdout.flush(); print(info()[0])",
             **inner.environment,
@@ -203,7 +211,9 @@ def test_jobs_are_nested_eight_deep(driver: Path) -> None:
         for limit in range(511, 504, -1):
             variables = {**outer.environment, **inner[-1].environment}
             inner.append(stack.enter_context(_budget.prepare({CARDS[0]: limit * MIB}, environment=variables)))
-        assert outer.python("begin(); print(info()[1] // MIB, allocate(504 * MIB)[0])", **inner[-1].environment).split() == [
+        assert outer.python(
+            "begin(); print(info()[1] // MIB, allocate(504 * MIB)[0])", **inner[-1].environment
+        ).split() == [
             "505",
             "0",
         ]
@@ -287,7 +297,9 @@ def test_a_device_without_uuid_gets_nothing(tmp_path: Path) -> None:
     old = build_driver(tmp_path / "old", missing=("cuDeviceGetUuid", "cuDeviceGetUuid_v2"))
     with job(old, 512 * MIB) as one:
         assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
-        assert any("device 0 does not report its UUID: allocations on it are refused" in line for line in one.budget.log())
+        assert any(
+            "device 0 does not report its UUID: allocations on it are refused" in line for line in one.budget.log()
+        )
 
 
 MIG = "H100-80GB:mig-container"
@@ -304,7 +316,9 @@ def instance(driver: Path) -> dict[str, str]:
             print(bytes(uuid).hex())
     """
     words = [sys.executable, "-c", PRELUDE + textwrap.dedent(ask)]
-    told = subprocess.run(words, env=environment(driver, GPUCONF_SIMULATE=MIG), stdout=subprocess.PIPE, text=True, check=True)
+    told = subprocess.run(
+        words, env=environment(driver, GPUCONF_SIMULATE=MIG), stdout=subprocess.PIPE, text=True, check=True
+    )
     its, of_card = told.stdout.split()
     assert its != of_card
     return {"instance": f"MIG-{its}", "card": f"GPU-{of_card}"}
@@ -327,13 +341,17 @@ def test_a_budget_names_an_instance_or_its_card(driver: Path, instance: dict[str
 def test_an_instance_of_a_card_of_others_gets_nothing(driver: Path) -> None:
     with job(driver, 128 * MIB, GPUCONF_SIMULATE=MIG) as one:
         assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
-        assert any("device 0 is not one of this job's: allocations on it are refused" in line for line in one.budget.log())
+        assert any(
+            "device 0 is not one of this job's: allocations on it are refused" in line for line in one.budget.log()
+        )
 
 
 def test_functions_that_the_driver_lacks_are_not_offered(tmp_path: Path) -> None:
     old = build_driver(tmp_path / "old", missing=("cuMemAllocManaged",))
     with job(old, 512 * MIB) as one:
-        told = one.python("print([hasattr(cuda, name) for name in ('cuMemAllocManaged', 'cuMemAlloc_v2', 'fakecuda_count')])")
+        told = one.python(
+            "print([hasattr(cuda, name) for name in ('cuMemAllocManaged', 'cuMemAlloc_v2', 'fakecuda_count')])"
+        )
     assert told.strip() == "[False, True, True]"
 
 

@@ -1,4 +1,6 @@
-"""Limits that the driver enforces: control groups, in a private tree and in the kernel's, and the multi-process service."""
+"""Limits that the driver enforces: control groups, in a private tree and in the kernel's, and the multi-process
+service.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,15 @@ class Tree:
             (group / "cgroup.controllers").write_text("cpu dmem\n")
             (group / "cgroup.subtree_control").write_text("\n")
             (group / "cgroup.procs").write_text("")
-        (self.root / "dmem.capacity").write_text("".join(f"{region} {16 * GIB}\n" for region in [*REGIONS, "drm/card0/vram0"]))
+        (self.root / "dmem.capacity").write_text(
+            "".join(f"{region} {16 * GIB}\n" for region in [*REGIONS, "drm/card0/vram0"])
+        )
 
     def limit(self, group: Path, *limits: str) -> None:
         """Write a group's limits, one for each region."""
-        (group / "dmem.max").write_text("".join(f"{region} {limit}\n" for region, limit in zip(REGIONS, limits, strict=True)))
+        (group / "dmem.max").write_text(
+            "".join(f"{region} {limit}\n" for region, limit in zip(REGIONS, limits, strict=True))
+        )
 
 
 @pytest.fixture
@@ -124,8 +130,12 @@ def test_a_group_with_other_processes_stays_and_limits_them(tree: Tree) -> None:
     assert (tree.own / "gpuconf-x/dmem.max").exists()
 
 
-def test_a_controller_that_other_groups_have_is_not_taken_from_them(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel refuses a process in a group that passes controllers on, so it stops that to move back, if no other needs it."""
+def test_a_controller_that_other_groups_have_is_not_taken_from_them(
+    tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel refuses a process in a group that passes controllers on, so it stops that to move back, if no other
+    needs it.
+    """
     write = _cgroup._write
 
     def refusing(path: str, text: str) -> None:
@@ -193,7 +203,11 @@ def _unified() -> Path | None:
     with open("/proc/mounts") as file:
         place = next((Path(line.split()[1]) for line in file if line.split()[2] == "cgroup2"), None)
     controllers = place / "cgroup.controllers" if place is not None else None
-    if controllers is None or not os.access(controllers.parent, os.W_OK) or "hugetlb" not in controllers.read_text().split():
+    if (
+        controllers is None
+        or not os.access(controllers.parent, os.W_OK)
+        or "hugetlb" not in controllers.read_text().split()
+    ):
         return None
     return place
 
@@ -301,7 +315,9 @@ def test_run_prefers_the_driver(command: Run, client: dict[str, Path], tmp_path:
 
 def test_run_uses_the_guard_if_that_is_named_or_the_driver_has_no_limits(command: Run, tmp_path: Path) -> None:
     check = ("--memory", "512MiB", "--check")
-    assert command("run", "--guard=preload", *check).stdout.startswith("limit enforced by gpuconf's guard: a driver proxy")
+    assert command("run", "--guard=preload", *check).stdout.startswith(
+        "limit enforced by gpuconf's guard: a driver proxy"
+    )
     (tmp_path / "cgroup/dmem.capacity").unlink()
     assert command("run", *check).stdout.startswith("limit enforced by gpuconf's guard: ")
     done = command("run", "--guard=driver", "--memory", "512MiB", "true", code=2)
@@ -323,7 +339,10 @@ def test_run_says_which_limits_of_the_driver_are_smaller(command: Run, tmp_path:
         CUDA_MPS_PIPE_DIRECTORY=folder,
         CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=128M,1=8G",
     )
-    assert "the multi-process service limits each process to 128.00MiB of GPU 0 (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT)" in done.stderr
+    assert (
+        "the multi-process service limits each process to 128.00MiB of GPU 0 (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT)"
+        in done.stderr
+    )
     assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=128M,1=8G names a GPU that the program does not see" in done.stderr
 
 
@@ -358,7 +377,9 @@ def test_doctor_names_limits_of_the_multi_process_service(tmp_path: Path, monkey
         f"problem: {variable}=0=8G has no effect: no multi-process service is running here"
     ]
     service(tmp_path / "pipes")
-    assert found({**here, variable: "0=8G"}) == [f"note: {variable}=0=8G: the multi-process service enforces it for each process"]
+    assert found({**here, variable: "0=8G"}) == [
+        f"note: {variable}=0=8G: the multi-process service enforces it for each process"
+    ]
     assert found({**here, variable: "0:8G"})[0].startswith(f"problem: {variable}=0:8G is malformed")
     (tmp_path / "pipes/nvidia-cuda-mps-control.pid").write_text("4194304\n")  # above every pid
     assert found({**here, variable: "0=8G"})[0].endswith("no multi-process service is running here")
@@ -367,7 +388,9 @@ def test_doctor_names_limits_of_the_multi_process_service(tmp_path: Path, monkey
 def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
     """What the daemon answers; without a limit, or without its command, nothing."""
     tool = tmp_path / "nvidia-cuda-mps-control"
-    tool.write_text('#!/bin/sh\nread command\n[ "$command" = "get_default_device_pinned_mem_limit 0" ] && echo 8G || echo 0G\n')
+    tool.write_text(
+        '#!/bin/sh\nread command\n[ "$command" = "get_default_device_pinned_mem_limit 0" ] && echo 8G || echo 0G\n'
+    )
     tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     assert [_mps.default_limit(environ, gpu) for gpu in (0, 1)] == ["8G", ""]
@@ -376,7 +399,13 @@ def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "limits"),
-    [("0=1G,1=512MB", {"0": GIB, "1": 512 * MIB}), ("GPU-1=2g", {"GPU-1": 2 * GIB}), ("", {}), ("0=1", {}), ("0=1G,x", {})],
+    [
+        ("0=1G,1=512MB", {"0": GIB, "1": 512 * MIB}),
+        ("GPU-1=2g", {"GPU-1": 2 * GIB}),
+        ("", {}),
+        ("0=1", {}),
+        ("0=1G,x", {}),
+    ],
 )
 def test_the_variable_of_the_multi_process_service(text: str, limits: dict[str, int]) -> None:
     assert _mps.limits({"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": text}) == limits

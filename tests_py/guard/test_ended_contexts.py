@@ -8,7 +8,9 @@ from conftest_guard import MIB, job
 
 
 def test_an_address_of_an_ended_context_is_given_out_again(driver: Path) -> None:
-    """While one thread destroys its context, with memory in it, another one gets the same address: both count as they are."""
+    """While one thread destroys its context, with memory in it, another one gets the same address: both count as they
+    are.
+    """
     with job(driver, 512 * MIB) as one:
         told = one.python("""
             import threading

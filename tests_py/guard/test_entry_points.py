@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, environment, job
+import simulator_sources
+from conftest_guard import CARDS, MIB, PRELUDE, build_driver, environment, job
 from gpuconf.sharing import _elf
 
 # The rows of rows.h, by the CUDA version that they need.
 ROWS = {
     11000: (
-        "linear linear_v1 pitch pitch_v1 managed virtual mapped retained imported array array_v1 array3d array3d_v1 layers"
+        "linear linear_v1 pitch pitch_v1 managed virtual mapped retained imported array array_v1 array3d array3d_v1 "
+        "layers"
         " mipmapped context context2"
     ),
     11010: "tile",
@@ -27,7 +29,8 @@ ROWS = {
     13010: "bound2 bound_address2",
 }
 WAYS = ["linked", "dlsym", "default", "resolver", "resolver2"]
-FULL = "8 2 0 512"  # eight chunks of 64 MiB, refused with CUDA_ERROR_OUT_OF_MEMORY, nothing left, and all of it after the free
+# Eight chunks of 64 MiB, refused with CUDA_ERROR_OUT_OF_MEMORY, nothing left, and all of it after the free.
+FULL = "8 2 0 512"
 
 
 def rows_until(version: int) -> list[str]:
@@ -52,7 +55,9 @@ def test_the_driver_by_its_path(driver: Path, client: dict[str, Path]) -> None:
     """Only preloading covers it, and auto picks that for a program that names the path."""
     by_path = {"DRIVER": str(driver / "libcuda.so.1")}
     with job(driver, 512 * MIB, "preload") as one:
-        assert one.run(client[""], "path", "fill", "linear", "virtual", **by_path).splitlines() == filled(["linear", "virtual"])
+        assert one.run(client[""], "path", "fill", "linear", "virtual", **by_path).splitlines() == filled(
+            ["linear", "virtual"]
+        )
     with job(driver, 512 * MIB, "proxy") as one:
         assert one.run(client[""], "path", "fill", "linear", **by_path) == "linear 32 2 0 2048\n"
     naming = driver / "naming"
@@ -78,7 +83,9 @@ def test_older_and_newer_drivers(tmp_path: Path, client: dict[str, Path], versio
 def test_functions_that_a_driver_lacks_whose_file_does_not_name_them(tmp_path: Path) -> None:
     """They cannot be cut out of the guard then, so they say that they are not supported."""
     folder = build_driver(tmp_path / "driver", 11000)
-    lacking = sorted(name for name in hooks() - (_elf.exports(str(folder / "libcuda.so.1")) or set()) if name.startswith("cu"))
+    lacking = sorted(
+        name for name in hooks() - (_elf.exports(str(folder / "libcuda.so.1")) or set()) if name.startswith("cu")
+    )
     data = bytearray((folder / "libcuda.so.1").read_bytes())
     data[40:48], data[58:64] = bytes(8), bytes(6)  # the place, size and number of the section headers
     (folder / "libcuda.so.1").write_bytes(data)
@@ -92,7 +99,9 @@ def test_functions_that_a_driver_lacks_whose_file_does_not_name_them(tmp_path: P
     """
     with job(folder, 512 * MIB) as one:
         assert one.python(code) == "0\n"
-    assert {"cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAllocFromPoolAsync", "cuMemGetDefaultMemPool"} <= set(lacking)
+    assert {"cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAllocFromPoolAsync", "cuMemGetDefaultMemPool"} <= set(
+        lacking
+    )
 
 
 def test_no_function_takes_memory_under_a_damaged_budget(driver: Path, client: dict[str, Path]) -> None:
@@ -113,7 +122,7 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
 
 
 def hooks() -> set[str]:
-    text = (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0]
+    text = simulator_sources.table("pybind/guard/functions.h").split("#define CUDA_CALLS")[0]
     return set(re.findall(r"^\tX\(((?:cu|nvml)\w+),", text, re.MULTILINE))
 
 
@@ -170,7 +179,7 @@ for name in ["", "cuNothing", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz", *names]:
 
 
 def bases() -> list[str]:
-    text = (ROOT / "pybind/guard/functions.h").read_text()
+    text = simulator_sources.table("pybind/guard/functions.h")
     return sorted(set(re.findall(r'^\tX\(cu\w+, "(\w+)"', text, re.MULTILINE)))
 
 

@@ -1,4 +1,6 @@
-"""Memory that was exported is counted until its last reference in the job ends: handles, mappings, imports and open descriptors."""
+"""Memory that was exported is counted until its last reference in the job ends: handles, mappings, imports and open
+descriptors.
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,9 @@ def test_the_simulated_driver_keeps_what_is_exported(driver: Path) -> None:
 
 
 def test_an_open_descriptor_is_counted(driver: Path) -> None:
-    """Several of one memory and of several memories, copies of one, and in a child, which may be the last to have it."""
+    """Several of one memory and of several memories, copies of one, and in a child, which may be the last to have
+    it.
+    """
     with job(driver, 256 * MIB) as one:
         told = one.python(
             EXPORTS

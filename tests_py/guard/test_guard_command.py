@@ -47,7 +47,15 @@ def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tm
     assert guard == {
         "mode": "proxy",
         "why": "",
-        "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1, "contexts": 1, "contexts_peak": 1}},
+        "gpus": {
+            CARDS[0]: {
+                "limit_bytes": 512 * MIB,
+                "peak_bytes": 512 * MIB,
+                "refused": 1,
+                "contexts": 1,
+                "contexts_peak": 1,
+            }
+        },
         "notes": [],
         "not_counted": list(NOT_COUNTED),
     }
@@ -119,7 +127,8 @@ print(bytes_read() - before < 4_000_000)
 
 def test_without_the_guard_it_is_not(run: Run, client: dict[str, Path]) -> None:
     assert (
-        run("--guard=off", "--memory", "512MiB", "--", client[""], "dlsym", "fill", "linear").stdout == "linear 64 0 12288 16384\n"
+        run("--guard=off", "--memory", "512MiB", "--", client[""], "dlsym", "fill", "linear").stdout
+        == "linear 64 0 12288 16384\n"
     )
 
 
@@ -148,7 +157,8 @@ buffer.free()
 
 
 @pytest.mark.parametrize(
-    "words", [["--check"], ["--guard=proxy", "true"], ["--memory", "1GiB", "--check", "true"], ["--guard=audit", "true"]]
+    "words",
+    [["--check"], ["--guard=proxy", "true"], ["--memory", "1GiB", "--check", "true"], ["--guard=audit", "true"]],
 )
 def test_options_that_do_not_go_together(run: Run, words: list[str]) -> None:
     assert run(*words, code=2).stderr
@@ -163,7 +173,9 @@ def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driv
     assert said not in run("--guard=off", "--memory", "512MiB", "--report", "--", "true").stderr
     with job(driver, 512 * MIB) as one:
         words = [sys.executable, "-m", "gpuconf", "doctor"]
-        told = subprocess.run(words, env=one.environment, capture_output=True, text=True, check=False, timeout=120).stdout
+        told = subprocess.run(
+            words, env=one.environment, capture_output=True, text=True, check=False, timeout=120
+        ).stdout
         assert " ".join(said.split()) in " ".join(told.split())
 
 
@@ -176,5 +188,8 @@ print(cuda.cuCtxSetLimit(1, ctypes.c_size_t(1 << 20)), cuda.cuCtxSetLimit(2, cty
 """
     done = run("--guard=proxy", "--memory", "512MiB", "--", sys.executable, "-c", code)
     assert done.stdout == "0 0 215\n"
-    assert "the heap of malloc() on the device was set to 1073741824 bytes (cuCtxSetLimit), which are not counted" in done.stderr
+    assert (
+        "the heap of malloc() on the device was set to 1073741824 bytes (cuCtxSetLimit), which are not counted"
+        in done.stderr
+    )
     assert done.stderr.count("\n") == 1

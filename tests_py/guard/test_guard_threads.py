@@ -8,7 +8,9 @@ from conftest_guard import MIB, job
 
 
 def test_memory_is_freed_on_another_thread(driver: Path) -> None:
-    """Four threads allocate, and hand what they have to the next one, which frees it; a thread's end gives nothing back."""
+    """Four threads allocate, and hand what they have to the next one, which frees it; a thread's end gives nothing
+    back.
+    """
     with job(driver, 512 * MIB) as one:
         told = one.python("""
             import queue, threading

@@ -11,7 +11,10 @@ from conftest_guard import CARDS, MIB, PRELUDE, build_driver, compile_c, job
 
 
 def test_a_refusal_does_not_wait_for_the_stream(driver: Path) -> None:
-    """A pool whose free memory is in two pieces grows past the limit, and is trimmed. The stream may wait for the thread."""
+    """A pool whose free memory is in two pieces grows past the limit, and is trimmed.
+
+    The stream may wait for the thread.
+    """
     with job(driver, 36 * MIB) as one:
         told = one.python("""
             import signal
@@ -170,7 +173,8 @@ GATED = {
     "cuMemPoolTrimTo": "cuda.cuMemPoolTrimTo(pool, c_size_t(0))",
     "cuMemPoolDestroy": "cuda.cuMemPoolDestroy(doomed)",
     "cuMemPoolCreate": "cuda.cuMemPoolCreate(byref(c_void_p()), byref(props))",
-    "cuMemPoolImportFromShareableHandle": "cuda.cuMemPoolImportFromShareableHandle(byref(c_void_p()), shared, 1, c_uint64(0))",
+    "cuMemPoolImportFromShareableHandle": "cuda.cuMemPoolImportFromShareableHandle(byref(c_void_p()), shared, 1, "
+    "c_uint64(0))",
     "cuDeviceSetMemPool": "cuda.cuDeviceSetMemPool(0, pool)",
     "cuMemSetMemPool": "cuda.cuMemSetMemPool(byref((c_int * 2)(1, 0)), 1, pool)",
     "cuMemGetMemPool": "cuda.cuMemGetMemPool(byref(c_void_p()), byref((c_int * 2)(1, 0)), 1)",

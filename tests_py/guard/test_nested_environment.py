@@ -11,7 +11,10 @@ from gpuconf.sharing import _budget
 
 
 def test_the_folder_of_the_outer_job_leaves_the_environment(driver: Path) -> None:
-    """The inner guard answers for both. Were the outer one's folder still there, what was kept behind it would come after it."""
+    """The inner guard answers for both.
+
+    Were the outer one's folder still there, what was kept behind it would come after it.
+    """
     with job(driver, 512 * MIB, mode="preload") as outer:
         folder = str(Path(outer.budget.path).parent)
         assert outer.environment["LD_LIBRARY_PATH"].split(":") == [folder, str(driver)]
@@ -43,7 +46,9 @@ def test_a_folder_that_the_loader_would_split_is_not_used(
         assert list((tmp_path / name).iterdir()) == []
 
 
-def test_a_folder_without_an_absolute_path_is_not_used(driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_an_absolute_path_is_not_used(
+    driver: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A program of the job may change its working directory."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runtime").mkdir()

@@ -1,4 +1,6 @@
-"""What NVML says of a card that has a limit, however a program finds the card, and in whatever order NVML lists the cards."""
+"""What NVML says of a card that has a limit, however a program finds the card, and in whatever order NVML lists the
+cards.
+"""
 
 from __future__ import annotations
 
@@ -153,6 +155,8 @@ def test_an_old_library_has_only_the_first_form(driver: Path, tmp_path: Path) ->
     shutil.copy(driver / "libcuda.so.1", folder)
     (tmp_path / "machine").write_text(MACHINE.format(*CARDS, used=0))
     code = NVML.split("OTHER = ")[0].replace("nvmlInit_v2", "nvmlInit") + NVML.split("OTHER = ")[1].partition("\n")[2]
-    code = f"FIRST = {CARDS[0]!r}\n" + code + 'print(hasattr(nvml, "nvmlDeviceGetMemoryInfo_v2"), info(HANDLES["UUID"]()))'
+    code = (
+        f"FIRST = {CARDS[0]!r}\n" + code + 'print(hasattr(nvml, "nvmlDeviceGetMemoryInfo_v2"), info(HANDLES["UUID"]()))'
+    )
     with job(folder, 512 * MIB, FAKE_NVML=str(tmp_path / "machine")) as one:
         assert told(one, code) == ["False [512, 512, 0]"]

@@ -1,4 +1,6 @@
-"""How much of a job's memory is outside of gpuconf's pools: in statistics, out-of-memory reports, ``gpuconf ps`` and notebooks."""
+"""How much of a job's memory is outside of gpuconf's pools: in statistics, out-of-memory reports, ``gpuconf ps`` and
+notebooks.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class Machine:
     def running(self, code: str) -> Iterator[None]:
         """Run code that prints a line, and ends when its standard input does."""
         words = self._words(code + "\nprint(flush=True); sys.stdin.read()", ())
-        with subprocess.Popen(words, env=self.variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        with subprocess.Popen(
+            words, env=self.variables, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as program:
             assert program.stdout is not None
             assert program.stdout.readline() == "\n"
             try:
@@ -76,7 +80,12 @@ class Machine:
     def command(self, *words: str) -> str:
         """Return what a command of gpuconf prints outside of the job."""
         done = subprocess.run(
-            [sys.executable, "-m", "gpuconf", *words], env=self.variables, capture_output=True, text=True, check=True, timeout=60
+            [sys.executable, "-m", "gpuconf", *words],
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
         return without_others(done.stdout)
 
@@ -118,14 +127,19 @@ print(budget()[1:3])
 
 
 def test_without_a_job_there_is_none(machine: Machine) -> None:
-    code = "from gpuconf import memory; print([size for name, size in memory.stats('GPU:0').to_dict().items() if 'budget' in name])"
+    code = (
+        "from gpuconf import memory; print([size for name, size in memory.stats('GPU:0').to_dict().items() if "
+        "'budget' in name])"
+    )
     variables = {**machine.variables, "GPUCONF_LIMIT": "1GiB"}
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
     assert done.stdout == "[0, 0, 0, 0]\n"
 
 
 def test_the_report_of_a_failed_allocation(machine: Machine) -> None:
-    """The limit of the pool has room, but what other libraries took is missing: the report says how much, and what to do."""
+    """The limit of the pool has room, but what other libraries took is missing: the report says how much, and what to
+    do.
+    """
     told = machine.run("""
 outside(300 * MIB)
 try:

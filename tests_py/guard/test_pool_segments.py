@@ -1,4 +1,6 @@
-"""Pools and graphs are charged with the segments that the driver reserves, whatever their size, and never exceed the limit."""
+"""Pools and graphs are charged with the segments that the driver reserves, whatever their size, and never exceed the
+limit.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,10 @@ print(info()[0] // MIB)
 
 @pytest.mark.parametrize("segment", SEGMENTS)
 def test_threads_and_graphs_together_never_reserve_beyond_the_limit(driver: Path, segment: int) -> None:
-    """Threads that request from a pool each and launch graphs. Nothing of the pools is freed here, so they do not shrink."""
+    """Threads that request from a pool each and launch graphs.
+
+    Nothing of the pools is freed here, so they do not shrink.
+    """
     limit = 200
     with job(driver, limit * MIB, FAKECUDA_SEGMENT=str(segment * MIB)) as one:
         told = one.python(
@@ -129,7 +134,9 @@ print(cuda.cuGraphLaunch(executable, None), of_graphs(MOST_OF_GRAPHS), info()[0]
 
 def test_a_graph_needs_what_it_holds_at_once(driver: Path) -> None:
     with job(driver, 64 * MIB, FAKECUDA_SEGMENT=str(2 * MIB)) as one:
-        told = one.python(POOLS + "begin(); print([cuda.cuGraphLaunch(graph(*[size * MIB] * 3), None) for size in (32, 64, 66)])")
+        told = one.python(
+            POOLS + "begin(); print([cuda.cuGraphLaunch(graph(*[size * MIB] * 3), None) for size in (32, 64, 66)])"
+        )
         assert told == "[0, 0, 2]\n"
 
 
@@ -155,7 +162,9 @@ for address in first, second:
 
 
 def test_what_other_pools_give_back_while_a_request_is_undone_is_not_charged(driver: Path) -> None:
-    """Undoing waits for the stream, at which the driver releases what every pool has free: the others stayed charged with it."""
+    """Undoing waits for the stream, at which the driver releases what every pool has free: the others stayed charged
+    with it.
+    """
     with job(driver, 112 * MIB, FAKECUDA_SEGMENT=str(32 * MIB)) as one:
         told = one.python(
             POOLS

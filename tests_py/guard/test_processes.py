@@ -32,7 +32,9 @@ class Holder:
 
     def __init__(self, one: Job, program: Path, mib: int) -> None:
         words = [str(program), "hold", str(mib)]
-        self.process = subprocess.Popen(words, env=one.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            words, env=one.environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def result(self) -> int:
         """What the allocation returned."""
@@ -197,7 +199,10 @@ def test_forks(driver: Path, tmp_path: Path, kind: str) -> None:
 
 def test_exec_spawn_and_vfork(driver: Path) -> None:
     """A program that replaces another one begins with nothing; one that is started beside it leaves it its memory."""
-    look = "from gpuconf.sharing import _budget; print([card.used >> 20 for card in _budget.current().usage().values()][0])"
+    look = (
+        "from gpuconf.sharing import _budget; print([card.used >> 20 for card in "
+        "_budget.current().usage().values()][0])"
+    )
     with job(driver, 512 * MIB) as one:
         told = one.python(f"""
             import subprocess

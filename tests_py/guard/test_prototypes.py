@@ -6,9 +6,11 @@ import json
 import re
 
 import pytest
+import simulator_sources
 from conftest_guard import ROOT
 
-# Functions that only binaries of older CUDA versions call, and that the bindings do not declare, as CUDA 2 to 12 had them.
+# Functions that only binaries of older CUDA versions call, and that the bindings do not declare, as CUDA 2 to 12 had
+# them.
 OLD = {
     "cuMemAlloc": [8, 4],
     "cuMemAllocPitch": [8, 8, 4, 4, 4],
@@ -56,7 +58,7 @@ def wrong(found: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def guards() -> list[tuple[str, str]]:
-    text = (ROOT / "pybind/guard/functions.h").read_text()
+    text = simulator_sources.table("pybind/guard/functions.h")
     return re.findall(r"^\tX\((cu\w+),.*?, \d+, \d, \((.*)\), \(.*\)\)", text, re.M)
 
 
@@ -68,7 +70,12 @@ def test_the_guards_prototypes() -> None:
 def test_the_simulators_prototypes() -> None:
     sources = sorted((ROOT / "pybind/simulator/cuda").glob("*.c"))
     text = "".join(source.read_text() for source in sources if source.name != "exports.c")
-    found = [(name, rest) for name, rest in re.findall(r"^EXPORT CUresult (cu\w+)\((.*)\) \{", text, re.M) if name in declared()]
+    text = re.sub(r"\n {4}", " ", text)
+    found = [
+        (name, rest)
+        for name, rest in re.findall(r"^EXPORT CUresult (cu\w+)\((.*)\) \{", text, re.M)
+        if name in declared()
+    ]
     assert len(found) >= 200
     assert wrong(found) == {}
 
@@ -76,9 +83,15 @@ def test_the_simulators_prototypes() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("cuMemMap", "(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle, unsigned long long flags)"),
+        (
+            "cuMemMap",
+            "(CUdeviceptr address, size_t bytes, CUmemGenericAllocationHandle handle, unsigned long long flags)",
+        ),
         ("cuMemSetMemPool", "(CUmemLocation * location, CUmemoryPool pool, int type)"),
-        ("cuMulticastUnbind", "(CUmemGenericAllocationHandle multicast, CUdevice device, unsigned int at, size_t bytes)"),
+        (
+            "cuMulticastUnbind",
+            "(CUmemGenericAllocationHandle multicast, CUdevice device, unsigned int at, size_t bytes)",
+        ),
     ],
 )
 def test_a_wrong_prototype_is_found(name: str, text: str) -> None:

@@ -1,4 +1,7 @@
-"""Linear memory is charged with what the driver takes for a request. The figures are public ones: see pybind/guard/linear.c."""
+"""Linear memory is charged with what the driver takes for a request.
+
+The figures are public ones: see pybind/guard/linear.c.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,10 @@ def test_many_small_requests_are_not_charged_a_page_each(driver: Path) -> None:
 
 
 def test_a_request_beyond_the_limit_does_not_reach_the_driver(driver: Path) -> None:
-    """Other processes on the card would be short of the memory for a moment. A small one that a page has room for does."""
+    """Other processes on the card would be short of the memory for a moment.
+
+    A small one that a page has room for does.
+    """
     with job(driver, 64 * MIB) as one:
         told = one.python("""
             begin()

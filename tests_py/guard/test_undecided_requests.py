@@ -1,4 +1,6 @@
-"""Requests that are refused in the end, or served from a pool's reserve, refuse no other; and nothing is returned twice."""
+"""Requests that are refused in the end, or served from a pool's reserve, refuse no other; and nothing is returned
+twice.
+"""
 
 from __future__ import annotations
 

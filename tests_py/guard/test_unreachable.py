@@ -20,11 +20,17 @@ LIMIT = ("--guard=proxy", "--memory", "512MiB")
 def run(driver: Path, tmp_path: Path) -> Run:
     """Run ``gpuconf run`` with these words, on one card of 16 GiB."""
 
-    def call(*words: str | Path, code: int = 0, libraries: Path = driver, **more: str) -> subprocess.CompletedProcess[str]:
-        variables = environment(libraries, GPUCONF_LEDGER=str(tmp_path / "ledger"), FAKECUDA_DRIVER=str(driver / "libcuda.so.1"))
+    def call(
+        *words: str | Path, code: int = 0, libraries: Path = driver, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        variables = environment(
+            libraries, GPUCONF_LEDGER=str(tmp_path / "ledger"), FAKECUDA_DRIVER=str(driver / "libcuda.so.1")
+        )
         variables["FAKECUDA_MEMORY"] = str(16 * GIB)
         command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
-        done = subprocess.run(command, env={**variables, **more}, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(
+            command, env={**variables, **more}, capture_output=True, text=True, check=False, timeout=120
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done
 
@@ -46,7 +52,9 @@ def program(tmp_path: Path) -> Path:
 
 def test_a_static_program(run: Run, program: Path) -> None:
     static = compile_c(program, program.with_suffix(".static"), "-static")
-    assert said_first(run(*LIMIT, "--", static), f"gpuconf run: guard: {static} is linked statically: the guard cannot limit it")
+    assert said_first(
+        run(*LIMIT, "--", static), f"gpuconf run: guard: {static} is linked statically: the guard cannot limit it"
+    )
 
 
 def test_a_program_that_names_the_drivers_folder(run: Run, program: Path, driver: Path) -> None:
@@ -54,7 +62,9 @@ def test_a_program_that_names_the_drivers_folder(run: Run, program: Path, driver
     options = ("-Wl,--no-as-needed", driver / "libcuda.so.1", f"-Wl,-rpath,{driver}")
     rpath = compile_c(program, program.with_suffix(".rpath"), *options, "-Wl,--disable-new-dtags")
     runpath = compile_c(program, program.with_suffix(".runpath"), *options, "-Wl,--enable-new-dtags")
-    assert said_first(run(*LIMIT, "--", rpath), f"{rpath} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it")
+    assert said_first(
+        run(*LIMIT, "--", rpath), f"{rpath} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it"
+    )
     assert run(*LIMIT, "--", runpath).stderr == "the program\n"
 
 
@@ -80,7 +90,8 @@ PAST = {
     "after the job's folder is gone": "driver = ctypes.CDLL('libcuda.so.1')",
     "after clearing the environment": "driver = ctypes.CDLL('libcuda.so.1')",
     "after putting the driver's folder first": "driver = ctypes.CDLL('libcuda.so.1')",
-    "by path, with NVML under the guard": "ctypes.CDLL('libnvidia-ml.so.1'); driver = ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
+    "by path, with NVML under the guard": "ctypes.CDLL('libnvidia-ml.so.1'); driver = "
+    "ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
 }
 ALLOCATE = """
 import ctypes, os, sys, time
@@ -94,7 +105,9 @@ time.sleep(2.5)
 
 
 @pytest.mark.parametrize("way", PAST)
-def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, both: Path, tmp_path: Path, way: str) -> None:
+def test_a_process_past_the_guard_is_named_at_the_end(
+    run: Run, driver: Path, both: Path, tmp_path: Path, way: str
+) -> None:
     (tmp_path / "past.py").write_text(ALLOCATE.format(driver=PAST[way]))
     words: tuple[str | Path, ...] = (sys.executable, "-S", tmp_path / "past.py")
     if way == "after the job's folder is gone":
@@ -103,14 +116,18 @@ def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, bo
         words = ("sh", "-c", f'LD_LIBRARY_PATH="{driver}:$LD_LIBRARY_PATH" exec "$@"', "sh", *words)
     elif not way.startswith("by path"):
         words = ("env", "-i", f"LD_LIBRARY_PATH={driver}", f"FAKECUDA_MEMORY={16 * GIB}", *words)
-    done = run(*LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words, libraries=both)
+    done = run(
+        *LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words, libraries=both
+    )
     assert done.stdout == "0\n", "it was not limited"
     (past,) = json.loads((tmp_path / "report").read_text())["past_the_guard"]
     assert past["command"] == f"{sys.executable} -S {tmp_path / 'past.py'}"
     assert f"gpuconf run: PID {past['pid']} bypassed the guard: {past['command']}" in done.stderr
 
 
-def test_a_driver_that_the_command_itself_was_started_with_is_not_held_against_its_own_process(run: Run, driver: Path) -> None:
+def test_a_driver_that_the_command_itself_was_started_with_is_not_held_against_its_own_process(
+    run: Run, driver: Path
+) -> None:
     """The command's witness of signals has it, too, and the program gets the guard in place of it."""
     preload = {"LD_PRELOAD": str(driver / "libcuda.so.1")}
     script = ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')")
@@ -133,7 +150,10 @@ def test_the_process_that_asks_the_driver_for_gpuconf_is_not_named(run: Run, tmp
     source = tmp_path / "slow.c"
     source.write_text("#include <unistd.h>\nint cuInit(unsigned flags) { usleep(1500000); return 100; }\n")
     compile_c(source, tmp_path / "libcuda.so.1", "-shared", "-fPIC")
-    program = "import time, gpuconf; start = time.monotonic(); gpuconf.visible_devices(); print(time.monotonic() - start > 1.4)"
+    program = (
+        "import time, gpuconf; start = time.monotonic(); gpuconf.visible_devices(); print(time.monotonic() - "
+        "start > 1.4)"
+    )
     slow = ("env", f"LD_LIBRARY_PATH={tmp_path}", sys.executable, "-c", program)
     done = run("--guard=off", "--memory=512MiB", "--", *slow)
     assert (done.stdout, done.stderr) == ("True\n", "")
@@ -185,7 +205,10 @@ def test_the_check_without_a_runtime_says_so(run: Run) -> None:
 
 
 def test_a_limit_larger_than_the_card(run: Run) -> None:
-    said = "17.00GiB (18253611008 bytes), with 528.00MiB for CUDA contexts, on 1 card can never be leased: at most 16.00GiB"
+    said = (
+        "17.00GiB (18253611008 bytes), with 528.00MiB for CUDA contexts, on 1 card can never be leased: at most "
+        "16.00GiB"
+    )
     assert run("--memory", "17GiB", "--", "true", code=3).stderr.startswith(f"gpuconf run: {said}")
 
 
@@ -220,6 +243,9 @@ def test_the_outer_job_is_charged_for_the_inner_one(run: Run, client: dict[str, 
     inner += f"-- {client['']} dlsym fill linear"
     done = run(*LIMIT, "--json-report", tmp_path / "outer", "--", "sh", "-c", inner)
     assert done.stdout == "linear 4 2 0 256\n"
-    peaks = [json.loads((tmp_path / name).read_text())["guard"]["gpus"][CARDS[0]]["peak_bytes"] for name in ("inner", "outer")]
+    peaks = [
+        json.loads((tmp_path / name).read_text())["guard"]["gpus"][CARDS[0]]["peak_bytes"]
+        for name in ("inner", "outer")
+    ]
     assert peaks == [256 * MIB, 256 * MIB]
     assert os.environ.get("GPUCONF_GUARD") is None

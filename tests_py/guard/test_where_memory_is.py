@@ -1,4 +1,6 @@
-"""Which card is charged: memory of the host, pools and streams of another card, pools of other processes, green contexts."""
+"""Which card is charged: memory of the host, pools and streams of another card, pools of other processes, green
+contexts.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ print(cuda.cuMemHostAlloc(byref(memory), c_size_t(256 * MIB), 0), left(), create
 
 def test_a_card_that_is_not_the_jobs_has_no_physical_memory(driver: Path) -> None:
     with job(driver, {CARDS[1]: 128 * MIB}, FAKECUDA_GPUS="2") as one:
-        assert one.python(CALLS + "begin(1); print(*(create(DEVICE, card, 64) for card in (0, 1, 2)), left())") == "2 0 101 64\n"
+        assert (
+            one.python(CALLS + "begin(1); print(*(create(DEVICE, card, 64) for card in (0, 1, 2)), left())")
+            == "2 0 101 64\n"
+        )
 
 
 def test_a_device_without_uuid_has_no_physical_memory(tmp_path: Path) -> None:
@@ -97,7 +102,9 @@ for function in (cuda.cuMemGetDefaultMemPool, cuda.cuMemGetMemPool):
 
 
 def test_the_pool_of_a_location_is_set(newest: Path) -> None:
-    """Of a card, of the host and of managed memory; a pool of another kind of memory is refused, a destroyed one no longer set."""
+    """Of a card, of the host and of managed memory; a pool of another kind of memory is refused, a destroyed one no
+    longer set.
+    """
     with job(newest, 128 * MIB) as one:
         lines = told(
             one,

@@ -11,7 +11,8 @@ from selenium import webdriver
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"  # where Debian's packages chromium and chromium-driver put them
+# Where Debian's packages chromium and chromium-driver put them.
+CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 
 _CONTRASTS = """
 const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
@@ -41,7 +42,13 @@ def browser(profile: Path) -> Iterator[webdriver.Chrome]:
     """Yield a browser with its own profile. It ends with the generator."""
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}"):
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--user-data-dir={profile}",
+    ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
@@ -73,6 +80,8 @@ def prefer(driver: webdriver.Chrome, scheme: str) -> None:
 
 
 def contrasts(driver: webdriver.Chrome, within: str) -> list[float]:
-    """Return the contrast of each text with what is behind it, in WCAG 2's measure, in elements that a CSS selector finds."""
+    """Return the contrast of each text with what is behind it, in WCAG 2's measure, in elements that a CSS selector
+    finds.
+    """
     found: list[float] = driver.execute_script(_CONTRASTS, within)
     return found

@@ -1,4 +1,5 @@
-"""Says which of the programs that the tests in this folder run are missing, by Debian's package, and exits with 1 if one is.
+"""Says which of the programs that the tests in this folder run are missing, by Debian's package, and exits with 1 if
+one is.
 
 python tests_py/integrations/debian_packages.py [PACKAGE...]
 """
@@ -25,7 +26,9 @@ PATH = f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin"  # where daemons are
 
 def missing(packages: list[str]) -> list[str]:
     """Return those of Debian's packages that a program is missing of."""
-    return [package for package in packages if not all(shutil.which(program, path=PATH) for program in PROGRAMS[package])]
+    return [
+        package for package in packages if not all(shutil.which(program, path=PATH) for program in PROGRAMS[package])
+    ]
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
-"""A pytest plugin for foreign_suites.py: writes the outcome of each phase of each test to the file that FOREIGN_OUTCOMES names.
+"""A pytest plugin for foreign_suites.py: writes the outcome of each phase of each test to the file that
+FOREIGN_OUTCOMES names.
 
-A line is a JSON array: the test, the phase's outcome, and the message of what it raised. It is written at once, so that the file
-has what was before a crash.
+A line is a JSON array: the test, the phase's outcome, and the message of what it raised. It is written at once, so that
+the file has what was before a crash.
 """
 
 from __future__ import annotations

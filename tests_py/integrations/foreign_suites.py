@@ -2,10 +2,12 @@
 
     python tests_py/integrations/foreign_suites.py FOLDER [SUITE...]
 
-Each suite runs four times: without gpuconf, with it, and both with four workers of pytest-xdist; suites for GPUs run in one process
-only. The outcome of each test, the exit code and the summary's last line must be the same. FOLDER keeps an environment of its own
-and the suites, which are fetched from the package index and from GitHub; a git directory FOLDER/git/OWNER+NAME/repo is used
-instead, if it is there. What differs is printed, and the suite runs again; the process exits with 1 if it differs again.
+Each suite runs four times: without gpuconf, with it, and both with four workers of pytest-xdist; suites for GPUs run in
+one process only. The outcome of each test, the exit code and the summary's last line must be the same. FOLDER keeps an
+environment of its own and the suites, which are fetched from the package index and from GitHub; a git directory
+FOLDER/git/OWNER+NAME/repo is used instead, if it is there. What differs is printed, and the suite runs again; the
+process exits with 1 if it differs
+again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ GPU_SET = HERE.parent / "frameworks" / "requirements" / "torch-2.15-cuda13.txt"
 GPU_LIBRARIES = re.findall(r"^(?:torch|cupy-cuda13x|numba-cuda)==.+", GPU_SET.read_text(), re.MULTILINE)
 GPU_REQUIREMENTS = HERE / "foreign_gpu_suites.txt"
 TIMEOUT_S = 1800
-TRIES = 2  # a suite whose outcomes differ runs again, because tests of sockets and times fail now and then without gpuconf, too
+# A suite whose outcomes differ runs again, because tests of sockets and times fail now and then without gpuconf, too.
+TRIES = 2
 # Plugins that the suites do not use, in an environment that has them.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:benchmark", "-p", "no:rerunfailures")
 
@@ -48,9 +51,10 @@ class Suite(NamedTuple):
 WHOLE = [
     Suite("attrs", sdist="attrs==26.1.0", options=("tests",)),
     Suite("click", sdist="click==8.5.1", options=("tests",)),
-    Suite("requests", sdist="requests==2.34.2", options=("tests", "-k", "not timeout and not Timeout")),  # which need a network
-    # Without IPv6, sockets that its tests leave to the garbage collector fail some later test, now one and now another. On a busy
-    # machine a test takes longer than the 20 s that anyio allows it.
+    # Which need a network.
+    Suite("requests", sdist="requests==2.34.2", options=("tests", "-k", "not timeout and not Timeout")),
+    # Without IPv6, sockets that its tests leave to the garbage collector fail some later test, now one and now another.
+    # On a busy machine a test takes longer than the 20 s that anyio allows it.
     Suite(
         "anyio",
         sdist="anyio==4.16.0",
@@ -64,15 +68,20 @@ WHOLE = [
     ),
     Suite("pluggy", sdist="pluggy==1.7.0", options=("testing", "--ignore=testing/benchmark.py")),
     Suite(
-        "pytest", sdist="pytest==9.2.0", options=tuple(f"testing/{name}" for name in ("test_mark.py", "test_skipping.py", "python"))
+        "pytest",
+        sdist="pytest==9.2.0",
+        options=tuple(f"testing/{name}" for name in ("test_mark.py", "test_skipping.py", "python")),
     ),
     Suite("networkx", options=("--pyargs", "networkx.classes", "networkx.utils", "networkx.algorithms.shortest_paths")),
     Suite("numpy", options=("--pyargs", "numpy.lib", "-m", "not slow")),
     Suite("scipy", options=("--pyargs", "scipy.cluster", "scipy.fft", "-m", "not slow")),
-    Suite("pandas", options=("--pyargs", "pandas.tests.indexes.ranges", "pandas.tests.util", "pandas.tests.arrays.boolean")),
+    Suite(
+        "pandas",
+        options=("--pyargs", "pandas.tests.indexes.ranges", "pandas.tests.util", "pandas.tests.arrays.boolean"),
+    ),
 ]
-# Suites with marks, fixtures and options for GPUs, on a machine without one. Where a suite needs its package as the repository has
-# it, pytest runs in the folder in which Python finds it.
+# Suites with marks, fixtures and options for GPUs, on a machine without one. Where a suite needs its package as the
+# repository has it, pytest runs in the folder in which Python finds it.
 # (repository, the paths of it that are needed, in which folder pytest runs, its arguments)
 _GPU = {
     "torchmetrics": (
@@ -108,7 +117,10 @@ _GPU = {
         "huggingface/transformers",
         ["conftest.py", "tests"],
         ".",
-        [f"tests/{name}.py" for name in ("test_monkey_patching", "utils/test_expectations", "utils/test_skip_decorators")],
+        [
+            f"tests/{name}.py"
+            for name in ("test_monkey_patching", "utils/test_expectations", "utils/test_skip_decorators")
+        ],
     ),
     "deepspeed": (
         "deepspeedai/DeepSpeed",
@@ -126,7 +138,12 @@ _GPU = {
         ".",
         [f"test/{name}.py" for name in ("utils/test_scatter", "nn/conv/test_gcn_conv", "nn/conv/test_sage_conv")],
     ),
-    "pyro": ("pyro-ppl/pyro", ["pyro", "tests", "setup.cfg"], ".", ["tests/ops/test_linalg.py", "tests/nn/test_module.py"]),
+    "pyro": (
+        "pyro-ppl/pyro",
+        ["pyro", "tests", "setup.cfg"],
+        ".",
+        ["tests/ops/test_linalg.py", "tests/nn/test_module.py"],
+    ),
     "botorch": ("pytorch/botorch", ["botorch", "test", "pyproject.toml"], ".", ["test/utils/test_transforms.py"]),
     "thinc": ("explosion/thinc", ["thinc/tests"], ".", ["thinc/tests/model/test_model.py", "--slow"]),
 }
@@ -156,7 +173,9 @@ def environment(place: Path, *installs: Sequence[str]) -> Path:
 
 
 def python_of(folder: Path, gpu: bool) -> Path:
-    """Return the interpreter of one of the folder's environments, which have the suites' requirements and not gpuconf."""
+    """Return the interpreter of one of the folder's environments, which have the suites' requirements and not
+    gpuconf.
+    """
     installs = ["-r", str(REQUIREMENTS)]
     if gpu:
         return environment(folder / "venv-gpu", [*installs, *GPU_LIBRARIES], ["--no-deps", "-r", str(GPU_REQUIREMENTS)])
@@ -180,11 +199,24 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
     place = folder / "suites" / suite.name
     if not place.exists():
         place.mkdir(parents=True)
-        (place.parent / "pytest.ini").touch()  # so that suites without a configuration have none, not that of a folder above
+        # So that suites without a configuration have none, not that of a folder above.
+        (place.parent / "pytest.ini").touch()
         if suite.sdist:
             name = suite.sdist.partition("==")[0]
             into = folder / "sdists"
-            pip = [python, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name, "--dest", str(into), suite.sdist]
+            pip = [
+                python,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--no-binary",
+                name,
+                "--dest",
+                str(into),
+                suite.sdist,
+            ]
             if not list(into.glob(f"{name}-*.tar.gz")):
                 subprocess.run(pip, check=True)
             with tarfile.open(next(into.glob(f"{name}-*.tar.gz"))) as archive:
@@ -195,7 +227,9 @@ def fetch(folder: Path, suite: Suite, python: Path) -> Path:
             if not git.exists():
                 url = f"https://github.com/{suite.repository}"
                 subprocess.run(["git", "clone", "--quiet", "--bare", "--depth=1", url, str(git)], check=True)
-            archived = subprocess.run(["git", "archive", "HEAD", *suite.take], cwd=git, check=True, stdout=subprocess.PIPE)
+            archived = subprocess.run(
+                ["git", "archive", "HEAD", *suite.take], cwd=git, check=True, stdout=subprocess.PIPE
+            )
             subprocess.run(["tar", "-x", "-C", str(place)], input=archived.stdout, check=True)
     return next(place.iterdir()) if suite.sdist else place / suite.folder
 
@@ -220,7 +254,11 @@ def run(python: Path, place: Path, suite: Suite, paths: list[Path], *options: st
     """Run a suite once."""
     results = place / "outcomes.json"
     results.unlink(missing_ok=True)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE])), "FOREIGN_OUTCOMES": str(results)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, [*paths, HERE])),
+        "FOREIGN_OUTCOMES": str(results),
+    }
     environment.pop("GPUCONF_SIMULATE", None)
     done = subprocess.run(
         [str(python), "-m", "pytest", *OPTIONS, "-p", "foreign_outcomes", *suite.options, *options],
@@ -231,11 +269,15 @@ def run(python: Path, place: Path, suite: Suite, paths: list[Path], *options: st
         timeout=TIMEOUT_S,
         check=False,
     )
-    (place / f"output{'-gpuconf' if paths else ''}{'-xdist' if '-n' in options else ''}.txt").write_text(done.stdout + done.stderr)
+    (place / f"output{'-gpuconf' if paths else ''}{'-xdist' if '-n' in options else ''}.txt").write_text(
+        done.stdout + done.stderr
+    )
     lines = done.stdout.strip().splitlines()
     last = re.sub(r"\x1b\[[0-9;]*m", "", lines[-1]) if lines else ""  # without colors
     summary = re.sub(r" in \d.*", "", last.strip("= ")) if lines else done.stderr.strip()[-300:]
-    return Outcome(done.returncode, summary, {name: [one.phase for one in came] for name, came in outcomes_in(results).items()})
+    return Outcome(
+        done.returncode, summary, {name: [one.phase for one in came] for name, came in outcomes_in(results).items()}
+    )
 
 
 def differences(one: Outcome, other: Outcome) -> list[str]:
@@ -260,7 +302,10 @@ def compare(folder: Path, suite: Suite, python: Path, gpuconf: Path) -> int:
         for _ in range(TRIES):
             without = run(python, place, suite, [], *options)
             found = differences(without, run(python, place, suite, [gpuconf], *options))
-            print(f"{suite.name}, {how}: {len(without.tests)} tests, exit code {without.code}, {without.summary}", flush=True)
+            print(
+                f"{suite.name}, {how}: {len(without.tests)} tests, exit code {without.code}, {without.summary}",
+                flush=True,
+            )
             print("".join(f"    {line}\n" for line in found[:20]) or "    the same with gpuconf\n", end="", flush=True)
             if not found or not without.tests:
                 break
@@ -273,7 +318,9 @@ def main() -> int:
     folder = Path(sys.argv[1]).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     gpuconf = link_gpuconf(folder)
-    counts = [compare(folder, SUITES[name], python_of(folder, SUITES[name].gpu), gpuconf) for name in sys.argv[2:] or SUITES]
+    counts = [
+        compare(folder, SUITES[name], python_of(folder, SUITES[name].gpu), gpuconf) for name in sys.argv[2:] or SUITES
+    ]
     return int(any(counts))
 
 

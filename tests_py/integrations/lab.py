@@ -28,7 +28,11 @@ await panel.sessionContext.ready
 """
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "@jupyterlab/apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
+    "@jupyterlab/apputils-extension/notification": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+        "doNotDisturbMode": True,
+    },
     # So that a picture shows all cells, and no dialog.
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none", "autoStartDefaultKernel": True},
 }
@@ -44,7 +48,11 @@ class Lab:
             path = home / "settings" / f"{name}.jupyterlab-settings"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(settings))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "JUPYTER", "CUDA_", "TF_"))}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("GPUCONF_", "JUPYTER", "CUDA_", "TF_"))
+        }
         places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
         command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0"]
         command += ["--IdentityProvider.token=", "--expose-app-in-browser", f"--ServerApp.root_dir={folder}"]
@@ -77,7 +85,11 @@ class Lab:
     def write(self, name: str, cells: Iterable[str]) -> None:
         """Write a notebook of code cells."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        notebook.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+        }
         nbformat.write(notebook, self.folder / name)
 
 
@@ -129,7 +141,8 @@ class Browser:
 
     def _await(self, code: str) -> None:
         failed = self.driver.execute_async_script(
-            f"const done = arguments[0]; (async () => {{ {code} }})().then(() => done(''), error => done(String(error)))"
+            f"const done = arguments[0]; (async () => {{ {code} }})().then(() => done(''), error => "
+            "done(String(error)))"
         )
         assert failed == "", failed
 

@@ -1,9 +1,10 @@
-"""Runs packages that look for TensorFlow under ``gpuconf run --as-tensorflow``, and prints a table for docs/tensorflow.md.
+"""Runs packages that look for TensorFlow under ``gpuconf run --as-tensorflow``, and prints a table for
+docs/tensorflow.md.
 
     python tests_py/integrations/neighbours_of_tensorflow.py FOLDER [CASE...]
 
-``make test-neighbours`` installs the packages of ``neighbours_of_tensorflow.txt`` into FOLDER before. A case passes if its last
-line, or the last line of its error, is the expected one. The process exits with 1 if one does not.
+``make test-neighbours`` installs the packages of ``neighbours_of_tensorflow.txt`` into FOLDER before. A case passes if
+its last line, or the last line of its error, is the expected one. The process exits with 1 if one does not.
 """
 
 from __future__ import annotations
@@ -47,12 +48,18 @@ _OFFLINE = (("WANDB_MODE", "offline"), ("WANDB_SILENT", "true"))
 
 CASES = {
     "importlib.metadata": Case((), "import importlib.metadata as m; print(m.version('tensorflow'))", r"2\.21\.0"),
-    "PyTorch's SummaryWriter": Case(("torch", "tensorboard"), _WRITER.format(module="torch.utils.tensorboard"), r"\['a'\]"),
-    "tensorboardX's SummaryWriter": Case(("tensorboardX", "tensorboard"), _WRITER.format(module="tensorboardX"), r"\['a'\]"),
+    "PyTorch's SummaryWriter": Case(
+        ("torch", "tensorboard"), _WRITER.format(module="torch.utils.tensorboard"), r"\['a'\]"
+    ),
+    "tensorboardX's SummaryWriter": Case(
+        ("tensorboardX", "tensorboard"), _WRITER.format(module="tensorboardX"), r"\['a'\]"
+    ),
     "Keras, torch": Case(("keras", "torch"), _KERAS, "torch 2", (("KERAS_BACKEND", "torch"),)),
     "Keras, jax": Case(("keras", "jax"), _KERAS, "jax 2", (("KERAS_BACKEND", "jax"),)),
     "Keras, numpy": Case(("keras",), _KERAS, "numpy 2", (("KERAS_BACKEND", "numpy"),)),
-    "Keras, no backend set": Case(("keras",), "import keras", r"ModuleNotFoundError: .*set KERAS_BACKEND=torch or jax.*"),
+    "Keras, no backend set": Case(
+        ("keras",), "import keras", r"ModuleNotFoundError: .*set KERAS_BACKEND=torch or jax.*"
+    ),
     "transformers": Case(
         ("transformers", "torch"),
         "import tensorflow, torch\n"
@@ -105,7 +112,11 @@ def last_line(case: Case, folder: str) -> str:
             env={**os.environ, "PYTHONPATH": folder, "GPUCONF_LEDGER": f"{place}/ledger", **dict(case.environment)},
         )
     text = done.stdout if done.returncode == 0 else done.stderr
-    errors = [line for line in text.strip().splitlines() if done.returncode == 0 or re.match(r"[\w.]+(Error|Exception): ", line)]
+    errors = [
+        line
+        for line in text.strip().splitlines()
+        if done.returncode == 0 or re.match(r"[\w.]+(Error|Exception): ", line)
+    ]
     return errors[-1] if errors else text[-200:]
 
 
@@ -120,7 +131,10 @@ def main(folder: str, *wanted: str) -> None:
         good = re.fullmatch(case.last, line) is not None
         failed += not good
         of = ", ".join(f"{each} {versions.get(each.lower().replace('_', '-'), 'missing')}" for each in case.packages)
-        print(f"| {name}{f' ({of})' if of else ''} | `{line}` | {'as expected' if good else 'NOT AS EXPECTED'} |", flush=True)
+        print(
+            f"| {name}{f' ({of})' if of else ''} | `{line}` | {'as expected' if good else 'NOT AS EXPECTED'} |",
+            flush=True,
+        )
     sys.exit(failed > 0)
 
 

@@ -29,12 +29,16 @@ return [cells[1].top, cells.at(-1).bottom]
 
 def main(path: Path) -> None:
     """Run the cells and save what the browser shows of them."""
-    with tempfile.TemporaryDirectory() as folder, Lab(Path(folder), "JupyterLab Light", GPUCONF_SIMULATE="2xH100-80GB") as lab:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Lab(Path(folder), "JupyterLab Light", GPUCONF_SIMULATE="2xH100-80GB") as lab,
+    ):
         lab.write("picture.ipynb", ("import gpuconf", *CELLS))
         with Browser(820, 900) as browser:
             browser.open(lab, "picture.ipynb")
             browser.run_all()
-            browser.script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")  # no cell below is marked
+            # No cell below is marked.
+            browser.script("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 0")
             top, bottom = browser.script(PLACE)
             browser.picture(path, {"x": 45, "y": top, "width": 720, "height": bottom - top})
 

@@ -2,13 +2,15 @@
 
     python tests_py/integrations/pytorch_suite.py FOLDER [FILE...] [--tests DIR] [--sample N]
 
-The sample of a file is drawn by a rule: its tests for CUDA, sorted, without those that LEFT_OUT names, shuffled with SEED, and of
-these the first ones; FILES says how many. They run in one process, and after a crash or a test that takes too long in another one.
-What failed or crashed runs again in another process, and that outcome counts. What fails then, is not known and has a
-counterpart on the CPU runs there, too, with gpuconf: a failure that the CPU has is not the simulator's.
+The sample of a file is drawn by a rule: its tests for CUDA, sorted, without those that LEFT_OUT names, shuffled with
+SEED, and of these the first ones; FILES says how many. They run in one process, and after a crash or a test that takes
+too long in another one. What failed or crashed runs again in another process, and that outcome counts. What fails then,
+is not known and has a counterpart on the CPU runs there, too, with gpuconf: a failure that the CPU has is not the
+simulator's.
 
-FOLDER keeps an environment of its own and PyTorch's source, which is downloaded from Debian's archive; DIR is its folder `test`, if
-it is there already. The process exits with 1 after a failure that is neither the CPU's nor in pytorch_suite_known.txt.
+FOLDER keeps an environment of its own and PyTorch's source, which is downloaded from Debian's archive; DIR is its
+folder `test`, if it is there already. The process exits with 1 after a failure that is neither the CPU's nor in
+pytorch_suite_known.txt.
 """
 
 from __future__ import annotations

@@ -65,7 +65,9 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     variables = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
     environment = {**os.environ, **variables}
     log = (folder / "output").open("wb")
-    daemons = [subprocess.Popen([name, "-D"], env=environment, stdout=log, stderr=log) for name in ("slurmctld", "slurmd")]
+    daemons = [
+        subprocess.Popen([name, "-D"], env=environment, stdout=log, stderr=log) for name in ("slurmctld", "slurmd")
+    ]
     try:
         deadline = time.monotonic() + 60
         while "idle" not in _state(environment):
@@ -81,5 +83,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _state(environment: dict[str, str]) -> str:
-    done = subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True, check=False, timeout=20)
+    done = subprocess.run(
+        ["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True, check=False, timeout=20
+    )
     return done.stdout

@@ -2,8 +2,9 @@
 
     python tests_py/integrations/suites_on_simulated_gpus.py FOLDER [SUITE...]
 
-The suites choose the device by an option of their own and know nothing of gpuconf. FOLDER is as for foreign_suites.py. Prints each
-test whose outcome differs and how often. The process exits with 1 if there is one that docs/pytest.md does not list.
+The suites choose the device by an option of their own and know nothing of gpuconf. FOLDER is as for foreign_suites.py.
+Prints each test whose outcome differs and how often. The process exits with 1 if there is one that docs/pytest.md does
+not list.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ TRIALS = {
         ),
         "--device=cpu",
         "--device=cuda",
-        (r"TestAdjustContrast::test_negative_factor_errors",),  # kornia checks values on the CPU only, and skips the test elsewhere
+        # Kornia checks values on the CPU only, and skips the test elsewhere.
+        (r"TestAdjustContrast::test_negative_factor_errors",),
     )
 }
 
@@ -57,7 +59,8 @@ def compare(folder: Path, trial: Trial, gpuconf: Path) -> int:
     different = [name for name in sorted(on_cpu.keys() | on_cuda.keys()) if on_cpu.get(name) != on_cuda.get(name)]
     unexpected = [name for name in different if not any(re.search(one, name) for one in trial.exceptions)]
     print(
-        f"{trial.suite.name}: {len(on_cpu)} tests on the CPU, {len(on_cuda)} on simulated GPUs, {len(different)} different",
+        f"{trial.suite.name}: {len(on_cpu)} tests on the CPU, {len(on_cuda)} on simulated GPUs, {len(different)} "
+        "different",
         flush=True,
     )
     for name in different:

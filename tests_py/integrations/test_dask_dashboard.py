@@ -95,4 +95,8 @@ def test_the_page_shows_memory_live(browser: Any, program: subprocess.Popen[str]
     assert list(used["what"]) == ["gpuconf, weights"]
     if file := chromium.picture_file("dask-dashboard"):
         browser.save_screenshot(str(file))
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE" and "favicon" not in entry["message"]] == []
+    assert [
+        entry
+        for entry in browser.get_log("browser")
+        if entry["level"] == "SEVERE" and "favicon" not in entry["message"]
+    ] == []

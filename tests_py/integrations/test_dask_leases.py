@@ -74,7 +74,10 @@ def test_two_users_share_two_cards_and_a_third_waits_for_room(user: object) -> N
     assert all("16)" in line for line in lines)
     late = user(1, 1)  # type: ignore[operator]
     refusal = late.stdout.readline()
-    refused = r"DeadlineExceededError: Dask worker 'leased-0' at tcp://.*: 16\.00GiB.* was not available on 1 of 2 cards within 1 s"
+    refused = (
+        r"DeadlineExceededError: Dask worker 'leased-0' at tcp://.*: 16\.00GiB.* was not available on 1 of 2 "
+        r"cards within 1 s"
+    )
     assert re.search(refused, refusal), refusal
     patient = user(1, 60)  # type: ignore[operator]
     ben.stdin.close()  # it leaves, and its lease ends with its worker

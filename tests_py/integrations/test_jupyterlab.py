@@ -55,14 +55,17 @@ return [...document.querySelectorAll('.jp-RenderedHTML div[style*=overflow]')].m
 ])
 """
 
-# The widest table, less the width of the output that holds it. The tables of plans and of all names of GPUs have a scroll bar.
+# The widest table, less the width of the output that holds it. The tables of plans and of all names of GPUs have a
+# scroll bar.
 OVERFLOW = """
 return Math.max(...[...document.querySelectorAll('.jp-RenderedHTML table')].filter(table => table.rows[0].cells.length < 8)
     .map(table => table.scrollWidth - table.closest('.jp-OutputArea-output').clientWidth))
 """
 
 HTML = "return [...document.querySelectorAll('.jp-RenderedHTML')]"
-OUTPUTS = "return [...document.querySelectorAll('.jp-CodeCell')].map(cell => cell.querySelector('.jp-OutputArea').innerText)"
+OUTPUTS = (
+    "return [...document.querySelectorAll('.jp-CodeCell')].map(cell => cell.querySelector('.jp-OutputArea').innerText)"
+)
 
 
 @pytest.fixture(scope="module", params=["JupyterLab Dark", "JupyterLab Light"])
@@ -132,7 +135,9 @@ def test_a_notebook_of_another_person(lab: Lab, request: pytest.FixtureRequest) 
 
 def test_interrupt_from_the_menu(lab: Lab) -> None:
     """A waiting allocation ends when the user interrupts the kernel."""
-    waiting = "kept = gpuconf.memory.allocate('78GiB')\nprint('now', 'waiting')\ngpuconf.memory.allocate('1GiB', wait=600)"
+    waiting = (
+        "kept = gpuconf.memory.allocate('78GiB')\nprint('now', 'waiting')\ngpuconf.memory.allocate('1GiB', wait=600)"
+    )
     lab.write("waiting.ipynb", [CELLS["load"], waiting])
     with Browser(1400, 1000) as browser:
         browser.open(lab, "waiting.ipynb")

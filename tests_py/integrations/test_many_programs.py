@@ -1,4 +1,6 @@
-"""40 unmodified programs of different needs on 4 simulated cards at once, through ``gpuconf run``, and a third of them killed."""
+"""40 unmodified programs of different needs on 4 simulated cards at once, through ``gpuconf run``, and a third of them
+killed.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ def exporter() -> Iterator[str]:
 
 
 def check_what_others_see(address: str) -> None:
-    """``gpuconf ps`` and ``gpuconf export`` while programs come and go: what is in use is leased, and the leases fit."""
+    """``gpuconf ps`` and ``gpuconf export`` while programs come and go: what is in use is leased, and the leases
+    fit.
+    """
     done = subprocess.run([str(BIN / "gpuconf"), "ps", "--json"], capture_output=True, text=True, check=True)
     seen = json.loads(done.stdout)
     assert len(seen["gpus"]) == CARDS
@@ -127,7 +131,10 @@ def check_what_others_see(address: str) -> None:
 
 
 def watch(ledger, started, victims, rng, address) -> tuple[int, int]:  # type: ignore[no-untyped-def] # noqa: ANN001
-    """Watch the ledger until all have ended, and kill the victims. Returns the most that leases took of a card, and processes."""
+    """Watch the ledger until all have ended, and kill the victims.
+
+    Returns the most that leases took of a card, and processes.
+    """
     most = processes = rounds = 0
     waiting = set(victims)
     deadline = time.monotonic() + 240

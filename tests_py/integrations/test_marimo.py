@@ -1,4 +1,6 @@
-"""What the real marimo shows of gpuconf's objects, in a browser: alone and in lists, in its dark and its light theme."""
+"""What the real marimo shows of gpuconf's objects, in a browser: alone and in lists, in its dark and its light
+theme.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ CELLS = {
     "buffer": (
         "gpuconf",
         "with gpuconf.memory.tag('weights'): weights = gpuconf.memory.allocate('2GiB')\n"
-        "with gpuconf.memory.measure() as measured, gpuconf.memory.record() as recording: gpuconf.memory.allocate('1GiB').free()\n"
+        "with gpuconf.memory.measure() as measured, gpuconf.memory.record() as recording: "
+        "gpuconf.memory.allocate('1GiB').free()\n"
         "weights",
         "weights, measured, recording",
     ),
@@ -57,7 +60,8 @@ OUTPUTS = "return [...document.querySelectorAll('.output-area')].map(output => o
 def program() -> str:
     """The notebook as marimo writes it."""
     cells = [
-        f"@app.cell\ndef _({reads}):\n{textwrap.indent(source, '    ')}\n    return ({', '.join(filter(None, [writes]))},)"
+        f"@app.cell\ndef _({reads}):\n{textwrap.indent(source, '    ')}\n    return "
+        f"({', '.join(filter(None, [writes]))},)"
         if writes
         else f"@app.cell\ndef _({reads}):\n{textwrap.indent(source, '    ')}\n    return"
         for reads, source, writes in CELLS.values()
@@ -95,7 +99,9 @@ def page(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Browser]:
 
 
 def test_shown(page: Browser, request: pytest.FixtureRequest) -> None:
-    """It refuses HTML in a subclass of str, and shows tuples in a list as lists of numbers, if they do not say otherwise."""
+    """It refuses HTML in a subclass of str, and shows tuples in a list as lists of numbers, if they do not say
+    otherwise.
+    """
     if file := chromium.picture_file(f"marimo-{request.node.name}"):
         page.picture(file)
     text = {name: " ".join(shown.split()) for name, shown in zip(CELLS, page.script(OUTPUTS), strict=True)}
@@ -120,5 +126,8 @@ def test_shown(page: Browser, request: pytest.FixtureRequest) -> None:
     contrasts = chromium.contrasts(page.driver, ".output-area")
     assert len(contrasts) > 150
     assert min(contrasts) >= 4.5  # WCAG AA
-    apart = "return [...document.querySelectorAll('.output-area td')].map(cell => parseFloat(getComputedStyle(cell).paddingRight))"
+    apart = (
+        "return [...document.querySelectorAll('.output-area td')].map(cell => "
+        "parseFloat(getComputedStyle(cell).paddingRight))"
+    )
     assert min(page.script(apart)) >= 6

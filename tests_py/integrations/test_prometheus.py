@@ -59,7 +59,9 @@ def free_port() -> int:
 @contextlib.contextmanager
 def started(words: list[str], env: dict[str, str], until: str) -> Iterator[str]:
     """Run a program until the end of the block; yield what it has said."""
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(env)) as program:
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(env)
+    ) as program:
         assert program.stdout is not None
         said = ""
         while not said.endswith(until):
@@ -79,7 +81,11 @@ def server(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     prometheus = shutil.which("prometheus")
     if prometheus is None:
         pytest.skip("needs Debian's package prometheus")
-    env = {"GPUCONF_SIMULATE": "2xH100-80GB,GB10", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    env = {
+        "GPUCONF_SIMULATE": "2xH100-80GB,GB10",
+        "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
     (tmp_path / "machine").write_text(f"{ONE_H100}process {os.getpid()} bytes={GIB} list=compute gi=-1 ci=-1\n")
     real = {
         "LD_LIBRARY_PATH": str(fake_nvml(tmp_path)),
@@ -102,7 +108,10 @@ def server(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         with (
             (tmp_path / "log").open("w") as log,
             subprocess.Popen(
-                [prometheus, *options, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log, env=dict(os.environ)
+                [prometheus, *options, f"--web.listen-address=127.0.0.1:{port}"],
+                stdout=log,
+                stderr=log,
+                env=dict(os.environ),
             ) as scraper,
         ):
             try:

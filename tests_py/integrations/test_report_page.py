@@ -47,7 +47,9 @@ def open_page(browser: Any, path: Path, width: int = 1400, scheme: str = "light"
     chromium.resize(browser, width, 1000)
     chromium.prefer(browser, scheme)
     browser.get(path.as_uri())
-    drawn = WebDriverWait(browser, 60).until(lambda b: b.execute_script("return document.documentElement.dataset.drawn"))
+    drawn = WebDriverWait(browser, 60).until(
+        lambda b: b.execute_script("return document.documentElement.dataset.drawn")
+    )
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     return float(drawn)
 
@@ -73,7 +75,9 @@ def hover(browser: Any, figure: str, bar: int) -> str:
     """Point at a bar and return the text that appears."""
     browser.execute_script("document.getElementById(arguments[0]).scrollIntoView({block: 'center'})", figure)
     found = browser.find_elements(By.CSS_SELECTOR, f"#{figure} .bars .point path")[bar]
-    lines = "return [...(document.querySelector(arguments[0])?.childNodes ?? [])].map(line => line.textContent).join(' ')"
+    lines = (
+        "return [...(document.querySelector(arguments[0])?.childNodes ?? [])].map(line => line.textContent).join(' ')"
+    )
 
     def text(browser: Any) -> str:
         ActionChains(browser).move_to_element_with_offset(found, 1, 1).move_to_element(found).perform()

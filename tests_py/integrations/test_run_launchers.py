@@ -1,4 +1,6 @@
-"""``gpuconf run`` with programs that start Python in their own way: OpenTelemetry, Datadog, uv, and each around the other."""
+"""``gpuconf run`` with programs that start Python in their own way:
+OpenTelemetry, Datadog, uv, and each around the other.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def run(words: list[str], tmp_path: Path) -> str:
     script.write_text(SHOW)
     env = {**os.environ, **QUIET, "GPUCONF_LEDGER": str(tmp_path / "ledger"), "PATH": f"{BIN}:{os.environ['PATH']}"}
     env.pop("VIRTUAL_ENV", None)
-    done = subprocess.run([*words, str(script)], env=env, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path)
+    done = subprocess.run(
+        [*words, str(script)], env=env, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

@@ -36,8 +36,12 @@ def variables(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
 
 def test_slurm_chooses_the_card_and_gpuconf_the_limit(variables: dict[str, str]) -> None:
     """One job with two tasks, each with a GPU of its own."""
-    program = "import gpuconf, os; gpuconf.configure('6GiB'); print([d.cuda_ordinal for d in gpuconf.visible_devices()], "
-    program += "os.environ['CUDA_VISIBLE_DEVICES'], gpuconf.visible_devices()[0].uuid, gpuconf.memory.stats().bytes_limit)"
+    program = (
+        "import gpuconf, os; gpuconf.configure('6GiB'); print([d.cuda_ordinal for d in gpuconf.visible_devices()], "
+    )
+    program += (
+        "os.environ['CUDA_VISIBLE_DEVICES'], gpuconf.visible_devices()[0].uuid, gpuconf.memory.stats().bytes_limit)"
+    )
     command = ["srun", "-n", "2", "--gpus-per-task=1", sys.executable, "-c", program]
     env = environment({**variables, "GPUCONF_SIMULATE": "2xA100-40GB"})
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=True)
@@ -47,8 +51,12 @@ def test_slurm_chooses_the_card_and_gpuconf_the_limit(variables: dict[str, str])
     assert first[2] != second[2]
 
 
-def test_dask_jobqueue_needs_no_special_code(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its workers look as they would anywhere; the function is pickled by value, because they cannot import this file."""
+def test_dask_jobqueue_needs_no_special_code(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its workers look as they would anywhere; the function is pickled by value, because they cannot import this
+    file.
+    """
 
     def look() -> Any:
         cards = [device.uuid for device in gpuconf.visible_devices()]

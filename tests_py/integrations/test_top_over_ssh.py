@@ -77,7 +77,9 @@ def test_top(ssh: list[str], tmp_path: Path) -> None:
         return screen
 
     with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB):
-        run("new-session", "-d", "-x", "200", "-y", "30", f"{shlex.join([*ssh, '-t', remote])}; echo ended $?; sleep 60")
+        run(
+            "new-session", "-d", "-x", "200", "-y", "30", f"{shlex.join([*ssh, '-t', remote])}; echo ended $?; sleep 60"
+        )
         try:
             assert "░" in until("training: python", "reserved   3.00GiB in use   3.00GiB", "gpuconf 3.00GiB")
             run("resize-window", "-x", "80", "-y", "24")

@@ -1,10 +1,11 @@
-"""Runs the commands of examples/github-actions.yml, which users copy, as they are, in a new environment and in a package of a user.
+"""Runs the commands of examples/github-actions.yml, which users copy, as they are, in a new environment and in a
+package of a user.
 
     python tests_py/integrations/users_workflow.py FOLDER
 
-FOLDER is made anew. ``bash -e`` runs the text of each step, as on GitHub's machines. What differs from there: Python is this one,
-and pip finds gpuconf's wheel of this tree in FOLDER/wheels. It prints the time of each step and the size of what was installed. It
-exits with 1 if a step fails or if the package's tests did not run on simulated GPUs.
+FOLDER is made anew. ``bash -e`` runs the text of each step, as on GitHub's machines. What differs from there: Python is
+this one, and pip finds gpuconf's wheel of this tree in FOLDER/wheels. It prints the time of each step and the size of
+what was installed. It exits with 1 if a step fails or if the package's tests did not run on simulated GPUs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ def steps() -> list[tuple[str, str]]:
 
 def variables(folder: Path) -> dict[str, str]:
     """Return a job's environment: the new Python is the first one, and nothing says what gpuconf or CUDA should do."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_", "PYTHON"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUCONF_", "CUDA_", "PYTEST_", "PYTHON"))
+    }
     wheels = f"{kept.get('PIP_FIND_LINKS', '')} {folder / 'wheels'}".strip()
     return kept | {"PATH": f"{folder / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}", "PIP_FIND_LINKS": wheels}
 

@@ -1,7 +1,9 @@
 """TensorFlow's BFCAllocator and gpuconf's on the same random traces, step by step.
 
-With TensorFlow's split rule both must agree in everything: addresses, statistics, and calls to the device. With exact splitting
-gpuconf may serve what TensorFlow cannot; up to the first such step the same requests are served, with no more memory in use.
+With TensorFlow's split rule both must agree in everything: addresses, statistics, and calls to the device. With exact
+splitting gpuconf may serve what TensorFlow cannot; up to the first such step the same requests are served, with no more
+memory in
+use.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class Trace(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{len(self.slots)} steps, limit {self.limit}, device {self.capacity}, layout {self.layout}, fraction {self.fraction}, "
+            f"{len(self.slots)} steps, limit {self.limit}, device {self.capacity}, layout {self.layout}, fraction "
+            f"{self.fraction}, "
             f"growth {self.growth}, collect {self.collect}"
         )
 
@@ -119,7 +122,9 @@ def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndar
 
 
 def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
-    """A random trace: slots are filled and emptied at random, in order, or in the same way repeatedly; the limit is near."""
+    """A random trace: slots are filled and emptied at random, in order, or in the same way repeatedly; the limit is
+    near.
+    """
     huge = draw.random() < 0.12  # blocks beyond 128 MiB, which TensorFlow splits differently
     if huge:
         steps = min(max(steps, 500), 3000)
@@ -208,7 +213,9 @@ def _compare_rule(programs: Programs, trace: Trace, seed: str, tally: Tally) -> 
     return theirs
 
 
-def _compare_exact(programs: Programs, trace: Trace, theirs: np.ndarray, seed: str, tally: Tally, counts: Exact) -> Exact:
+def _compare_exact(
+    programs: Programs, trace: Trace, theirs: np.ndarray, seed: str, tally: Tally, counts: Exact
+) -> Exact:
     """Exact splitting: the same requests are served, with no more in use, until the first that only one serves."""
     ours = programs.ours.run(trace, exact=True)[: len(theirs)]
     served, serves = theirs["addr"] != 0, ours["addr"] != 0
@@ -217,7 +224,10 @@ def _compare_exact(programs: Programs, trace: Trace, theirs: np.ndarray, seed: s
     more = np.flatnonzero(ours["current"][:end] > theirs["current"][:end])
     tally.equal(end - len(more))
     if len(more):
-        story = [f"trace {seed}: {trace}", f"  step {more[0]}: {theirs['current'][more[0]]} and {ours['current'][more[0]]} in use"]
+        story = [
+            f"trace {seed}: {trace}",
+            f"  step {more[0]}: {theirs['current'][more[0]]} and {ours['current'][more[0]]} in use",
+        ]
         tally.different("exact splitting: more in use", story, len(more))
     if not len(apart):
         return counts._replace(traces=counts.traces + 1, same_to_the_end=counts.same_to_the_end + 1)
@@ -242,11 +252,15 @@ def run(programs: Programs, seed: int, wanted: int, tally: Tally) -> Exact:
 _GOLDEN = re.compile(
     r'\{name: "(?P<name>[^"]*)", limit: (?P<limit>[^,]*),(?P<options>[^`]*?)wantTrace: `(?P<trace>[^`]*)`\}', re.DOTALL
 )
-_STEP = re.compile(r"(?:(?P<as>\w+) = )?(?:alloc (?P<bytes>\d+)|free (?P<free>\w+))\s*:\s*(?:@(?P<at>\w+) (?P<got>\d+)|null|zero)?")
+_STEP = re.compile(
+    r"(?:(?P<as>\w+) = )?(?:alloc (?P<bytes>\d+)|free (?P<free>\w+))\s*:\s*(?:@(?P<at>\w+) (?P<got>\d+)|null|zero)?"
+)
 
 
 def run_goldens(programs: Programs, tally: Tally) -> None:
-    """The golden traces of gpuconf's own tests, on TensorFlow: this shows that the compiled allocator is the right one."""
+    """The golden traces of gpuconf's own tests, on TensorFlow: this shows that the compiled allocator is the right
+    one.
+    """
     source = (build.ROOT / "tests_go" / "bfc" / "golden_test.go").read_text()
     found = list(_GOLDEN.finditer(source))
     assert len(found) >= 10, "the golden traces of tests_go/bfc/golden_test.go are not found"
@@ -282,7 +296,9 @@ def _run_golden(programs: Programs, golden: re.Match[str], tally: Tally) -> None
         if got == want:
             tally.equal()
         else:
-            tally.different(golden["name"], [f"golden trace {golden['name']}, {step[0]}: TensorFlow gives {got}, not {want}"])
+            tally.different(
+                golden["name"], [f"golden trace {golden['name']}, {step[0]}: TensorFlow gives {got}, not {want}"]
+            )
 
 
 def _number(text: str) -> int:

@@ -36,7 +36,13 @@ def cpp(source: str, *, shared: bool) -> Path:
     target = _output(path.stem + (".so" if shared else ""))
     if target.exists() and target.stat().st_mtime > path.stat().st_mtime:
         return target
-    command = [os.environ.get("CXX", "g++"), "-O2", "-std=c++17", "-Wno-deprecated-declarations", "-D_GLIBCXX_USE_CXX11_ABI=1"]
+    command = [
+        os.environ.get("CXX", "g++"),
+        "-O2",
+        "-std=c++17",
+        "-Wno-deprecated-declarations",
+        "-D_GLIBCXX_USE_CXX11_ABI=1",
+    ]
     command += ["-DEIGEN_MAX_ALIGN_BYTES=64", "-isystem", str(folder / "include"), str(path), "-o", str(target)]
     command += ["-fPIC", "-shared"] if shared else []
     command += [f"-L{folder}", "-l:libtensorflow_framework.so.2", f"-Wl,-rpath,{folder}"]
@@ -47,5 +53,7 @@ def cpp(source: str, *, shared: bool) -> Path:
 def go(package: str) -> Path:
     """Build a Go program of this module."""
     target = _output(package.replace("/", "-").strip(".-"))
-    subprocess.run(["go", "build", "-o", str(target), package], check=True, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "1"})
+    subprocess.run(
+        ["go", "build", "-o", str(target), package], check=True, cwd=ROOT, env={**os.environ, "CGO_ENABLED": "1"}
+    )
     return target

@@ -32,7 +32,22 @@ _STRANGERS = (
 _TYPES = ("None",) * 6 + ("'GPU'",) * 6 + ("'CPU'",) * 3 + ("'gpu'", "'TPU'", "''", "1", "[]", "b'GPU'", "True")
 _GROWTH = ("True",) * 8 + ("False",) * 4 + ("1", "0", "2", "-1", "'x'", "None", "1.0", "[]", "nan", "2**70")
 _LIMITS = ("1", "10", "10", "7", "10.0", "10.9", "0.5", "0", "1024", "True", "2**40", "2**43", "16777217")
-_BAD_LIMITS = ("None", "-1", "-0.5", "nan", "inf", "-inf", "2**44", "2**70", "10**400", "'x'", "'10'", "[]", "b'1'", "1j")
+_BAD_LIMITS = (
+    "None",
+    "-1",
+    "-0.5",
+    "nan",
+    "inf",
+    "-inf",
+    "2**44",
+    "2**70",
+    "10**400",
+    "'x'",
+    "'10'",
+    "[]",
+    "b'1'",
+    "1j",
+)
 _PRIORITIES = ("0", "-1", "-2", "-5")
 _BAD_NUMBERS = ("1", "-6", "2**31", "-2**31-1", "1.5", "1.0", "'x'", "[]", "True")
 _ORDINALS = ("0", "1", "2", "3", "-1")
@@ -124,7 +139,9 @@ class Calls:
     def after_session(self) -> list[str]:
         """Settings after a session. None of these calls initializes the runtime."""
         calls = [self.session(), "config.list_physical_devices()"]
-        for kind, _ in self.random.choices(self.settings, [weight for _, weight in self.settings], k=self.random.randint(3, 12)):
+        for kind, _ in self.random.choices(
+            self.settings, [weight for _, weight in self.settings], k=self.random.randint(3, 12)
+        ):
             calls.extend(kind().split("; "))
         return [*calls, "config.get_soft_device_placement()", "config.get_visible_devices()"]
 
@@ -142,7 +159,9 @@ class Calls:
 
     def start(self) -> str:
         """The ConfigProto that a program of TensorFlow 1 starts with."""
-        count = self.pick("", "", "'CPU': 2", "'CPU': 0", "'CPU': 1", "'GPU': 0", "'GPU': 1", "'GPU': 2", "'CPU': 3, 'GPU': 1")
+        count = self.pick(
+            "", "", "'CPU': 2", "'CPU': 0", "'CPU': 1", "'GPU': 0", "'GPU': 1", "'GPU': 2", "'CPU': 3, 'GPU': 1"
+        )
         fields = [f"device_count={{{count}}}"] if count else []
         options = [f"allow_growth={self.pick('True', 'False')}"] if self.random.random() < 0.4 else []
         if self.random.random() < 0.5:
@@ -166,7 +185,11 @@ class Calls:
         return self.pick("config", "config", "experimental", "v1.config", "v1.config.experimental")
 
     def device(self, stranger: float = 0.12) -> str:
-        return self.pick(*_STRANGERS) if self.random.random() < stranger else self.pick(*self.known, "c", "g0", *self.known)
+        return (
+            self.pick(*_STRANGERS)
+            if self.random.random() < stranger
+            else self.pick(*self.known, "c", "g0", *self.known)
+        )
 
     def devices(self) -> str:
         """An argument for set_visible_devices."""
@@ -199,7 +222,18 @@ class Calls:
         """A list of configurations, usually one that the device accepts."""
         if self.random.random() < 0.05:
             return self.pick(
-                "None", "L(10)", "'x'", "5", "{}", "[None]", "[5]", "(L(10) for _ in range(2))", "L", "[L]", "''", "{L(10)}"
+                "None",
+                "L(10)",
+                "'x'",
+                "5",
+                "{}",
+                "[None]",
+                "[5]",
+                "(L(10) for _ in range(2))",
+                "L",
+                "[L]",
+                "''",
+                "{L(10)}",
             )
         kind = self.random.choice(["plain"] * 5 + ["priorities", "ordinals", "priorities", "ordinals", "any"])
         one = {
@@ -246,7 +280,9 @@ class Calls:
         return f"experimental.{function}({self.pick(*_INFO)})"
 
     def scope(self) -> str:
-        return self.pick(f"enter({self.pick(*_SCOPES)})", "leave()", "leave(0)", f"device({self.pick(*_SCOPES)}) and None")
+        return self.pick(
+            f"enter({self.pick(*_SCOPES)})", "leave()", "leave(0)", f"device({self.pick(*_SCOPES)}) and None"
+        )
 
     def keep(self) -> str:
         """A list that its owner changes later."""
@@ -256,7 +292,11 @@ class Calls:
     def set_switch(self) -> str:
         options = {f"{self.pick(*_TOGGLES)!r}: {self.pick(*_SWITCH)}" for _ in range(self.random.randint(0, 3))}
         nodes = self.pick(
-            "'min_graph_nodes': 3", "'min_graph_nodes': -1", "'min_graph_nodes': 0", "'unheard_of': True", "'min_graph_nodes': 'x'"
+            "'min_graph_nodes': 3",
+            "'min_graph_nodes': -1",
+            "'min_graph_nodes': 0",
+            "'unheard_of': True",
+            "'min_graph_nodes': 'x'",
         )
         return self.pick(
             f"config.set_soft_device_placement({self.pick(*_SWITCH)})",

@@ -32,14 +32,18 @@ class Checked(NamedTuple):
 
 
 def play(theirs: Side, ours: Side, gpus: int, calls: list[str]) -> Checked:
-    """Make the calls on fresh machines, up to the first that differs: after it the two sides are in different states."""
+    """Make the calls on fresh machines, up to the first that differs: after it the two sides are in different
+    states.
+    """
     theirs.fresh(gpus)
     ours.fresh(gpus)
     for i, call in enumerate(calls):
         a, b = outcome(theirs, call), outcome(ours, call)
         if not agree(a, b):
             done = calls[: i + 1]
-            return Checked(i, Difference(gpus, done, a, b, excuses.find(excuses.Found(done, a, b, excuses.asking(theirs), gpus))))
+            return Checked(
+                i, Difference(gpus, done, a, b, excuses.find(excuses.Found(done, a, b, excuses.asking(theirs), gpus)))
+            )
     return Checked(len(calls), None)
 
 

@@ -1,7 +1,7 @@
 """The list of intentional differences, differences.json, and docs/differences.md, which is generated from it.
 
-The comparison excuses only what is on the list, and reports how often each entry occurred. Run this file to write the page. With
-``--check`` it fails if the page is out of date.
+The comparison excuses only what is on the list, and reports how often each entry occurred. Run this file to write the
+page. With ``--check`` it fails if the page is out of date.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which listed difference explains an observed one. The list itself is differences.json.
 
-An excuse must not hide a defect, so each one checks the call and both results, as its row describes them. If the row's effect shows
-in later calls, the excuse repeats the calls on TensorFlow without the cause: then TensorFlow's result must equal gpuconf's.
-tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
+An excuse must not hide a defect, so each one checks the call and both results, as its row describes them. If the row's
+effect shows in later calls, the excuse repeats the calls on TensorFlow without the cause: then TensorFlow's result must
+equal gpuconf's. tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def excuse(name: str) -> Callable[[Callable[[Found], bool]], Callable[[Found], b
 
 def find(found: Found) -> str | None:
     """The name of the listed difference that explains this one, if there is one."""
-    return next((name for name, tests in _EXCUSES.items() if any(test(found) for test in tests)), None) or _together(found)
+    return next((name for name, tests in _EXCUSES.items() if any(test(found) for test in tests)), None) or _together(
+        found
+    )
 
 
 def names() -> list[str]:
@@ -183,7 +185,9 @@ def _out_of_range(found: Found, entry: str) -> bool:
     if not isinstance(limit, (int, float)) or 0 <= limit < 2**43:
         return False
     started = _started(found, f"config.set_logical_device_configuration(g0, [L({text})])")
-    return "OverflowError" in started.error or re.fullmatch(r"\[\((0|-\d+), False,\)\]", started.value or "") is not None
+    return (
+        "OverflowError" in started.error or re.fullmatch(r"\[\((0|-\d+), False,\)\]", started.value or "") is not None
+    )
 
 
 @excuse("growth-type")
@@ -199,8 +203,14 @@ def _(found: Found) -> bool:
 def _(found: Found) -> bool:
     """TensorFlow's result is that for the text that the binding converts the argument to."""
     *before, call = found.calls
-    query = re.fullmatch(r"(experimental\.(?:get_memory_info|get_memory_usage|reset_memory_stats))\((?:None|b('.*'))\)", call)
-    if query is None or "TypeError" not in found.ours.error or not found.ours.message.startswith("device must be a string"):
+    query = re.fullmatch(
+        r"(experimental\.(?:get_memory_info|get_memory_usage|reset_memory_stats))\((?:None|b('.*'))\)", call
+    )
+    if (
+        query is None
+        or "TypeError" not in found.ours.error
+        or not found.ours.message.startswith("device must be a string")
+    ):
         return False
     return found.ask([*before, f"{query[1]}({query[2] or repr('')})"], found.gpus)[-1] == found.theirs
 
@@ -213,7 +223,10 @@ _WRONG_TYPE = re.compile(r" must (be (True or False|an integer|a number of MiB|a
 
 @excuse("wrong-type")
 def _(found: Found) -> bool:
-    """Gpuconf rejects at once what TensorFlow stores and then cannot start with. TensorFlow is started to confirm that."""
+    """Gpuconf rejects at once what TensorFlow stores and then cannot start with.
+
+    TensorFlow is started to confirm that.
+    """
     call, ours = found.calls[-1], found.ours
     refused = _WRONG_TYPE.search(ours.message) is not None and bool({"TypeError", "ValueError"} & set(ours.error))
     if not (refused and _taken(found.theirs) and _SETTERS.search(call)):
@@ -269,7 +282,9 @@ def _without_other_scopes(call: str, node: str) -> str:
 
 @excuse("graph-messages")
 def _(found: Found) -> bool:
-    """Both report that a node cannot be placed: TensorFlow in its current words, each side for the first node that it reaches."""
+    """Both report that a node cannot be placed:
+    TensorFlow in its current words, each side for the first node that it reaches.
+    """
     call, today = found.calls[-1], "Cannot assign a device for operation "
     theirs = re.match(rf"{today}(\w+): ", found.theirs.message)
     ours = re.match(rf"(?:Invalid argument: Cannot assign a device to node '|{today})(\w+)'?: ", found.ours.message)

@@ -1,7 +1,7 @@
 """The parts of a comparison: the imaginary machine, calls as text, and gpuconf as one of the two sides.
 
-A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each side evaluates with its own names. So a call can be
-displayed, shrunk, recorded and pasted into a test.
+A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each side evaluates with its own names. So a
+call can be displayed, shrunk, recorded and pasted into a test.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ class Names(dict[str, Any]):
         self.update({name: getattr(self._api.compat.v1, name) for name in (*OPERATIONS, "placeholder")}, n=[])
         for scopes, make, *controls in lines:
             with contextlib.ExitStack() as stack:
-                stack.enter_context(self._api.compat.v1.control_dependencies([self["n"][i] for each in controls for i in each]))
+                stack.enter_context(
+                    self._api.compat.v1.control_dependencies([self["n"][i] for each in controls for i in each])
+                )
                 for name in scopes:
                     stack.enter_context(self._api.compat.v1.device(name))
                 self["n"].append(make())
@@ -211,4 +213,8 @@ class Gpuconf:
 
 def short(device: str) -> str:
     """A full device name without the common prefix, in current spelling."""
-    return device.removeprefix("/job:localhost/replica:0/task:0").replace("/gpu:", "/device:GPU:").replace("/cpu:", "/device:CPU:")
+    return (
+        device.removeprefix("/job:localhost/replica:0/task:0")
+        .replace("/gpu:", "/device:GPU:")
+        .replace("/cpu:", "/device:CPU:")
+    )

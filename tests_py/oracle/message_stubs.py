@@ -1,4 +1,6 @@
-"""Write ``_config_proto.pyi`` from the table of fields, for type checkers: ``make generate``, and ``--check`` compares only."""
+"""Write ``_config_proto.pyi`` from the table of fields, for type checkers:
+``make generate``, and ``--check`` compares only.
+"""
 
 from __future__ import annotations
 

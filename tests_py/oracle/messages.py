@@ -1,7 +1,8 @@
 """ConfigProto and what it contains, beside TensorFlow's: the table of fields, and random calls on both.
 
-Each step calls the same method with the same arguments on a message of gpuconf and on one of Protocol Buffers, at the same place.
-Then values, classes of errors, the beginnings of their messages, and what the whole message prints must be equal.
+Each step calls the same method with the same arguments on a message of gpuconf and on one of Protocol Buffers, at the
+same place. Then values, classes of errors, the beginnings of their messages, and what the whole message prints must be
+equal.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def described(descriptor: Any) -> list[str]:
 
 def differing_fields() -> Iterator[str]:
     """Yield where the table and TensorFlow's descriptors differ."""
-    for ours, root in ((table.MESSAGES, config_pb2.ConfigProto), (table.DEVICE_ATTRIBUTES, device_attributes_pb2.DeviceAttributes)):
+    for ours, root in (
+        (table.MESSAGES, config_pb2.ConfigProto),
+        (table.DEVICE_ATTRIBUTES, device_attributes_pb2.DeviceAttributes),
+    ):
         theirs = their_messages(root.DESCRIPTOR)
         names = {name.removeprefix("tensorflow.") for name in theirs}
         if names != ours.keys():
@@ -80,8 +84,13 @@ def differing_fields() -> Iterator[str]:
                 yield f"{name}: {sorted(set(lines) ^ set(described(theirs[f'tensorflow.{name}'])))}"
     enums = {}
     for descriptor in their_messages(config_pb2.ConfigProto.DESCRIPTOR).values():
-        for enum in [*descriptor.enum_types, *(field.enum_type for field in descriptor.fields if field.enum_type is not None)]:
-            enums[enum.full_name.removeprefix("tensorflow.")] = [f"{value.name} = {value.number}" for value in enum.values]
+        for enum in [
+            *descriptor.enum_types,
+            *(field.enum_type for field in descriptor.fields if field.enum_type is not None),
+        ]:
+            enums[enum.full_name.removeprefix("tensorflow.")] = [
+                f"{value.name} = {value.number}" for value in enum.values
+            ]
     ours_enums = {n: [line.strip() for line in text.split("\n") if line.strip()] for n, text in table.ENUMS.items()}
     for name in sorted(enums.keys() | ours_enums.keys()):
         if enums.get(name) != ours_enums.get(name):
@@ -135,7 +144,9 @@ def shown(value: Any) -> str:
 def _has_long_map(message: Any) -> bool:
     for field, value in message.ListFields():
         if hasattr(value, "items"):
-            if len(value) > 1 or (field.message_type.fields[1].message_type and any(map(_has_long_map, value.values()))):
+            if len(value) > 1 or (
+                field.message_type.fields[1].message_type and any(map(_has_long_map, value.values()))
+            ):
                 return True
         elif field.message_type is not None and any(map(_has_long_map, value if field.is_repeated else [value])):
             return True
@@ -151,7 +162,9 @@ class Pair:
 
 def steps(rng: random.Random) -> Iterator[tuple[str, tuple[str, str], tuple[str, str]]]:
     """Yield the calls of one story on one message, and what became of each."""
-    root_name = rng.choice(["ConfigProto", "ConfigProto", "GPUOptions", "AttrValue", "RewriterConfig", "JobDef", "TensorProto"])
+    root_name = rng.choice(
+        ["ConfigProto", "ConfigProto", "GPUOptions", "AttrValue", "RewriterConfig", "JobDef", "TensorProto"]
+    )
     their_class, our_class = _theirs(root_name), getattr(_config_proto, root_name)
     pairs = [Pair(their_class(), our_class(), "m"), Pair(their_class(), our_class(), "n")]
     roots = list(pairs)
@@ -166,7 +179,8 @@ def steps(rng: random.Random) -> Iterator[tuple[str, tuple[str, str], tuple[str,
         if theirs[0] and not isinstance(pair.ours, Message):
             return
         if theirs[0]:
-            for side in (pair.theirs, pair.ours):  # Protocol Buffers have made it present; in gpuconf a failed call changes nothing
+            # Protocol Buffers have made it present; in gpuconf a failed call changes nothing.
+            for side in (pair.theirs, pair.ours):
                 side.SetInParent()
         for root in roots:
             yield f"{call}; {root.path}", outcome(lambda: root.theirs), outcome(lambda: root.ours)  # noqa: B023
@@ -185,20 +199,47 @@ def _message_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[st
     field = rng.choice(fields)
     name = field.name if rng.random() < 0.97 else rng.choice(["nonsense", "value", 3])
     kind = rng.choice(
-        ["set", "set", "set", "read", "read", "read", "has", "clear", "list", "merge", "copy", "make", "oneof", "parent", "wipe"]
+        [
+            "set",
+            "set",
+            "set",
+            "read",
+            "read",
+            "read",
+            "has",
+            "clear",
+            "list",
+            "merge",
+            "copy",
+            "make",
+            "oneof",
+            "parent",
+            "wipe",
+        ]
     )
     value = rng.choice(VALUES)
     if field.message is None and rng.random() < 0.7 and field.scalar is not None:
         value = _fitting(rng, field.scalar.kind)
-    if kind == "read" and isinstance(name, str) and name == field.name and (field.message is not None or field.is_repeated):
+    if (
+        kind == "read"
+        and isinstance(name, str)
+        and name == field.name
+        and (field.message is not None or field.is_repeated)
+    ):
         pairs.append(Pair(getattr(pair.theirs, name), getattr(pair.ours, name), f"{pair.path}.{name}"))
         return f"{pair.path}.{name}", lambda side: getattr(getattr(pair, side), name)
     if kind in ("merge", "copy"):
-        same = [each for each in pairs if type(each.ours) is type(pair.ours) and each.path != pair.path and not _inside(each, pair)]
+        same = [
+            each
+            for each in pairs
+            if type(each.ours) is type(pair.ours) and each.path != pair.path and not _inside(each, pair)
+        ]
         if same:
             other = rng.choice(same)
             method = "MergeFrom" if kind == "merge" else "CopyFrom"
-            return f"{pair.path}.{method}({other.path})", lambda side: getattr(getattr(pair, side), method)(getattr(other, side))
+            return f"{pair.path}.{method}({other.path})", lambda side: getattr(getattr(pair, side), method)(
+                getattr(other, side)
+            )
         value = 3
         return f"{pair.path}.MergeFrom(3)", lambda side: getattr(pair, side).MergeFrom(3)
     if kind in ("clear", "wipe"):
@@ -211,7 +252,10 @@ def _message_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[st
         "read": (f"{pair.path}.{name}", lambda m: getattr(m, str(name)) if name == field.name else None),
         "has": (f"{pair.path}.HasField({name!r})", lambda m: m.HasField(name)),
         "clear": (f"{pair.path}.ClearField({name!r})", lambda m: m.ClearField(name)),
-        "list": (f"{pair.path}.ListFields()", lambda m: [(f.name, f.number, f.full_name, shown(v)) for f, v in m.ListFields()]),
+        "list": (
+            f"{pair.path}.ListFields()",
+            lambda m: [(f.name, f.number, f.full_name, shown(v)) for f, v in m.ListFields()],
+        ),
         "make": (f"type({pair.path})({name}={value!r})", lambda m: type(m)(**{str(name): value})),
         "oneof": (f"{pair.path}.WhichOneof('value')", lambda m: m.WhichOneof("value")),
         "parent": (f"{pair.path}.SetInParent()", lambda m: m.SetInParent()),
@@ -234,7 +278,9 @@ def _fitting(rng: random.Random, kind: str) -> Any:
         "float": (float, int),
     }
     fit = [
-        v for v in VALUES if isinstance(v, kinds.get(kind, (int,))) and (kind not in ("int32", "int64") or -(2**31) <= v < 2**31)
+        v
+        for v in VALUES
+        if isinstance(v, kinds.get(kind, (int,))) and (kind not in ("int32", "int64") or -(2**31) <= v < 2**31)
     ]
     return rng.choice(fit)
 
@@ -245,7 +291,9 @@ def _container_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[
     value = _fitting(rng, field.scalar.kind) if fit else rng.choice(VALUES)
     if field.key is not None:
         key = _fitting(rng, field.key.kind) if rng.random() < 0.8 else rng.choice(VALUES)
-        return _map_step(rng, pair, key, rng.choice(["GPU", "", "x"] if field.key.kind == "string" else [0, 1, 7]), value)
+        return _map_step(
+            rng, pair, key, rng.choice(["GPU", "", "x"] if field.key.kind == "string" else [0, 1, 7]), value
+        )
     index = rng.randrange(-3, 4)
     calls: dict[str, tuple[str, Any]] = {
         "append": (f"append({value!r})", lambda c: c.append(value)),
@@ -268,7 +316,9 @@ def _container_step(rng: random.Random, pair: Pair, pairs: list[Pair]) -> tuple[
         calls["add2"] = calls["add"]
         made = {"theirs": _theirs(field.message.__qualname__)(), "ours": field.message()}
         if rng.random() < 0.2:
-            return f"{pair.path}.extend([{field.message.__qualname__}()])", lambda side: getattr(pair, side).extend([made[side]])
+            return f"{pair.path}.extend([{field.message.__qualname__}()])", lambda side: getattr(pair, side).extend(
+                [made[side]]
+            )
     text, call = rng.choice(list(calls.values()))
     return f"{pair.path}.{text}", lambda side: call(getattr(pair, side))
 
@@ -314,6 +364,8 @@ def run(seed: int, wanted: int, tally: Tally) -> None:
         for call, theirs, ours in steps(rng):
             story.append(call)
             if not agree(theirs, ours):
-                tally.different(f"{theirs[0]} {ours[0]}", [*story[::3], call, f"TensorFlow: {theirs}", f"gpuconf: {ours}"])
+                tally.different(
+                    f"{theirs[0]} {ours[0]}", [*story[::3], call, f"TensorFlow: {theirs}", f"gpuconf: {ours}"]
+                )
                 break
             tally.equal()

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 # Base classes of both sides: the first one that an exception derives from.
 _BUILT_IN = (KeyError, AttributeError, TypeError, ValueError, RuntimeError, OverflowError, AssertionError)
 
-# pybind11's TypeError for an argument that TensorFlow's native function does not take. It shows C++ signatures and addresses.
+# pybind11's TypeError for an argument that TensorFlow's native function does not take. It shows C++ signatures and
+# addresses.
 _OF_THE_BINDING = re.compile(r"\w+\(\): incompatible function arguments\.")
 
 
@@ -44,7 +45,9 @@ def text_of(value: Any) -> str:
 
 
 def families(error: BaseException) -> tuple[str, ...]:
-    """The name of its class, and then the classes by which a caller may catch it: built-in ones, and those of tf.errors."""
+    """The name of its class, and then the classes by which a caller may catch it: built-in ones, and those of
+    tf.errors.
+    """
     found = [type(error).__name__] + [one.__name__ for one in _BUILT_IN if isinstance(error, one)]
     for cls in type(error).__mro__:
         if cls.__module__.startswith(("tensorflow", "gpuconf")) and cls.__name__.endswith("Error"):
@@ -62,11 +65,14 @@ def outcome(side: Side, call: str) -> Outcome:
     except Exception as error:
         message = getattr(error, "message", None)
         text = message if isinstance(message, str) else str(error)
-        return Outcome(None, families(error), _CLASS.sub(r"<class '\1'>", text))  # the module of a class differs between the sides
+        # The module of a class differs between the sides.
+        return Outcome(None, families(error), _CLASS.sub(r"<class '\1'>", text))
 
 
 def agree(theirs: Outcome, ours: Outcome) -> bool:
-    """The same value; or an exception of the same class, not a subclass of it, whose message starts with TensorFlow's."""
+    """The same value; or an exception of the same class, not a subclass of it, whose message starts with
+    TensorFlow's.
+    """
     if theirs.value is not None or ours.value is not None:
         return theirs.value == ours.value
     if theirs.error[0] != ours.error[0]:

@@ -1,4 +1,6 @@
-"""Where operations run: eager calls and v1 graphs on TensorFlow's own placer, compared with gpuconf's, as (node, device) pairs."""
+"""Where operations run: eager calls and v1 graphs on TensorFlow's own placer, compared with gpuconf's, as (node,
+device) pairs.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,9 @@ def run(theirs: Side, ours: Side, seed: int, wanted: int, tally: Tally) -> None:
 def _eager(theirs: Side, ours: Side, draw: random.Random, story: list[str], tally: Tally) -> None:
     graphs = _Graphs(draw)
     calls = ["begin()", f"config.set_soft_device_placement({draw.choice(['True', 'True', 'False'])})"]
-    calls.append(f"experimental.set_device_policy({draw.choice(['None', 'None', repr('explicit'), repr('silent_for_int32')])})")
+    calls.append(
+        f"experimental.set_device_policy({draw.choice(['None', 'None', repr('explicit'), repr('silent_for_int32')])})"
+    )
     for call in calls:
         theirs.evaluate(call)
         ours.evaluate(call)
@@ -150,5 +154,6 @@ def _count(tally: Tally, story: list[str], calls: list[str], a: Any, b: Any, the
         return
     kind = re.sub(r"[\d'].*", "", f"{a.message[:60]} / {b.message[:60]}")
     tally.different(
-        f"{calls[-1].split('(')[0]}: {kind}", [*story, *(f"    {c}" for c in calls), f"  TensorFlow: {a}", f"  gpuconf:    {b}"]
+        f"{calls[-1].split('(')[0]}: {kind}",
+        [*story, *(f"    {c}" for c in calls), f"  TensorFlow: {a}", f"  gpuconf:    {b}"],
     )

@@ -111,7 +111,8 @@ CASES = [
     Case("growth-type", 1, ["experimental.set_memory_growth(c, 'x')"], _refusal("TypeError", _BAD_GROWTH)),
     Case("wrong-type", 1, _logical("c", "L(None, 'x')"), _refusal("TypeError", _BAD_PRIORITY)),
     # A node that can be placed; another device than the malformed one; another reason.
-    Case("graph-messages", 2, [_GRAPH], _refusal("ValueError", "Invalid argument: Cannot assign a device to node 'Add': planted")),
+    Case("graph-messages", 2, [_GRAPH], _refusal("ValueError", "Invalid argument: Cannot assign a device to node "
+                                                               "'Add': planted")),
     Case("graph-messages", 2, [_GRAPH], _refusal("ValueError", "Cannot assign a device for operation Const: planted")),
     Case(
         "dumps-in-messages",
@@ -145,7 +146,9 @@ class Recorded(NamedTuple):
 
     def _ask(self, calls: list[str], gpus: int | None = None) -> list[Outcome]:
         question = json.dumps([gpus, calls])
-        assert question in self.answers, f"TensorFlow was not asked: {question}. Record anew: make oracle ORACLE_ARGS=--record"
+        assert question in self.answers, (
+            f"TensorFlow was not asked: {question}. Record anew: make oracle ORACLE_ARGS=--record"
+        )
         return self.answers[question]
 
 
@@ -184,7 +187,9 @@ def load() -> list[Recorded]:
     recorded = json.loads(FILE.read_text())
     assert len(recorded) == len(CASES), "record anew: make oracle ORACLE_ARGS=--record"
     return [
-        Recorded(case, _outcome(theirs), {question: [_outcome(one) for one in told] for question, told in answers.items()})
+        Recorded(
+            case, _outcome(theirs), {question: [_outcome(one) for one in told] for question, told in answers.items()}
+        )
         for case, (theirs, answers) in zip(CASES, recorded, strict=True)
     ]
 

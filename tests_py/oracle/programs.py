@@ -1,7 +1,7 @@
 """The programs of ``tests_py/programs``: what TensorFlow itself prints, and what they print on gpuconf.
 
-Both run the unchanged programs, with as many imaginary GPUs as are simulated. Programs that say why they cannot be compared
-(``# TensorFlow: ...``) are left out.
+Both run the unchanged programs, with as many imaginary GPUs as are simulated. Programs that say why they cannot be
+compared (``# TensorFlow: ...``) are left out.
 """
 
 from __future__ import annotations

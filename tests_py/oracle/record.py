@@ -22,7 +22,9 @@ _SEQUENCES, _STRINGS, _GRAPHS = 200, 600, 120
 def write(theirs: Side, ours: Side, version: str) -> int:
     """Record what both sides agree on. Returns the number of calls."""
     draw = random.Random(SEED)
-    sequences = [_played(theirs, ours, gpus, Calls(draw, gpus).sequence()) for gpus in draw.choices([0, 1, 2, 3], k=_SEQUENCES)]
+    sequences = [
+        _played(theirs, ours, gpus, Calls(draw, gpus).sequence()) for gpus in draw.choices([0, 1, 2, 3], k=_SEQUENCES)
+    ]
     by_machine: dict[int, list[str]] = {}
     for _ in range(_STRINGS):
         text = strings.draw_string(draw)

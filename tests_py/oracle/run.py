@@ -1,8 +1,8 @@
 """Compare gpuconf with TensorFlow itself: ``make oracle``.
 
-Without options: at least a million calls and ten million steps of allocators, some ten minutes. It ends with a summary and fails
-where anything differs that is not on the list of differences. Then it writes docs/conformance.md and the recorded agreement that
-``make test`` replays.
+Without options: at least a million calls and ten million steps of allocators, some ten minutes. It ends with a summary
+and fails where anything differs that is not on the list of differences. Then it writes docs/conformance.md and the
+recorded agreement that ``make test`` replays.
 
     make oracle ORACLE_ARGS="--quick"           a twentieth of it, and writes nothing
     make oracle ORACLE_ARGS="--seed 7"          other random calls; the seed of a run is printed
@@ -29,7 +29,18 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory stat
 
 from tensorflow_tests.run import HEADING
 
-from oracle import allocator, configuration, differences, messages, placement, planted, programs, record, sessions, strings
+from oracle import (
+    allocator,
+    configuration,
+    differences,
+    messages,
+    placement,
+    planted,
+    programs,
+    record,
+    sessions,
+    strings,
+)
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
 from oracle.tensorflow_side import TensorFlow, tf
@@ -124,11 +135,16 @@ def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], all
 def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
     """The result as a table in Markdown."""
     lines = ["| part | compared | equal | equal up to a listed difference | not equal |", "|---|---|---|---|---|"]
-    lines += [f"| {t.part} ({t.unit}) | {t.compared:,} | {t.same:,} | {t.by_excuse.total():,} | {t.not_equal:,} |" for t in tallies]
+    lines += [
+        f"| {t.part} ({t.unit}) | {t.compared:,} | {t.same:,} | {t.by_excuse.total():,} | {t.not_equal:,} |"
+        for t in tallies
+    ]
     met = sum((t.by_excuse for t in tallies), start=type(tallies[0].by_excuse)())
     lines += [
         "",
-        "Listed differences that occurred: " + (", ".join(f"{name} {n:,}" for name, n in met.most_common()) or "none") + ".",
+        "Listed differences that occurred: "
+        + (", ".join(f"{name} {n:,}" for name, n in met.most_common()) or "none")
+        + ".",
     ]
     if exact.traces:
         lines += [

@@ -1,8 +1,9 @@
-"""Sessions, graphs and tf.errors as programs of TensorFlow 1 use them: stories (sessions.txt), run on both sides line by line.
+"""Sessions, graphs and tf.errors as programs of TensorFlow 1 use them: stories (sessions.txt), run on both sides line
+by line.
 
-Each story runs in its own thread, because the default graphs and sessions belong to a thread, and in its own graph, in which
-TensorFlow builds graphs. ``make oracle`` compares the stories and records TensorFlow's results; ``make test`` replays those without
-TensorFlow (tests_py/conformance/test_session_stories.py).
+Each story runs in its own thread, because the default graphs and sessions belong to a thread, and in its own graph, in
+which TensorFlow builds graphs. ``make oracle`` compares the stories and records TensorFlow's results; ``make test``
+replays those without TensorFlow (tests_py/conformance/test_session_stories.py).
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def play(v1: Any, v2: Any, lines: tuple[str, ...]) -> list[Outcome]:
             exec(line, names)
         told.extend(_outcome(line, names) for line in lines)
 
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # TensorFlow's __del__ fails for a session that was rejected
+    # TensorFlow's __del__ fails for a session that was rejected.
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     thread = threading.Thread(target=tell)
     thread.start()
     thread.join()

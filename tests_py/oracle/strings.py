@@ -1,4 +1,6 @@
-"""Device strings, well-formed and malformed: TensorFlow's own parsers, in Python and native, compared with gpuconf's."""
+"""Device strings, well-formed and malformed:
+TensorFlow's own parsers, in Python and native, compared with gpuconf's.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def draw_string(draw: random.Random) -> str:
     if kind < 0.45:
         text = f"{draw.choice(_TYPES)}:{draw.choice(_INDICES)}"
     else:
-        text = "/" * draw.choice([1, 1, 1, 1, 0, 2]) + "/".join(_part(draw) for _ in range(draw.choice([1, 1, 1, 2, 2, 3, 4])))
+        text = "/" * draw.choice([1, 1, 1, 1, 0, 2]) + "/".join(
+            _part(draw) for _ in range(draw.choice([1, 1, 1, 2, 2, 3, 4]))
+        )
     if kind > 0.8:
         for _ in range(draw.randint(1, 2)):
             at = draw.randint(0, len(text))
@@ -76,11 +80,21 @@ def _well_formed(draw: random.Random) -> str:
     if draw.random() < 0.2:
         return f"{draw.choice(['GPU', 'CPU', 'gpu', 'XPU'])}:{index}"
     device = draw.choice(
-        [f"/device:GPU:{index}", f"/device:CPU:{index}", "/device:GPU", "/device:*", f"/gpu:{index}", f"/CPU:{index}", ""]
+        [
+            f"/device:GPU:{index}",
+            f"/device:CPU:{index}",
+            "/device:GPU",
+            "/device:*",
+            f"/gpu:{index}",
+            f"/CPU:{index}",
+            "",
+        ]
     )
     parts = [
         device,
-        *draw.sample(["/job:localhost", "/job:*", "/replica:0", "/task:0", "/task:*", "/task:1", device], draw.randint(0, 3)),
+        *draw.sample(
+            ["/job:localhost", "/job:*", "/replica:0", "/task:0", "/task:*", "/task:1", device], draw.randint(0, 3)
+        ),
     ]
     draw.shuffle(parts)
     return "".join(parts)
@@ -130,7 +144,12 @@ def _compare(theirs: Side, ours: Side, gpus: int, configure: str, calls: list[st
         if excuse is not None:
             tally.excused(excuse)
             break
-        story = [f"{gpus} GPUs, after {configure}", *(f"    {one}" for one in calls), f"  TensorFlow: {a}", f"  gpuconf:    {b}"]
+        story = [
+            f"{gpus} GPUs, after {configure}",
+            *(f"    {one}" for one in calls),
+            f"  TensorFlow: {a}",
+            f"  gpuconf:    {b}",
+        ]
         tally.different(f"{call.split('(')[0]}: {a.error or 'value'} / {b.error[:1] or 'value'}", story)
         break
     for side in (theirs, ours):

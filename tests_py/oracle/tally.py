@@ -50,10 +50,14 @@ class Tally:
         now = time.monotonic()
         if now - self._last >= 10:
             self._last = now
-            print(f"  {self.part}: {self.compared:,} of {self.wanted:,} {self.unit}, {self.not_equal} not equal", flush=True)
+            print(
+                f"  {self.part}: {self.compared:,} of {self.wanted:,} {self.unit}, {self.not_equal} not equal",
+                flush=True,
+            )
 
     def __str__(self) -> str:
         return (
-            f"{self.part}: {self.compared:,} {self.unit} compared, {self.same:,} equal, {self.by_excuse.total():,} equal up to a "
+            f"{self.part}: {self.compared:,} {self.unit} compared, {self.same:,} equal, {self.by_excuse.total():,} "
+            "equal up to a "
             f"listed difference, {self.not_equal:,} not equal ({self.seconds:.0f} s)"
         )

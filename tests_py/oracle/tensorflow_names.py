@@ -4,8 +4,8 @@ Its names come from the API golden files of checkouts of TensorFlow:
 
     python tests_py/oracle/tensorflow_names.py --golden DIR [DIR ...]
 
-Several releases make one table, because programs use names that later releases removed. Without ``--golden`` (``make generate``),
-the names stay, and only the marks of those that gpuconf has are written again. ``--check`` compares only.
+Several releases make one table, because programs use names that later releases removed. Without ``--golden`` (``make
+generate``), the names stay, and only the marks of those that gpuconf has are written again. ``--check`` compares only.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def main() -> None:
     arguments.add_argument("--golden", type=Path, nargs="+", metavar="DIR")
     arguments.add_argument("--check", action="store_true")
     options = arguments.parse_args()
-    names = golden_names(options.golden) if options.golden else {module: set(found) for module, found in missing.names().items()}
+    names = (
+        golden_names(options.golden)
+        if options.golden
+        else {module: set(found) for module, found in missing.names().items()}
+    )
     text = table(names)
     if not options.check:
         FILE.write_text(text)

@@ -82,7 +82,9 @@ class TensorFlow:
         """Limit and growth of each logical GPU. Initializes."""
         tf.config.list_logical_devices()
         limits = [self.gpus.oracle_made_limit(i) for i in range(self.gpus.oracle_made())]
-        return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]
+        return [
+            (limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)
+        ]
 
     def _made(self) -> list[Any]:
         """The GPUs created last: card, growth, limit, priority."""

@@ -51,7 +51,9 @@ NOT_PYTHON = re.compile(
 
 def free(node: ast.AST) -> set[str]:
     """The names that a statement or an expression reads and does not bind itself."""
-    read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, (ast.Load, ast.Del))}
+    read = {
+        each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, (ast.Load, ast.Del))
+    }
     inner = {
         name.id
         for each in ast.walk(node)
@@ -96,7 +98,12 @@ def _parts(node: ast.AST) -> list[list[ast.stmt]]:
     """The bodies of a compound statement."""
     handlers = [handler.body for handler in getattr(node, "handlers", [])]
     return (
-        [getattr(node, "body", None) or [], *handlers, getattr(node, "orelse", None) or [], getattr(node, "finalbody", None) or []]
+        [
+            getattr(node, "body", None) or [],
+            *handlers,
+            getattr(node, "orelse", None) or [],
+            getattr(node, "finalbody", None) or [],
+        ]
         if isinstance(node, (ast.If, ast.For, ast.With, ast.Try, ast.While))
         else []
     )
@@ -132,7 +139,9 @@ class Cutter:
         return [kept for node in body if (kept := self._kept(node)) is not None]
 
     def _kept(self, node: ast.stmt) -> ast.stmt | None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.While, ast.Global, ast.Nonlocal, ast.Delete)):
+        if isinstance(
+            node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.While, ast.Global, ast.Nonlocal, ast.Delete)
+        ):
             return None
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._import(node)
@@ -287,7 +296,9 @@ def _git(directory: str, *arguments: str) -> bytes:
 def _matching(directory: str) -> set[str]:
     """The files that match: `git grep` is much faster than reading each file."""
     command = ["git", f"--git-dir={directory}", "grep", "-l", "-z", "-E", HIT.pattern, "HEAD", "--", "*.py", "*.ipynb"]
-    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace")
+    found = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False).stdout.decode(
+        errors="replace"
+    )
     return {name.removeprefix("HEAD:") for name in found.split("\0")}
 
 
@@ -300,7 +311,12 @@ def blocks_of(directory: str) -> tuple[dict[str, str], int]:
         size = about.split()[3]
         if path == "tensorflow/python/eager/context.py":
             return {}, 0
-        if path.endswith((".py", ".ipynb")) and "site-packages/" not in path and size.isdigit() and int(size) <= _LARGEST:
+        if (
+            path.endswith((".py", ".ipynb"))
+            and "site-packages/" not in path
+            and size.isdigit()
+            and int(size) <= _LARGEST
+        ):
             paths.append(path)
     found: dict[str, str] = {}
     for path in sorted(set(paths) & _matching(directory)):

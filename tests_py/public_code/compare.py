@@ -141,7 +141,9 @@ def judged(python: str, folder: Path) -> dict[str, Result]:
         found = results(python, "tensorflow", folder, [f"{stem}@{machine}@2" for stem in stems for machine in MACHINES])
         for version in ("k", "1"):
             older = [stem for stem in stems if found.get(f"{stem}@@2", ENDED).end in MISSING]
-            again = results(python, "tensorflow", folder, [f"{stem}@{machine}@{version}" for stem in older for machine in MACHINES])
+            again = results(
+                python, "tensorflow", folder, [f"{stem}@{machine}@{version}" for stem in older for machine in MACHINES]
+            )
             for stem in older:
                 if again[f"{stem}@@{version}"].end != found[f"{stem}@@2"].end:
                     for machine in MACHINES:
@@ -169,8 +171,14 @@ def compare(python: str, folder: Path, show: bool) -> dict[str, Any]:
             both += 1
             same += their.said == our.said
         if show and (not good or (their.code == 0 and their.said != our.said)):
-            print(f"{'differs' if not good else 'prints'} {name}: TensorFlow {their.end or 'ends'}, gpuconf {our.end or 'ends'}")
-            print("   ", "\n    ".join(our.err.strip().splitlines()[-3:] if our.code else [their.said[:300], our.said[:300]]))
+            print(
+                f"{'differs' if not good else 'prints'} {name}: TensorFlow {their.end or 'ends'}, gpuconf "
+                f"{our.end or 'ends'}"
+            )
+            print(
+                "   ",
+                "\n    ".join(our.err.strip().splitlines()[-3:] if our.code else [their.said[:300], our.said[:300]]),
+            )
     return {
         "blocks": len(alike),
         "left out": len(slow),

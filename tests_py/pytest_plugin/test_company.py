@@ -31,7 +31,10 @@ def pytest_unconfigure(config):
 def test_a_suite_that_uses_none_of_it_loads_nothing(suite: Callable[..., Any]) -> None:
     ran = suite(PLAIN, conftest=LOADED, header="import pytest, unittest")
     assert ran.code == 1
-    ours = {name.removeprefix("gpuconf.pytest_plugin") for name in ran.out[ran.out.index("OURS") :].splitlines()[0].split()[1:]}
+    ours = {
+        name.removeprefix("gpuconf.pytest_plugin")
+        for name in ran.out[ran.out.index("OURS") :].splitlines()[0].split()[1:]
+    }
     assert ours == {"", "._options", "._ours"}
     assert "LOADED\n" in ran.out
 
@@ -52,7 +55,15 @@ CAME = {"test_gpu": "passed", "test_leak": "error", "test_full_1": "failed", "te
 
 
 def test_without_builtin_plugins(suite: Callable[..., Any]) -> None:
-    without = ("cacheprovider", "logging", "unittest", "faulthandler", "capture", "unraisableexception", "threadexception")
+    without = (
+        "cacheprovider",
+        "logging",
+        "unittest",
+        "faulthandler",
+        "capture",
+        "unraisableexception",
+        "threadexception",
+    )
     ran = suite(GPU, *(word for name in without for word in ("-p", f"no:{name}")), "--gpuconf-simulate=T4")
     assert ran.outcomes == CAME
     assert "assert not <gpuconf.Buffer" in ran.texts["test_full_2"]
@@ -124,7 +135,9 @@ def test_subtests(gpu, subtests):
 
 
 def test_with_all_the_others(suite: Callable[..., Any]) -> None:
-    """pytest-randomly, pytest-timeout, pytest-asyncio, anyio and pytest-xdist, by their entry points, as this plugin."""
+    """pytest-randomly, pytest-timeout, pytest-asyncio, anyio and pytest-xdist, by their entry points, as this
+    plugin.
+    """
     ran = suite(
         ALL,
         "--gpuconf-simulate=T4",
@@ -168,8 +181,15 @@ def test_it(gpu_simulate, gpu_oom_after):
 
 def test_pdb_still_sees_the_locals(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    pytester.makepyfile("import gpuconf\ndef test_it(gpu):\n    held = gpuconf.memory.allocate(1000)\n    assert not held\n")
+    pytester.makepyfile(
+        "import gpuconf\ndef test_it(gpu):\n    held = gpuconf.memory.allocate(1000)\n    assert not held\n"
+    )
     done = pytester.run(
-        *pytester._getpytestargs(), "-p", "gpuconf.pytest_plugin", "--gpuconf-simulate=T4", "--pdb", stdin=b"p held\nq\n"
+        *pytester._getpytestargs(),
+        "-p",
+        "gpuconf.pytest_plugin",
+        "--gpuconf-simulate=T4",
+        "--pdb",
+        stdin=b"p held\nq\n",
     )
     assert "(Pdb) <gpuconf.Buffer of 1000 bytes" in done.stdout.str()

@@ -113,7 +113,9 @@ def test_a_limit_for_all_tests(suite: Callable[..., Any], monkeypatch: pytest.Mo
 @pytest.mark.parametrize("library", ["numba.cuda.cudadrv.driver", "cupy", "torch", "none"])
 def test_the_hint_to_simulate(suite: Callable[..., Any], library: str) -> None:
     """Only where simulated GPUs are of use: PyTorch's, if it is built for CUDA."""
-    loaded = f"import types\nsys.modules[{library!r}] = types.SimpleNamespace(version=types.SimpleNamespace(cuda=None))\n"
+    loaded = (
+        f"import types\nsys.modules[{library!r}] = types.SimpleNamespace(version=types.SimpleNamespace(cuda=None))\n"
+    )
     ran = suite(loaded + "def test_it(gpu): pass")
     assert ran.outcomes == {"test_it": "skipped"}
     assert ("--gpuconf=simulate simulates one" in ran.texts["test_it"]) == (library == "none")

@@ -81,7 +81,10 @@ def test_last(): pass
 
 def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Callable[..., Any]) -> None:
     ran = suite(MISTAKES)
-    assert ran.outcomes == {**dict.fromkeys(("test_sim", "test_many", "test_type", "test_oom"), "failed"), "test_last": "passed"}
+    assert ran.outcomes == {
+        **dict.fromkeys(("test_sim", "test_many", "test_type", "test_oom"), "failed"),
+        "test_last": "passed",
+    }
     for name, text in {
         "test_sim": 'cannot simulate "Voodoo2": unknown GPU model "Voodoo2"; an example is 2xH100-80GB; known models: ',
         "test_many": 'cannot simulate "Voodoo2, Voodoo2, ',
@@ -176,7 +179,12 @@ def test_own_machine_saw(): assert SEEN[-3:] == [1, 2, 0]
 
 def test_walks(suite: Callable[..., Any]) -> None:
     ran = suite(WALKS, "--gpuconf-simulate=H100-80GB")
-    bad = {"test_wrong_error": "failed", "test_fails_anyway": "failed", "test_leaks_on_failure": "error", "test_skips": "skipped"}
+    bad = {
+        "test_wrong_error": "failed",
+        "test_fails_anyway": "failed",
+        "test_leaks_on_failure": "error",
+        "test_skips": "skipped",
+    }
     assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == bad, ran.out
     assert "Allocation 2 of this test was made to fail (injected)." in ran.out
     assert ran.properties["test_wrong_error"]["gpuconf.injected_allocation"] == "2"

@@ -49,7 +49,9 @@ PLAIN_HEADER = "import os, sys, unittest\nimport pytest\n"
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_suite_that_does_not_opt_in_keeps_its_own(suite: Callable[..., Any], registered: bool) -> None:
     ini = (
-        "markers =\n    gpu: needs any vendor's\n    gpu_exclusive(group): alone\n    gpu_leak(what): leaks\n" if registered else ""
+        "markers =\n    gpu: needs any vendor's\n    gpu_exclusive(group): alone\n    gpu_leak(what): leaks\n"
+        if registered
+        else ""
     )
     options = () if registered else ("-o", "addopts=")
     ran = suite(THEIRS, *options, "--gpu=cuda:1", ini=ini, conftest=THEIR_CONFTEST, header=PLAIN_HEADER)
@@ -124,7 +126,10 @@ def pytest_collection_modifyitems(items):
 def test_marks_and_fixtures_that_a_hook_adds_count(suite: Callable[..., Any]) -> None:
     """A conftest added the mark after this plugin had looked, and the test ran without a GPU."""
     source = "def test_marked(): pass\ndef test_plain(): pass\n"
-    assert suite(source, ini="gpuconf = auto", conftest=LATE).outcomes == {"test_marked": "skipped", "test_plain": "passed"}
+    assert suite(source, ini="gpuconf = auto", conftest=LATE).outcomes == {
+        "test_marked": "skipped",
+        "test_plain": "passed",
+    }
     assert suite("def test_fixture(): pass\n", conftest=LATE).outcomes == {"test_fixture": "skipped"}
 
 
@@ -144,7 +149,9 @@ def test_nothing_was_made(): assert not MADE
 
 def test_a_test_without_a_gpu_is_skipped_before_its_fixtures_are_set_up(suite: Callable[..., Any]) -> None:
     ran = suite(WIDE)
-    assert ran.outcomes == {"test_predict": "skipped", "test_many": "skipped", "test_nothing_was_made": "passed"}, ran.out
+    assert ran.outcomes == {"test_predict": "skipped", "test_many": "skipped", "test_nothing_was_made": "passed"}, (
+        ran.out
+    )
     assert "gpuconf: no GPU found; --gpuconf=simulate simulates one" in ran.texts["test_predict"]
 
 
@@ -152,7 +159,8 @@ def test_a_test_without_a_gpu_is_skipped_before_its_fixtures_are_set_up(suite: C
     "source",
     [
         "@pytest.fixture(scope='session', autouse=True)\ndef machine():\n    with gpuconf.simulate('T4'): yield\n",
-        "def helper(): return gpuconf.simulate('T4')\n@pytest.fixture(autouse=True)\ndef machine():\n    with helper(): yield\n",
+        "def helper(): return gpuconf.simulate('T4')\n@pytest.fixture(autouse=True)\ndef machine():\n    with "
+        "helper(): yield\n",
         "def setup_module(): gpuconf.simulate('T4')\ndef teardown_module(): gpuconf.simulate(None)\n",
     ],
 )

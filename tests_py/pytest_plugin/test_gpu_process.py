@@ -88,7 +88,9 @@ def test_none(gpu): pass
     assert ran.outcomes == {"test_two": "passed", "test_none": "passed"}, ran.out
 
 
-def test_fixtures_of_wider_scope_end_before_the_next_module(pytester: pytest.Pytester, suite: Callable[..., Any]) -> None:
+def test_fixtures_of_wider_scope_end_before_the_next_module(
+    pytester: pytest.Pytester, suite: Callable[..., Any]
+) -> None:
     pytester.makepyfile(
         test_z="""
 import test_suite

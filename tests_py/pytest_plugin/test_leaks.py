@@ -82,7 +82,9 @@ def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callabl
     text = ran.texts["test_strict"]
     assert "1.00MiB (1048576 bytes) of GPU memory left allocated:\n" in text
     if pytest.version_tuple >= (9,):  # pytest 8 has no text there
-        assert "ERROR test_suite.py::test_strict - 1.00MiB (1048576 bytes)" in ran.out, "the test's name is there already"
+        assert "ERROR test_suite.py::test_strict - 1.00MiB (1048576 bytes)" in ran.out, (
+            "the test's name is there already"
+        )
     assert ONE in text
     assert "and gpu_leak allows 1000 bytes" in ran.texts["test_too_much"]
     assert "GPU:1: 1.00MiB (1048576 bytes) in 1 block of c (untagged)" in ran.texts["test_c"]
@@ -104,7 +106,10 @@ def test_not_our_error(gpu):
 def test_a_report_ends_at_the_line_that_called_gpuconf(suite: Callable[..., Any]) -> None:
     """It used to end in three functions of gpuconf's, with their source."""
     ran = suite(FRAMES, "--gpuconf-simulate=T4")
-    called = {"test_too_large": "return memory.allocate(1 << 50)", "test_no_size_fits": "memory.fit_batch(lambda n: load(), 1)"}
+    called = {
+        "test_too_large": "return memory.allocate(1 << 50)",
+        "test_no_size_fits": "memory.fit_batch(lambda n: load(), 1)",
+    }
     for name, last in called.items():
         assert any(line.startswith(">") and last in line for line in ran.texts[name].splitlines())
         assert "ResourceExhaustedError" in ran.texts[name]
@@ -231,7 +236,9 @@ def test_memory_that_others_tracebacks_hold_is_no_leak(suite: Callable[..., Any]
     """Hypothesis keeps the exceptions of its examples, and plugins those of subtests and reruns."""
     ran = suite(KEEPERS, "--gpuconf=simulate", conftest=KEEPING)
     wrong = {"test_given": "failed", "test_kept_by_a_plugin": "failed", "test_fails_and_leaks": "error"}
-    assert {name: came for name, came in ran.outcomes.items() if came != "passed" and "subtest" not in name} == wrong, ran.out
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed" and "subtest" not in name} == wrong, (
+        ran.out
+    )
     report = ran.out.partition("short test summary info")[0]  # which has the whole line once more where CI is set
     assert report.count("of GPU memory left allocated:") == 1, ran.out
 

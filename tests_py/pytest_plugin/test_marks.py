@@ -48,7 +48,10 @@ def test_off(suite: Callable[..., Any]) -> None:
 def test_simulated(suite: Callable[..., Any]) -> None:
     ran = suite(MIXED, ini="gpuconf_simulate = 2xT4")
     assert ran.outcomes == {**dict.fromkeys(GPU_TESTS, "passed"), "test_plain": "passed", "test_inherits": "skipped"}
-    assert "needs 2 GPUs with compute capability >=8.0, and none of 2 visible GPUs can serve it" in ran.texts["test_inherits"]
+    assert (
+        "needs 2 GPUs with compute capability >=8.0, and none of 2 visible GPUs can serve it"
+        in ran.texts["test_inherits"]
+    )
     assert "gpuconf: simulated GPUs: 2xT4" in ran.out
 
 
@@ -98,7 +101,10 @@ def test_what_a_mark_asks_for(suite: Callable[..., Any]) -> None:
         "needs 2 GPUs with 20.00GiB (21474836480 bytes) free, and 1 of 2 visible GPUs can serve it"
         in ran.texts["test_it[two large]"]
     )
-    assert "needs a GPU with compute capability >=8 and compute capability <9, and none" in ran.texts["test_it[none between]"]
+    assert (
+        "needs a GPU with compute capability >=8 and compute capability <9, and none"
+        in ran.texts["test_it[none between]"]
+    )
 
 
 def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..., Any]) -> None:
@@ -131,7 +137,8 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
     [
         (
             "--gpuconf=maybe",
-            "--gpuconf must be one of auto, simulate, required, off, but got 'maybe'; --gpuconf-simulate=2xT4 simulates GPUs",
+            "--gpuconf must be one of auto, simulate, required, off, but got 'maybe'; --gpuconf-simulate=2xT4 "
+            "simulates GPUs",
         ),
         ("--gpuconf-simulate=Voodoo2", '--gpuconf-simulate: cannot simulate "Voodoo2": unknown GPU model'),
         (
@@ -160,7 +167,10 @@ def test_a_mistake_in_an_option_is_a_usage_error(
 
 
 def test_marks_that_the_suite_registers_keep_their_meaning(suite: Callable[..., Any]) -> None:
-    """Its GPUs may be another vendor's. Once the run has opted in, they count here, and their arguments are still no errors."""
+    """Its GPUs may be another vendor's.
+
+    Once the run has opted in, they count here, and their arguments are still no errors.
+    """
     source = """
 @pytest.mark.gpu
 def test_theirs(): pass
@@ -186,4 +196,7 @@ def test_modules_that_use_cuda_while_they_are_imported(suite: Callable[..., Any]
     ran = suite(source, "--gpuconf-simulate=T4", "--gpuconf-fail-on-cuda-at-collection")
     assert ran.code == pytest.ExitCode.INTERRUPTED
     assert "test_suite.py used CUDA while it was imported (gpuconf), before tests and workers have their GPU" in ran.out
-    assert suite("def test_it(gpu): pass\n", "--gpuconf-simulate=T4", ini="gpuconf_fail_on_cuda_at_collection = true").code == 0
+    assert (
+        suite("def test_it(gpu): pass\n", "--gpuconf-simulate=T4", ini="gpuconf_fail_on_cuda_at_collection = true").code
+        == 0
+    )

@@ -50,9 +50,10 @@ FAILED = {"test_fixtures_of_the_test_count": "error", "test_above": "error", "te
 
 def test_a_peak_above_its_limit_fails(suite: Callable[..., Any]) -> None:
     ran = suite(LIMITS, "--gpuconf=simulate")
-    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {**FAILED, "test_fails_anyway": "failed"}, (
-        ran.out
-    )
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == {
+        **FAILED,
+        "test_fails_anyway": "failed",
+    }, ran.out
     told = "peak 8.00MiB (8388864 bytes) of GPU memory, and the limit is 8.00MiB (8388608 bytes)"
     assert ran.texts["test_above"].endswith(f"\n{told}:\n  --gpuconf-report names the lines that allocated it")
     assert ran.properties["test_above"]["gpuconf.peak"] == told
@@ -86,7 +87,9 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     monkeypatch.setenv("SIZES", "1,2")
     first = suite(BASELINE, "--gpuconf-simulate=T4")
     assert first.code == 0
-    assert "gpuconf: no baseline in gpuconf-memory.json for 2 tests on this GPU: --gpuconf-update writes it" in first.out
+    assert (
+        "gpuconf: no baseline in gpuconf-memory.json for 2 tests on this GPU: --gpuconf-update writes it" in first.out
+    )
     assert not file.exists()
     assert suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report", "--gpuconf-update").code == 0
     written = json.loads(file.read_text())
@@ -101,7 +104,10 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     grown = suite(BASELINE, "--gpuconf-simulate=T4", "--gpuconf-report")
     assert grown.outcomes == {"test_step": "error", "test_tolerant": "passed"}, grown.out
     told = grown.texts["test_step"].splitlines()[-3:]
-    above = "peak 4.00MiB (4194304 bytes) of GPU memory is 1.00MiB (1048576 bytes) above the baseline of 3.00MiB (3145728 bytes):"
+    above = (
+        "peak 4.00MiB (4194304 bytes) of GPU memory is 1.00MiB (1048576 bytes) above the baseline of 3.00MiB "
+        "(3145728 bytes):"
+    )
     assert told[0] == above
     assert told[1].startswith("  +1.00MiB at test_suite.py:11 (")
     assert told[1].endswith("), +1 block of gpuconf (untagged)")
@@ -113,7 +119,9 @@ def test_baselines(suite: Callable[..., Any], pytester: pytest.Pytester, monkeyp
     assert json.loads(file.read_text())["tests"]["test_suite.py::test_step"]["Tesla T4"] == entry
 
 
-def test_workers_write_one_file(suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_write_one_file(
+    suite: Callable[..., Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SIZES", "1,2")
     options = ("-p", "xdist.plugin", "-p", "xdist.looponfail", "-n2", "--gpuconf-simulate=2xT4")
     assert suite(BASELINE, *options, "--gpuconf-update").code == 0
@@ -157,7 +165,8 @@ def test_mistakes_in_the_mark(suite: Callable[..., Any]) -> None:
         "gpu_peak(1, limit=1)": "gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got two limits",
         'gpu_peak("1GiB", tolerance=0.1)': "gpu_peak takes a limit or a tolerance for the baseline, not both",
         "gpu_peak(tolerance=-1)": "gpu_peak(tolerance=...) must be a part of the peak such as 0.05 or '5%', but got -1",
-        'gpu_peak(tolerance="x")': "gpu_peak(tolerance=...) must be a part of the peak such as 0.05 or '5%', but got 'x'",
+        'gpu_peak(tolerance="x")': "gpu_peak(tolerance=...) must be a part of the peak such as 0.05 or '5%', but got "
+        "'x'",
     }
     source = "".join(f"@pytest.mark.{mark}\ndef test_{n}(): pass\n" for n, mark in enumerate(marks))
     ran = suite(source, "--gpuconf-simulate=T4")

@@ -123,7 +123,8 @@ def test_auto_is_capped_by_free_memory_and_keeps_to_the_callers_mask(
     monkeypatch.setenv("PYTEST_XDIST_AUTO_NUM_WORKERS", "9")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
     listed = suite(
-        "def test_it(gpu, record_property): record_property('all', ' '.join(d.uuid for d in gpuconf.visible_devices()))",
+        "def test_it(gpu, record_property): record_property('all', ' '.join(d.uuid for d in "
+        "gpuconf.visible_devices()))",
         "--gpuconf-simulate=4xT4",
     )
     ran = suite(SHARES, *XDIST, "-nauto", "--gpuconf-simulate=4xT4", "--gpuconf-memory=14GiB")
@@ -170,7 +171,8 @@ def test_it(gpu, record_property, worker_id, i, pytestconfig):
 
 def test_without_gpus_workers_are_left_alone(suite: Callable[..., Any]) -> None:
     ran = suite(
-        "def test_it(): assert 'CUDA_VISIBLE_DEVICES' not in os.environ and 'gpuconf._core._gpuconf' not in sys.modules\n",
+        "def test_it(): assert 'CUDA_VISIBLE_DEVICES' not in os.environ and 'gpuconf._core._gpuconf' not in "
+        "sys.modules\n",
         *XDIST,
         "-n1",
     )

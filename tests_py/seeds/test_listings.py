@@ -85,14 +85,18 @@ def test_memory_growth_is_set_for_the_first_gpu_and_nothing_is_initialized(monke
     assert reserved("GPU:0") == 2 * MIB
 
 
-def test_memory_growth_for_one_of_two_gpus_shows_when_the_runtime_is_initialized(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_growth_for_one_of_two_gpus_shows_when_the_runtime_is_initialized(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine(2, monkeypatch)
     run("set_memory_growth.py")
     with pytest.raises(ValueError, match=r"^Memory growth cannot differ between GPU devices"):
         tf.config.list_logical_devices()
 
 
-def test_memory_growth_without_gpus_is_an_index_error_that_the_listing_swallows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_growth_without_gpus_is_an_index_error_that_the_listing_swallows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     machine(0, monkeypatch)
     assert run("set_memory_growth.py")["physical_devices"] == []
     assert uninitialized()
@@ -124,7 +128,9 @@ def test_without_gpus_the_split_stops_before_anything_is_set(monkeypatch: pytest
     assert uninitialized()
 
 
-@pytest.mark.parametrize(("gpus", "shown"), [(0, ""), (1, "{'current': 0, 'peak': 0}\n"), (2, "{'current': 0, 'peak': 0}\n")])
+@pytest.mark.parametrize(
+    ("gpus", "shown"), [(0, ""), (1, "{'current': 0, 'peak': 0}\n"), (2, "{'current': 0, 'peak': 0}\n")]
+)
 def test_typed_in_the_memory_info_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], gpus: int, shown: str
 ) -> None:
@@ -191,7 +197,9 @@ def test_restricting_after_restricting_says_nothing_new(
     assert capsys.readouterr().out == "2 Physical GPUs, 1 Logical GPU\n" * 2
 
 
-def test_the_listings_of_one_page_exclude_each_other(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_listings_of_one_page_exclude_each_other(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine(1, monkeypatch)
     run("limit_memory.py")
     with pytest.raises(ValueError, match=r"^Cannot set memory growth on device when virtual devices configured"):

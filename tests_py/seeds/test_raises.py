@@ -90,6 +90,7 @@ def test_the_aliases_that_the_pages_name(version: object, name: str) -> None:
 def test_virtual_devices_share_a_physical_device(two_gpus: None) -> None:
     first = tf.config.experimental.list_physical_devices("GPU")[0]
     tf.config.experimental.set_virtual_device_configuration(
-        device=first, virtual_devices=[VirtualDeviceConfiguration(memory_limit=100), VirtualDeviceConfiguration(memory_limit=200)]
+        device=first,
+        virtual_devices=[VirtualDeviceConfiguration(memory_limit=100), VirtualDeviceConfiguration(memory_limit=200)],
     )
     assert len(tf.config.experimental.list_logical_devices("GPU")) == 3

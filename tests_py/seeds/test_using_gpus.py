@@ -1,4 +1,6 @@
-"""The page "Using GPUs": every listing, unchanged but for its import, on the machine it describes, with the page's output."""
+"""The page "Using GPUs": every listing, unchanged but for its import, on the machine it describes, with the page's
+output.
+"""
 
 from __future__ import annotations
 
@@ -175,9 +177,12 @@ def test_a_device_that_is_not_there_is_the_pages_error(capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(
-    ("gpus", "mapping", "where"), [("", NO_MAPPING, "cpu:0"), ("K40", K40_MAPPING, "gpu:0"), ("4xK20", K20_MAPPING, "gpu:2")]
+    ("gpus", "mapping", "where"),
+    [("", NO_MAPPING, "cpu:0"), ("K40", K40_MAPPING, "gpu:0"), ("4xK20", K20_MAPPING, "gpu:2")],
 )
-def test_soft_placement_takes_another_device(capsys: pytest.CaptureFixture[str], gpus: str, mapping: str, where: str) -> None:
+def test_soft_placement_takes_another_device(
+    capsys: pytest.CaptureFixture[str], gpus: str, mapping: str, where: str
+) -> None:
     machine(gpus)
     run("soft_placement")
     shown(
@@ -211,13 +216,17 @@ def test_several_gpus_share_the_work(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_several_gpus_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     machine("3xK20")
-    with pytest.raises(gpuconf.errors.InvalidArgumentError, match=r"Cannot assign a device to node 'Const_3'.*'/gpu:3'") as caught:
+    with pytest.raises(
+        gpuconf.errors.InvalidArgumentError, match=r"Cannot assign a device to node 'Const_3'.*'/gpu:3'"
+    ) as caught:
         run("use_several_gpus")
     assert "/job:localhost/replica:0/task:0/gpu:2" in str(caught.value), "what there is"
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("name", ["log_device_placement", "place_manually", "choose_one_gpu", "soft_placement", "use_several_gpus"])
+@pytest.mark.parametrize(
+    "name", ["log_device_placement", "place_manually", "choose_one_gpu", "soft_placement", "use_several_gpus"]
+)
 def test_device_memory_is_after_a_run_what_it_was_before(name: str) -> None:
     machine("4xK20")
     run(name)

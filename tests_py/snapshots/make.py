@@ -1,8 +1,8 @@
 """Write the snapshots of the folder ``recorded``: ``python tests_py/snapshots/make.py FOLDER``.
 
-That needs gpuconf and a PyTorch that is built for CUDA. The GPUs are simulated, and PyTorch is the real one: it allocates, records
-and writes as on a GPU. Each snapshot is of a process of its own, because some settings hold for a whole process. Beside it, a JSON
-file has what PyTorch itself counted. Names of folders are replaced in the result.
+That needs gpuconf and a PyTorch that is built for CUDA. The GPUs are simulated, and PyTorch is the real one: it
+allocates, records and writes as on a GPU. Each snapshot is of a process of its own, because some settings hold for a
+whole process. Beside it, a JSON file has what PyTorch itself counted. Names of folders are replaced in the result.
 """
 
 from __future__ import annotations

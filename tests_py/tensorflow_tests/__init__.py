@@ -1,1 +1,3 @@
-"""TensorFlow's own tests of device configuration, read from a checkout and run over gpuconf: ``make test-tensorflow``."""
+"""TensorFlow's own tests of device configuration, read from a checkout and run over gpuconf:
+``make test-tensorflow``.
+"""

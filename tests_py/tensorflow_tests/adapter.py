@@ -1,7 +1,8 @@
 """Modules that TensorFlow's tests import, made of gpuconf.
 
-The tests import TensorFlow's private modules. Here these hold gpuconf's public functions under TensorFlow's private names.
-Everything else is :class:`Absent`: using it ends the test with :class:`NeedsTensorFlow`, which makes it out of scope.
+The tests import TensorFlow's private modules. Here these hold gpuconf's public functions under TensorFlow's private
+names. Everything else is :class:`Absent`: using it ends the test with :class:`NeedsTensorFlow`, which makes it out of
+scope.
 """
 
 from __future__ import annotations
@@ -140,7 +141,9 @@ def _public(module: Any) -> dict[str, Any]:
     return {name: getattr(module, name) for name in module.__all__}
 
 
-_optimizer = {name.replace("et_", "et_optimizer_", 1): function for name, function in _public(gpuconf.config.optimizer).items()}
+_optimizer = {
+    name.replace("et_", "et_optimizer_", 1): function for name, function in _public(gpuconf.config.optimizer).items()
+}
 
 
 def reset_context(*_: Any) -> None:
@@ -149,7 +152,9 @@ def reset_context(*_: Any) -> None:
     tf1.reset_default_graph()
     try:
         gpuconf.reset()
-    except gpuconf.errors.FailedPreconditionError:  # an exception on its way holds tensors: the runner resets afterwards
+    except (
+        gpuconf.errors.FailedPreconditionError
+    ):  # an exception on its way holds tensors: the runner resets afterwards
         if sys.exc_info()[1] is None or sys.exc_info()[1].__context__ is None:
             raise
 
@@ -351,11 +356,17 @@ class Parameterized:
         for name, function in list(vars(cls).items()):
             for case in getattr(function, "named_cases", ()):
                 if isinstance(case, dict):
-                    suffix, arguments, keywords = case["testcase_name"], (), {k: v for k, v in case.items() if k != "testcase_name"}
+                    suffix, arguments, keywords = (
+                        case["testcase_name"],
+                        (),
+                        {k: v for k, v in case.items() if k != "testcase_name"},
+                    )
                 else:
                     suffix, arguments, keywords = case[0], case[1:], {}
 
-                def test(self: Any, function: Any = function, arguments: Any = arguments, keywords: Any = keywords) -> Any:
+                def test(
+                    self: Any, function: Any = function, arguments: Any = arguments, keywords: Any = keywords
+                ) -> Any:
                     return function(self, *arguments, **keywords)
 
                 setattr(cls, f"{name}{'' if suffix.startswith('_') else '_'}{suffix}", test)
@@ -444,7 +455,9 @@ MODULES: dict[str, dict[str, Any]] = {
         "reset_default_graph": tf1.reset_default_graph,
     },
     "tensorflow.python.framework.stack": {
-        "_default_session_stack": types.SimpleNamespace(get_default=tf1.get_default_session, reset=_graph.sessions.entered.clear),
+        "_default_session_stack": types.SimpleNamespace(
+            get_default=tf1.get_default_session, reset=_graph.sessions.entered.clear
+        ),
     },
     "tensorflow.python.framework.test_util": {
         **_TEST,
@@ -465,7 +478,12 @@ MODULES: dict[str, dict[str, Any]] = {
         "zeros": tf2.zeros,
     },
     "tensorflow.python.ops.control_flow_ops": {"no_op": tf1.no_op},
-    "tensorflow.python.ops.math_ops": {"add": tf2.add, "add_n": tf2.add_n, "matmul": tf2.matmul, "multiply": tf2.multiply},
+    "tensorflow.python.ops.math_ops": {
+        "add": tf2.add,
+        "add_n": tf2.add_n,
+        "matmul": tf2.matmul,
+        "multiply": tf2.multiply,
+    },
     "tensorflow.python.ops.variables": {
         "Variable": tf1.Variable,
         "global_variables_initializer": tf1.global_variables_initializer,
@@ -486,6 +504,8 @@ def install() -> None:
 
 
 def hide() -> None:
-    """Forget the modules, which a test file has imported by now: gpuconf passes its settings on to a TensorFlow that is loaded."""
+    """Forget the modules, which a test file has imported by now: gpuconf passes its settings on to a TensorFlow that is
+    loaded.
+    """
     for name in [each for each in sys.modules if each.partition(".")[0] == "tensorflow"]:
         del sys.modules[name]

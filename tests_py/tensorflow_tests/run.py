@@ -1,7 +1,8 @@
 """Run TensorFlow's own tests of device configuration over gpuconf: ``make test-tensorflow TENSORFLOW=DIR``.
 
-``DIR`` is a checkout of TensorFlow's source. The test files are read from there and run unmodified, on simulated machines. The
-table of what became of them is written into docs/conformance.md. Exit status 1 if a test fails that is not listed here.
+``DIR`` is a checkout of TensorFlow's source. The test files are read from there and run unmodified, on simulated
+machines. The table of what became of them is written into docs/conformance.md. Exit status 1 if a test fails that is
+not listed here.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ FILES = {
 }
 MACHINES = ("", "A100-40GB", "2xT4")
 
-# Tests that need what TensorFlow keeps private, or what gpuconf says that it does not have. No other UnimplementedError, and no
-# other missing private name, is out of scope.
+# Tests that need what TensorFlow keeps private, or what gpuconf says that it does not have. No other
+# UnimplementedError, and no other missing private name, is out of scope.
 _SERIALIZED = "the attributes of a graph as a message"
 OUT_OF_SCOPE = {
     "DeviceTest.testConfigureCollectiveOps": "context().configure_collective_ops, which is private",
@@ -80,7 +81,9 @@ def outcomes(checkout: Path, file: str, machine: str) -> dict[str, tuple[str, st
     )
     if done.returncode:
         sys.exit(f"{file} on {machine or 'a machine without GPUs'} ended with {done.returncode}:\n{done.stderr}")
-    found: dict[str, tuple[str, str]] = {name: (kind, reason) for name, (kind, reason) in json.loads(done.stdout).items()}
+    found: dict[str, tuple[str, str]] = {
+        name: (kind, reason) for name, (kind, reason) in json.loads(done.stdout).items()
+    }
     for name, (kind, _) in found.items():
         if kind == "fail" and machine and name in WITHOUT_GPUS:
             found[name] = ("skip", "expects a machine without GPUs")
@@ -109,7 +112,9 @@ def main(checkout: Path) -> None:
         runs = [outcomes(checkout, file, machine) for machine in MACHINES]
         verdicts[file] = {name: verdict([run[name] for run in runs]) for name in runs[0]}
         print(f"{file}: {dict(Counter(kind for kind, _ in verdicts[file].values()))}", flush=True)
-    failed = [f"{name}: {reason}" for found in verdicts.values() for name, (kind, reason) in found.items() if kind == "fail"]
+    failed = [
+        f"{name}: {reason}" for found in verdicts.values() for name, (kind, reason) in found.items() if kind == "fail"
+    ]
     everything = {name: kind for found in verdicts.values() for name, (kind, _) in found.items()}
     stale = [name for name in LISTED if everything.get(name) != "listed"]
     stale += [name for name in OUT_OF_SCOPE if everything.get(name) != "scope"]
@@ -131,8 +136,10 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
         "Written by `make test-tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
         "TensorFlow's source and runs them unmodified. A small adapter, `tests_py/tensorflow_tests/adapter.py`,",
         "holds gpuconf's functions under the names of TensorFlow's private modules. The machines are simulated:",
-        f"{', '.join(machine or 'no GPU' for machine in MACHINES)}. A test counts as passed if it passes on each machine on which",
-        "it does not skip itself. Whatever needs more of TensorFlow is out of scope; an UnimplementedError of gpuconf, and a",
+        f"{', '.join(machine or 'no GPU' for machine in MACHINES)}. A test counts as passed if it passes on each "
+        "machine on which",
+        "it does not skip itself. Whatever needs more of TensorFlow is out of scope; an UnimplementedError of "
+        "gpuconf, and a",
         "private name that is missing, count as failures unless `run.py` lists the test.",
         "",
         "| file | tests | pass | listed difference | out of scope | skipped by the test |",
@@ -143,10 +150,18 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
         count = Counter(kind for kind, _ in found.values())
         total += count
         lines.append(
-            f"| `{file.removeprefix('tensorflow/python/')}` | {len(found)} | " + " | ".join(str(count[k]) for k in _NAMES) + " |"
+            f"| `{file.removeprefix('tensorflow/python/')}` | {len(found)} | "
+            + " | ".join(str(count[k]) for k in _NAMES)
+            + " |"
         )
     lines.append(f"| all | {total.total()} | " + " | ".join(str(total[kind]) for kind in _NAMES) + " |")
-    lines += ["", "Tests that do not pass, and what they need or where they differ:", "", "| test | | why |", "|---|---|---|"]
+    lines += [
+        "",
+        "Tests that do not pass, and what they need or where they differ:",
+        "",
+        "| test | | why |",
+        "|---|---|---|",
+    ]
     for found in verdicts.values():
         for name, (kind, reason) in sorted(found.items()):
             if kind != "pass":
@@ -161,7 +176,8 @@ def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
 
 # Public names of what tests import from private modules.
 _PUBLIC = {
-    "client.session.register_session_run_conversion_functions": "tf.compat.v1.register_session_run_conversion_functions, private",
+    "client.session.register_session_run_conversion_functions": "tf.compat.v1.register_session_run_conversion_functions, "
+    "private",
     "eager.def_function.function": "tf.function",
     "framework.function.Defun": "functions in graphs",
     "framework.ops.colocate_with": "tf.compat.v1.colocate_with",

@@ -1,14 +1,15 @@
 """Run the Python tests on the arm64 wheel, on an x86-64 machine: ``python tests_py/wheel/arm64.py dist``.
 
-qemu-user translates the instructions of one program and passes its system calls to this machine's kernel, so neither an arm64
-machine nor root is needed. Debian's packages are downloaded and unpacked, not installed:
+qemu-user translates the instructions of one program and passes its system calls to this machine's kernel, so neither an
+arm64 machine nor root is needed. Debian's packages are downloaded and unpacked, not installed:
 
-- qemu from bookworm-backports. The table of pages of bookworm's own, 7.2, takes minutes to fill for a simulated card of 80 GB.
+- qemu from bookworm-backports. The table of pages of bookworm's own, 7.2, takes minutes to fill for a simulated card of
+  80 GB.
 - Python 3.11 and the libraries that it needs, for arm64.
 
-``sys.executable`` is a script that starts qemu, so that processes that tests start are arm64 processes, too. PATH has programs of
-this machine that tests start, but no compiler. `RUN` says which files of tests run, unless arguments name others; `LEFT_OUT` and
-`DESELECTED` say why others do not.
+``sys.executable`` is a script that starts qemu, so that processes that tests start are arm64 processes, too. PATH has
+programs of this machine that tests start, but no compiler. `RUN` says which files of tests run, unless arguments name
+others; `LEFT_OUT` and `DESELECTED` say why others do not.
 """
 
 from __future__ import annotations
@@ -26,9 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "arm64"
 GUEST = WORK / "root"
 PYTHON = "3.11"
-PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-minimal", "libc6", "libgcc-s1", "libstdc++6"]
-# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/test_arm64_lists.py holds that each
-# file is in RUN or in LEFT_OUT.
+PACKAGES = [
+    f"python{PYTHON}",
+    f"libpython{PYTHON}-stdlib",
+    f"python{PYTHON}-minimal",
+    "libc6",
+    "libgcc-s1",
+    "libstdc++6",
+]
+# Names are relative to tests_py; that of a folder stands for all files in it. tests_py/test_arm64_lists.py holds that
+# each file is in RUN or in LEFT_OUT.
 RUN = """
         conformance frameworks/test_versions.py gpu/test_gpu.py gpu/test_steps.py pytest_plugin seeds test_blas.py
         test_buffer.py test_call_sites.py test_cards.py test_cli_output.py test_column_names.py test_command.py
@@ -87,7 +95,8 @@ LEFT_OUT = {
         cover test_rehearsal.py
     """,
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
-    "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
+    "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see "
+    "below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
     """,
     "counts threads, open files and processor time, which under qemu are also qemu's": "test_scrape_server.py",
@@ -116,11 +125,13 @@ DESELECTED = {
         test_process_limits.py::test_a_limit_of_threads_is_an_error_or_enough
         test_process_limits.py::test_a_process_that_may_start_no_threads_gets_an_error_and_can_go_on_later
     """,
-    "qemu gives a process another start time in its own /proc/self/stat than others read, so the ledger takes it for ended": """
+    "qemu gives a process another start time in its own /proc/self/stat than others read, so the ledger takes it for "
+    "ended": """
         test_cli_output.py::test_a_long_command_is_cut_on_a_terminal
     """,
     "a process's name is qemu's": "test_ledger.py::test_a_timeout_names_who_holds_the_memory",
-    "a forked child can wait for ever for a lock of qemu's own that another thread held: NumPy alone does, without gpuconf": """
+    "a forked child can wait for ever for a lock of qemu's own that another thread held: NumPy alone does, without "
+    "gpuconf": """
         test_blas.py::test_a_forked_child_does_not_hang
         test_fork_matrix.py::test_children_of_a_busy_process_end_whatever_they_do
     """,
@@ -187,7 +198,8 @@ def install(wheel: Path, site: Path) -> None:
     pip += ["--target", site, "--only-binary", ":all:", "--python-version", PYTHON]
     pip += [f"--platform={tag}_aarch64" for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014")]
     pinned = re.findall(r'^ *"(([\w-]+)==[^";]*)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    tools = {name: tool for tool, name in reversed(pinned) if name in TOOLS.split()}  # of two NumPys the first, for older Pythons
+    # Of two NumPys the first, for older Pythons.
+    tools = {name: tool for tool, name in reversed(pinned) if name in TOOLS.split()}
     subprocess.run([*pip, wheel, *tools.values()], check=True)
 
 

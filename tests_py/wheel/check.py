@@ -76,22 +76,36 @@ def check_tag(wheel: Path) -> None:
     if at_root != {"gpuconf_startup.pth", "_gpuconf_startup.py"}:
         raise SystemExit(f"{wheel.name} should not hold {at_root} outside of its package")
     libraries = [name for name in names if name.endswith((".so", ".so.1"))]
-    if sorted(libraries) != sorted(LIBRARIES) or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
+    if (
+        sorted(libraries) != sorted(LIBRARIES)
+        or "gpuconf/py.typed" not in names
+        or "gpuconf/include/gpuconf.h" not in names
+    ):
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
-    launcher = next((one for one in zipfile.ZipFile(wheel).infolist() if one.filename == "gpuconf/_cover/gpuconf-cover"), None)
+    launcher = next(
+        (one for one in zipfile.ZipFile(wheel).infolist() if one.filename == "gpuconf/_cover/gpuconf-cover"), None
+    )
     if launcher is None or not launcher.external_attr >> 16 & 0o111:
         raise SystemExit(f"{wheel.name} has no launcher of covers that can be run")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
 
 
 def check_licenses(wheel: Path) -> None:
-    """The wheel has the license and the notices of everything that is linked in, and names it in a bill of materials."""
+    """The wheel has the license and the notices of everything that is linked in, and names it in a bill of
+    materials.
+    """
     with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         names = archive.namelist()
-        shipped = {name.rpartition("/")[2]: archive.read(name).decode() for name in names if "/licenses/LICENSES/" in name}
-        metadata = archive.read(next(name for name in names if re.fullmatch(r"gpuconf-[^/]*.dist-info/METADATA", name))).decode()
+        shipped = {
+            name.rpartition("/")[2]: archive.read(name).decode() for name in names if "/licenses/LICENSES/" in name
+        }
+        metadata = archive.read(
+            next(name for name in names if re.fullmatch(r"gpuconf-[^/]*.dist-info/METADATA", name))
+        ).decode()
         declared = re.search(r"^License-Expression: (.*)$", metadata, re.M)
-        wrong = licenses.complaints(Path(archive.extract(LIBRARIES[0], folder)), shipped, declared[1] if declared else "")
+        wrong = licenses.complaints(
+            Path(archive.extract(LIBRARIES[0], folder)), shipped, declared[1] if declared else ""
+        )
         bills = [name for name in names if name.endswith(".dist-info/sboms/gpuconf.cdx.json")]
         errors = [JsonStrictValidator(SchemaVersion.V1_6).validate_str(archive.read(name).decode()) for name in bills]
     if errors != [None]:
@@ -103,7 +117,9 @@ def check_licenses(wheel: Path) -> None:
 
 def check_links(wheel: Path) -> None:
     """Run auditwheel to find the oldest Linux it runs on; it rejects a link to libpython."""
-    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False
+    )
     found = re.search(r'consistent with the following platform\s+tag:\s+"(\w+)"', " ".join(done.stdout.split()))
     if done.returncode or not found or not found[1].startswith("manylinux"):
         raise SystemExit(f"auditwheel does not like {wheel.name}:\n{done.stdout}{done.stderr}")
@@ -113,7 +129,10 @@ def check_links(wheel: Path) -> None:
 def interpreters() -> list[str]:
     """Every CPython from 3.10 on PATH and in pyenv, one of each version."""
     places = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin"))]
-    candidates = [sys.executable, *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 30))]
+    candidates = [
+        sys.executable,
+        *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 30)),
+    ]
     found: dict[str, str] = {}
     for candidate in filter(None, candidates):
         asked = "import sys, venv, ensurepip; print(sys.version_info[:2] >= (3, 10), *sys.version_info[:2])"
@@ -128,7 +147,16 @@ def smoke(interpreter: str, wheel: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([interpreter, "-m", "venv", folder], check=True)
         python = os.path.join(folder, "bin", "python")
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", str(wheel.resolve())]
+        pip = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-index",
+            str(wheel.resolve()),
+        ]
         subprocess.run(pip, check=True)
         subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
         told = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
@@ -142,7 +170,13 @@ def check_sdist(sdist: Path) -> None:
     found = {name.rpartition("/")[2] for name in names if name.startswith("LICENSES/")}
     if found != {path.name for path in licenses.FOLDER.iterdir()}:
         raise SystemExit(f"{sdist.name} has other licenses than {licenses.FOLDER}: {sorted(found)}")
-    lacking = {"Makefile", "docs/index.md", "tests_py/conftest.py", "tests_go/bfc/allocator_test.go", "CHANGELOG.md"} - names
+    lacking = {
+        "Makefile",
+        "docs/index.md",
+        "tests_py/conftest.py",
+        "tests_go/bfc/allocator_test.go",
+        "CHANGELOG.md",
+    } - names
     if lacking:
         raise SystemExit(f"{sdist.name} lacks {', '.join(sorted(lacking))}")
     print(f"{sdist.name} has what it should")

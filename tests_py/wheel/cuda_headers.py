@@ -1,9 +1,11 @@
-"""Checks what the simulated CUDA libraries state against NVIDIA's headers: layouts of structures and numbers of statuses.
+"""Checks what the simulated CUDA libraries state against NVIDIA's headers: layouts of structures and numbers of
+statuses.
 
     cuda_headers.py [FOLDER]
 
-It downloads the wheels of the CUDA runtimes that PyTorch is built for, and of the libraries above them (2 GB), keeps their headers
-in the folder, reads them with the C compiler, and installs nothing. What differs is printed, and is an error.
+It downloads the wheels of the CUDA runtimes that PyTorch is built for, and of the libraries above them (2 GB), keeps
+their headers in the folder, reads them with the C compiler, and installs nothing. What differs is printed, and is an
+error.
 """
 
 from __future__ import annotations
@@ -66,7 +68,9 @@ def evaluate(wheel: str, header: str, expressions: list[str], folder: Path) -> l
     crt.mkdir(parents=True, exist_ok=True)
     (crt / "host_defines.h").write_text(COMPILER)
     print_all = "".join(f'printf("%lld\\n", (long long)({expression}));' for expression in expressions)
-    source = f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{ {print_all} return 0; }}\n"
+    source = (
+        f"#include <stddef.h>\n#include <stdio.h>\n#include <{header}>\nint main(void) {{ {print_all} return 0; }}\n"
+    )
     includes = [f"-I{path}" for path in headers_of(wheel, folder)] + [f"-I{crt.parent}"]
     program = folder / "program"
     subprocess.run(["cc", "-w", "-x", "c", *includes, "-o", str(program), "-"], input=source, text=True, check=True)
@@ -86,9 +90,14 @@ def layouts(folder: Path) -> list[str]:
             "struct cudaFuncAttributes": 144,
             "struct cudaPointerAttributes": 88 if newer else 24,
         }
-        wanted = [*(f"offsetof(struct cudaDeviceProp, {field})" for field in expected), *(f"sizeof({name})" for name in sizes)]
+        wanted = [
+            *(f"offsetof(struct cudaDeviceProp, {field})" for field in expected),
+            *(f"sizeof({name})" for name in sizes),
+        ]
         widths = {row[4]: int(row[1]) for row in rows if row[4] in expected}
-        wanted += [f"sizeof(((struct cudaDeviceProp *)0)->{field}{'[0]' if field in ARRAYS else ''})" for field in widths]
+        wanted += [
+            f"sizeof(((struct cudaDeviceProp *)0)->{field}{'[0]' if field in ARRAYS else ''})" for field in widths
+        ]
         stated = [*expected.values(), *sizes.values(), *widths.values()]
         for what, here, there in zip(wanted, stated, evaluate(wheel, "driver_types.h", wanted, folder), strict=True):
             if here != there:

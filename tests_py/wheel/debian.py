@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def apt(work: Path, architecture: str, suite: str) -> list[str]:
-    """The options with which apt works in a folder of its own, for a machine and a suite that are not this machine's."""
+    """The options with which apt works in a folder of its own, for a machine and a suite that are not this
+    machine's.
+    """
     home = work / f"apt-{architecture}-{suite}"
     for folder in ("state/lists/partial", "cache/archives/partial"):
         (home / folder).mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,9 @@
 
     python tests_py/wheel/known_types.py
 
-mypy takes what it does not know for Any and passes; editors that are built on pyright then show nothing. What remains unknown are
-classes below those of libraries that have no types or are not installed. Not a test module: `.ci/more` runs it.
+mypy takes what it does not know for Any and passes; editors that are built on pyright then show nothing. What remains
+unknown are classes below those of libraries that have no types or are not installed. Not a test module: `.ci/more` runs
+it.
 """
 
 from __future__ import annotations

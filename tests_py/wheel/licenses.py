@@ -1,4 +1,5 @@
-"""The licenses of what is linked into the binary: Go's runtime and the modules that it names, against the folder LICENSES.
+"""The licenses of what is linked into the binary:
+Go's runtime and the modules that it names, against the folder LICENSES.
 
     python tests_py/wheel/licenses.py --write      # after a module was added or updated
 
@@ -35,7 +36,9 @@ def file_name(module: str) -> str:
 
 def linked(binary: Path) -> list[str]:
     """The modules that a Go binary was linked with, and "go" for the runtime."""
-    told = subprocess.run(["go", "version", "-m", str(binary)], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    told = subprocess.run(
+        ["go", "version", "-m", str(binary)], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
     return ["go", *re.findall(r"^\tdep\t(\S+)\t", told, re.M)]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two versions on one machine: an older gpuconf, built from its commit, and the installed one share a ledger, or say why not.
+"""Two versions on one machine: an older gpuconf, built from its commit, and the installed one share a ledger, or say
+why not.
 
     python tests_py/wheel/previous.py            # the versions that are listed below
 
@@ -120,7 +121,9 @@ def share(old: Mapping[str, str], new: Mapping[str, str]) -> None:
 
 
 def refuse(first: Mapping[str, str], second: Mapping[str, str], *texts: str) -> None:
-    """The second version does not use the first one's ledger, changes nothing in it, and says which version is needed."""
+    """The second version does not use the first one's ledger, changes nothing in it, and says which version is
+    needed.
+    """
     with holding("5GiB", first):
         done = run("run", "--memory", "1GiB", "true", env=second)
         assert done.returncode == 1, done.stdout
@@ -141,7 +144,10 @@ def main() -> None:
         refuse(variables(ledger, fixed), variables(ledger, None), "has format version 2", "GPUCONF_LEDGER")
         ledger = Path(folder, "later")
         refuse(
-            variables(ledger, None), variables(ledger, fixed), "has format version 3; this gpuconf uses version 2", "GPUCONF_LEDGER"
+            variables(ledger, None),
+            variables(ledger, fixed),
+            "has format version 3; this gpuconf uses version 2",
+            "GPUCONF_LEDGER",
         )
     print("older versions share the ledger, or say why they cannot")
 

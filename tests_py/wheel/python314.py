@@ -1,8 +1,8 @@
 """Run the Python tests on the wheel under CPython 3.14: ``python tests_py/wheel/python314.py dist [FILES]``.
 
-It comes from Debian's next release, whose packages are downloaded and unpacked, with the C library that it needs. Neither root
-nor a container is needed: ``sys.executable`` is a script that starts the release's own dynamic linker. `LEFT_OUT` and `DESELECTED`
-say what does not run.
+It comes from Debian's next release, whose packages are downloaded and unpacked, with the C library that it needs.
+Neither root nor a container is needed: ``sys.executable`` is a script that starts the release's own dynamic linker.
+`LEFT_OUT` and `DESELECTED` say what does not run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ WORK = ROOT / "build" / "python314"
 GUEST = WORK / "root"
 PYTHON = "3.14"
 RELEASE = "forky"
-PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-minimal", "libc6", "libgcc-s1", "libstdc++6"]
+PACKAGES = [
+    f"python{PYTHON}",
+    f"libpython{PYTHON}-stdlib",
+    f"python{PYTHON}-minimal",
+    "libc6",
+    "libgcc-s1",
+    "libstdc++6",
+]
 LEFT_OUT = {
     "checks the sources, or builds from them, which the environment of make test does": """
         test_docs.py test_types.py
@@ -60,7 +67,18 @@ def interpreter() -> Path:
 def install(wheel: Path, python: Path) -> None:
     """The wheel and what the tests need, by this environment's pip, which runs under 3.14."""
     site = GUEST / "usr" / "lib" / "python3" / "dist-packages"
-    pip = [sys.executable, "-W", "ignore", "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     subprocess.run([*pip, "--root-user-action", "ignore", "--upgrade", "--target", site, f"{wheel}[dev]"], check=True)
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the wheel twice, in folders of different names and lengths, with empty caches of Go's, and compare the files byte by byte.
+"""Build the wheel twice, in folders of different names and lengths, with empty caches of Go's, and compare the files
+byte by byte.
 
-Its Python's environment has the build's tools, in the versions and with the hashes of pybind/requirements/release.txt; an older Go
-comes first on PATH.
+Its Python's environment has the build's tools, in the versions and with the hashes of pybind/requirements/release.txt;
+an older Go comes first on PATH.
 
     make test-reproducible
 
@@ -53,7 +54,11 @@ def differences(first: Path, second: Path) -> list[str]:
     """The names of the members that differ."""
     with zipfile.ZipFile(first) as a, zipfile.ZipFile(second) as b:
         names = sorted({*a.namelist(), *b.namelist()})
-        return [name for name in names if name not in a.namelist() or name not in b.namelist() or a.read(name) != b.read(name)]
+        return [
+            name
+            for name in names
+            if name not in a.namelist() or name not in b.namelist() or a.read(name) != b.read(name)
+        ]
 
 
 def main() -> None:
@@ -62,7 +67,9 @@ def main() -> None:
         wheels = [build(Path(folder)) for folder in (one, two)]
         digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
         if digests[0] != digests[1]:
-            raise SystemExit(f"two builds of one commit differ, in: {', '.join(differences(*wheels)) or 'the archive alone'}")
+            raise SystemExit(
+                f"two builds of one commit differ, in: {', '.join(differences(*wheels)) or 'the archive alone'}"
+            )
     print(f"two builds in different folders with empty caches are the same file, SHA-256 {digests[0]}")
 
 

@@ -2,8 +2,8 @@
 
     torch_imports.py [--write] FOLDER ...
 
-Each folder is the ``lib`` of a PyTorch that is built for CUDA, or the path of another library. Without --write, fails if the list
-lacks some of them, and prints those.
+Each folder is the ``lib`` of a PyTorch that is built for CUDA, or the path of another library. Without --write, fails
+if the list lacks some of them, and prints those.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ HEAD = """/* SPDX-License-Identifier: Apache-2.0 */
  * REFUSES(name, status): one that is not supported if no file defines it.
  */
 """
-# Each library's status for what it does not support, checked by cuda_headers.py. NCCL, NVRTC and cuRAND have none: theirs is
-# that of an internal error. NVSHMEM's is the fourth of nvshmemx_error.h.
+# Each library's status for what it does not support, checked by cuda_headers.py. NCCL, NVRTC and cuRAND have none:
+# theirs is that of an internal error. NVSHMEM's is the fourth of nvshmemx_error.h.
 STATUS = (
     ("cublas", 15), ("cufft", 16), ("cudnn", 3000), ("curand", 999), ("cusolver", 9), ("cusparse", 10), ("nccl", 3), ("nvrtc", 11),
     ("cupti", 27), ("nvshmem", 3), ("cuFile", 5007), ("cuda", 801), ("__cuda", 801),

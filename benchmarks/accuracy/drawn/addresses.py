@@ -3,8 +3,8 @@
     python benchmarks/accuracy/drawn/addresses.py --out FILE [--processes 6] [--calls 400]
 
 Each line of FILE is a list of a process's calls: [bytes, address] for an allocation, [0, address] for a free. A process
-allocates as PyTorch's allocator does: 2 MiB for small tensors, 20 MiB, and multiples of 2 MiB. NVIDIA does not document where
-memory lies.
+allocates as PyTorch's allocator does: 2 MiB for small tensors, 20 MiB, and multiples of 2 MiB. NVIDIA does not document
+where memory lies.
 """
 
 from __future__ import annotations
@@ -76,7 +76,16 @@ def main() -> None:
             file.write(json.dumps(record(asked.number, asked.calls)) + "\n")
         return
     for number in range(asked.processes):
-        words = [sys.executable, __file__, "--out", str(asked.out), "--calls", str(asked.calls), "--number", str(number)]
+        words = [
+            sys.executable,
+            __file__,
+            "--out",
+            str(asked.out),
+            "--calls",
+            str(asked.calls),
+            "--number",
+            str(number),
+        ]
         os.waitpid(os.posix_spawn(sys.executable, words, os.environ), 0)
 
 

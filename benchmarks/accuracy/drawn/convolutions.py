@@ -3,9 +3,12 @@
     python benchmarks/accuracy/drawn/convolutions.py --collect          # writes layers.json.gz, without a GPU
     python benchmarks/accuracy/drawn/convolutions.py --out FILE [--seconds 60] [--processes 10]
 
-layers.json.gz has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The recording
-draws from them, and changes a quarter of the shapes at random; batch, type, format and cudnn.benchmark are drawn for all. Each
-line of FILE is a list in the order of FIELDS; the last three are what the call requested, in order, and negative when freed.
+layers.json.gz has the convolutions of all classifiers of torchvision and of 300 models of timm that a seed drew. The
+recording draws from them, and changes a quarter of the shapes at random; batch, type, format and cudnn.benchmark are
+drawn for all. Each line of FILE is a list in the order of FIELDS; the last three are what the call requested, in order,
+and
+negative when
+freed.
 """
 
 from __future__ import annotations
@@ -67,7 +70,9 @@ def collect() -> None:
 
     names = [f"timm {name}" for name in made.sample(timm.list_models(), MODELS)]
     names += [
-        f"torchvision {name}" for name in list_models() if not name.startswith(("quantized_", "raft_")) and "_rcnn" not in name
+        f"torchvision {name}"
+        for name in list_models()
+        if not name.startswith(("quantized_", "raft_")) and "_rcnn" not in name
     ]
     for name in names:
         library, model_name = name.split()
@@ -123,7 +128,11 @@ def record(out: Path, seconds: float, number: int) -> None:
     layers = json.loads(gzip.decompress((HERE / "layers.json.gz").read_bytes()))
     watch()
     with out.with_suffix(f".{number}").open("w", encoding="utf-8") as file:
-        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
+        about = {
+            "gpu": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "cudnn": torch.backends.cudnn.version(),
+        }
         file.write(json.dumps(about | {"fields": FIELDS}) + "\n")
         while time.monotonic() - begin < seconds:
             row = drawn(made, layers)
@@ -169,7 +178,9 @@ def measure(row: dict[str, Any]) -> None:
     kind = {"tf32": torch.float32}.get(row["type"]) or getattr(torch, row["type"])
     layout = torch.channels_last if row["channels_last"] else torch.contiguous_format
     x = torch.empty(row["batch"], row["in"], *row["size"], device="cuda", dtype=kind, memory_format=layout).fill_(1)
-    filters = (row["in"], row["out"] // row["groups"]) if row["transposed"] else (row["out"], row["in"] // row["groups"])
+    filters = (
+        (row["in"], row["out"] // row["groups"]) if row["transposed"] else (row["out"], row["in"] // row["groups"])
+    )
     w = torch.empty(*filters, *row["kernel"], device="cuda", dtype=kind, memory_format=layout).fill_(1)
     extra = [0] * len(row["size"])
     settings = (row["stride"], row["padding"], row["dilation"], row["transposed"], extra)

@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy/drawn/draw.py second
 
-Adds the rows of a draw of DRAWS to the file. Needs torch, torchvision, timm, transformers and torch_geometric, and no GPU. The
-rule is RULE; the seed makes the same draws with the same versions, which rows.json names.
+Adds the rows of a draw of DRAWS to the file. Needs torch, torchvision, timm, transformers and torch_geometric, and no
+GPU. The rule is RULE; the seed makes the same draws with the same versions, which rows.json names.
 """
 
 from __future__ import annotations
@@ -36,20 +36,38 @@ TASKS = {
     "AutoModelForQuestionAnswering": "MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES",
     "AutoModelForImageClassification": "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES",
 }
-LAYERS = ("LSTM", "GRU", "RNN", "MultiheadAttention", "Transformer", "TransformerEncoder", "Linear", "Conv1d", "Conv2d", "Conv3d")
+LAYERS = (
+    "LSTM",
+    "GRU",
+    "RNN",
+    "MultiheadAttention",
+    "Transformer",
+    "TransformerEncoder",
+    "Linear",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+)
 LAYERS += ("ConvTranspose2d", "EmbeddingBag", "Embedding")
 GRAPHS = ("GCN", "GraphSAGE", "GIN", "GAT")
 RULE = [
-    "The models are drawn from torchvision.models.list_models() without quantized_* (int8 on CPUs) and raft_* (pairs of images); "
-    "from timm.list_models(); from the tasks of draw.py and then the model types in the task's mapping of transformers; from a "
+    "The models are drawn from torchvision.models.list_models() without quantized_* (int8 on CPUs) and raft_* (pairs "
+    "of images); "
+    "from timm.list_models(); from the tasks of draw.py and then the model types in the task's mapping of "
+    "transformers; from a "
     "list of layers of torch.nn; and from four models of torch_geometric.nn.models. No model twice.",
-    "The settings are drawn as in draw.py. Then the batch is halved until it has at most 1,000,000 pixels (images) or 2,048 tokens "
-    "(transformers), and a length until it is less than the model has positions. Models of transformers have their default "
+    "The settings are drawn as in draw.py. Then the batch is halved until it has at most 1,000,000 pixels (images) or "
+    "2,048 tokens "
+    "(transformers), and a length until it is less than the model has positions. Models of transformers have their "
+    "default "
     "configuration with at most two or four layers.",
-    "A draw is kept if its model has at most 400 million parameters (those of timm and transformers are counted on the meta "
-    "device, where it must be possible to build them), and a forward pass of it, with a batch of one and the loss if trained, "
+    "A draw is kept if its model has at most 400 million parameters (those of timm and transformers are counted on "
+    "the meta "
+    "device, where it must be possible to build them), and a forward pass of it, with a batch of one and the loss if "
+    "trained, "
     "ends on a CPU within 60 s without an error; otherwise the next is drawn. Nothing was dropped for another reason.",
-    "A third of the rows, drawn by the same seed, is unseen: it is predicted after the last change that the others gave rise to.",
+    "A third of the rows, drawn by the same seed, is unseen: it is predicted after the last change that the others "
+    "gave rise to.",
 ]
 
 
@@ -86,7 +104,9 @@ def main() -> None:
     unseen = set(made.sample(range(len(rows)), len(rows) // 3))
     for number, row in enumerate(rows):
         row |= {"row": len(written["rows"]) + number, "unseen": number in unseen, "draw": sys.argv[1]}
-    written["versions"] = {one.__name__: one.__version__ for one in (torch, torchvision, timm, transformers, torch_geometric)}
+    written["versions"] = {
+        one.__name__: one.__version__ for one in (torch, torchvision, timm, transformers, torch_geometric)
+    }
     lines = ",\n".join("    " + json.dumps(row) for row in written.pop("rows") + rows)
     head = json.dumps(written, indent=2)[:-2]
     file.write_text(f'{head},\n  "rows": [\n{lines}\n  ]\n}}\n', encoding="utf-8")
@@ -105,7 +125,9 @@ def drawn(made: random.Random, library: str) -> dict[str, Any]:
         "layers": made.choice((2, 4)),
         "option": made.random() < 0.5,
         "attention": made.choice(("sdpa", "sdpa", "sdpa", "eager")),
-        "optimizer": made.choice(("SGD", "SGD momentum", "Adam", "AdamW foreach", "AdamW fused", "Adafactor", "RMSprop")),
+        "optimizer": made.choice(
+            ("SGD", "SGD momentum", "Adam", "AdamW foreach", "AdamW fused", "Adafactor", "RMSprop")
+        ),
         "precision": made.choice(("float32", "tf32", "autocast bf16", "autocast fp16", "pure bf16")),
         "checkpointing": training and made.random() < 0.3,
         "channels_last": made.random() < 0.4,
@@ -143,7 +165,8 @@ def modelled(made: random.Random, row: dict[str, Any]) -> dict[str, Any]:
         return {"model": kind, "task": task, "batch": batch, "channels_last": row["channels_last"] and images}
     names = LAYERS if row["library"] == "torch.nn" else GRAPHS
     name = made.choice(names)
-    channels_last = row["channels_last"] and row["library"] == "torch.nn" and name != "Conv3d"  # it is for four dimensions
+    # It is for four dimensions.
+    channels_last = row["channels_last"] and row["library"] == "torch.nn" and name != "Conv3d"
     return {"model": name, "checkpointing": False, "channels_last": channels_last}
 
 
@@ -176,13 +199,16 @@ def unusable(row: dict[str, Any]) -> str:
     signal.signal(signal.SIGALRM, late)
     signal.alarm(SECONDS)
     try:
-        with torch.device("meta" if row["library"] in ("timm", "transformers") else "cpu"):  # some of timm's are too large
+        # Some of timm's are too large.
+        with torch.device("meta" if row["library"] in ("timm", "transformers") else "cpu"):
             size = sum(one.numel() for one in models.build(row)[0].parameters())
         if size > PARAMETERS:
             return f"{size:,} parameters"
         model, make, loss_of = models.build(row | {"batch": 1, "length": min(row["length"], 128)})
         model.train(row["training"])
-        single = row["training"] and any(isinstance(one, torch.nn.modules.batchnorm._BatchNorm) for one in model.modules())
+        single = row["training"] and any(
+            isinstance(one, torch.nn.modules.batchnorm._BatchNorm) for one in model.modules()
+        )
         if single:  # which cannot be trained with one item
             model, make, loss_of = models.build(row | {"batch": 2, "length": min(row["length"], 128)})
         inputs, named, target = make("cpu")

@@ -1,13 +1,16 @@
-"""Fits the trees of pybind/simulator/runtime/cudnn_trees.h to convolutions.jsonl.gz, and says how well they foretell a quarter.
+"""Fits the trees of pybind/simulator/runtime/cudnn_trees.h to convolutions.jsonl.gz, and says how well they foretell a
+quarter.
 
     python benchmarks/accuracy/drawn/fit.py [--write]
 
-cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the image, the
-filter and the result in another format, and sums in float of the filter's size, of which it takes one for each image, or as many
-as it divides the work into. For the gradient of a filter, and the other ways in TREES, one tree chooses the form, and another the
-number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the largest workspace of all engines; a tree
-foretells its ratio to copies of the tensors, or to the tensors themselves (`unit`). Trees are fitted to a random three quarters
-of the recorded convolutions for the figures, and to all of them for the file. Needs scikit-learn.
+cuDNN chooses an engine by heuristics that are not documented. What an engine requests has few forms: copies of the
+image, the filter and the result in another format, and sums in float of the filter's size, of which it takes one for
+each image, or as many as it divides the work into. For the gradient of a filter, and the other ways in TREES, one tree
+chooses the form, and another the number of sums. With torch.backends.cudnn.benchmark, PyTorch first allocates the
+largest workspace of all engines; a tree foretells its ratio to copies of the tensors, or to the tensors themselves
+(`unit`). Trees are fitted to a random three quarters of the recorded convolutions for the figures, and to all of them
+for the file. Needs
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ HEADER = HERE.parent.parent.parent / "pybind" / "simulator" / "runtime" / "cudnn
 LEAVES, FEWEST = 32, 4  # of a tree, and convolutions of a leaf
 KINDS = {"narrow": ("bfloat16", "float16"), "tf32": ("tf32",), "float": ("float32",)}
 WAYS = ("forward", "data", "filter")
-# Where trees foretell more of what forward and the gradient of the image request than the rules of cudnn_workspace.c do.
+# Where trees foretell more of what forward and the gradient of the image request than the rules of cudnn_workspace.c
+# do.
 TREES = {"tf32_first": ("forward", "data"), "float_last": ("forward",)}
 FEATURES = (
     "N",
@@ -107,8 +111,12 @@ def result_size(one: dict[str, Any]) -> list[int]:
     """Return the size of a convolution's result."""
     parts = zip(one["size"], one["kernel"], one["stride"], one["padding"], one["dilation"], strict=True)
     if one["transposed"]:
-        return [(size - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 for size, kernel, stride, pad, dilation in parts]
-    return [(size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, pad, dilation in parts]
+        return [
+            (size - 1) * stride - 2 * pad + dilation * (kernel - 1) + 1 for size, kernel, stride, pad, dilation in parts
+        ]
+    return [
+        (size + 2 * pad - dilation * (kernel - 1) - 1) // stride + 1 for size, kernel, stride, pad, dilation in parts
+    ]
 
 
 def features(one: dict[str, Any]) -> list[int]:
@@ -129,7 +137,11 @@ def copies(one: dict[str, Any]) -> dict[str, int]:
         return rows * ceil(channels / vector) * vector * element
 
     x, y = (one["batch"] * one[name] for name in "xy")
-    return {"x": copy(x, one["C"]), "y": copy(y, one["K"]), "w": copy(one["K"] * one["window"], one["C"] // one["groups"])}
+    return {
+        "x": copy(x, one["C"]),
+        "y": copy(y, one["K"]),
+        "w": copy(one["K"] * one["window"], one["C"] // one["groups"]),
+    }
 
 
 def bytes_of(one: dict[str, Any], form: str, sums: float) -> float:
@@ -171,7 +183,9 @@ def forms_and_sums(ours: list[dict[str, Any]], way: str) -> tuple[Any, dict[str,
 
 def regression(inputs: Any, values: Any) -> Any:
     """Fit a tree of medians."""
-    fitted = DecisionTreeRegressor(max_leaf_nodes=24, min_samples_leaf=FEWEST, criterion="absolute_error", random_state=0)
+    fitted = DecisionTreeRegressor(
+        max_leaf_nodes=24, min_samples_leaf=FEWEST, criterion="absolute_error", random_state=0
+    )
     return fitted.fit(inputs, values)
 
 
@@ -259,7 +273,9 @@ def right(usual: list[dict[str, Any]], way: str) -> float:
 
 
 def figures(name: str, usual: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
-    """Print how often trees of three quarters foretell the others: what is requested, and the largest within a factor of 2."""
+    """Print how often trees of three quarters foretell the others: what is requested, and the largest within a factor
+    of 2.
+    """
     for ours in (usual, found):
         random.Random(0).shuffle(ours)
     line = f"{name}:"

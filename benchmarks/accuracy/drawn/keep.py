@@ -1,4 +1,5 @@
-"""Adds to recorded.json what record.py has written, without the traces, and to first.json the first predictions of a draw.
+"""Adds to recorded.json what record.py has written, without the traces, and to first.json the first predictions of a
+draw.
 
     python benchmarks/accuracy/drawn/keep.py FILE.jsonl...
     python benchmarks/accuracy/drawn/keep.py --first FOLDER
@@ -28,7 +29,10 @@ def main() -> None:
         kept = {number: shortened(json.loads(path.read_text())) for number, path in answers.items() if path.exists()}
         earlier = json.loads((HERE / "first.json").read_text())["rows"]
         there = {one["row"] for one in earlier}
-        write("first.json", {"rows": earlier + [{"row": number, **one} for number, one in kept.items() if number not in there]})
+        write(
+            "first.json",
+            {"rows": earlier + [{"row": number, **one} for number, one in kept.items() if number not in there]},
+        )
         return
     earlier = json.loads((HERE / "recorded.json").read_text())
     rows: dict[int, dict[str, Any]] = {}
@@ -44,12 +48,16 @@ def main() -> None:
             elif found.get("steps") or "allocated" not in rows.get(found["row"], {}):
                 rows[found["row"]] = row(found)
     rows |= {one["row"]: one for one in earlier["rows"]}
-    write("recorded.json", {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]})
+    write(
+        "recorded.json", {"versions": versions, "contexts": contexts, "rows": [rows[number] for number in sorted(rows)]}
+    )
 
 
 def write(name: str, found: dict[str, Any]) -> None:
     """Write a file with a line for each row."""
-    lists = [f'"{key}": [\n' + ",\n".join("  " + json.dumps(one) for one in value) + "\n]" for key, value in found.items()]
+    lists = [
+        f'"{key}": [\n' + ",\n".join("  " + json.dumps(one) for one in value) + "\n]" for key, value in found.items()
+    ]
     (HERE / name).write_text("{" + ",\n".join(lists) + "}\n", encoding="utf-8")
 
 
@@ -63,7 +71,11 @@ def row(found: dict[str, Any]) -> dict[str, Any]:
     seconds = last["seconds"] - found["steps"][-2]["seconds"]
     kept |= {"allocated": stats["allocated_bytes.all.peak"], "reserved": stats["reserved_bytes.all.peak"]}
     kept |= {"requested": stats["requested_bytes.all.peak"], "segments": stats["segment.all.peak"], "beside": beside}
-    return kept | {"retries": stats["num_alloc_retries"], "step": round(seconds, 4), "gpu": found.get("versions", {}).get("gpu")}
+    return kept | {
+        "retries": stats["num_alloc_retries"],
+        "step": round(seconds, 4),
+        "gpu": found.get("versions", {}).get("gpu"),
+    }
 
 
 def context(found: dict[str, Any]) -> dict[str, Any]:

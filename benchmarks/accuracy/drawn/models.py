@@ -1,7 +1,7 @@
 """The models of rows.json, with random inputs.
 
-A builder takes a row and returns the model, a function that makes a batch on a device, and a function that makes a loss of the
-model's output. A batch is the arguments of the model and the target.
+A builder takes a row and returns the model, a function that makes a batch on a device, and a function that makes a loss
+of the model's output. A batch is the arguments of the model and the target.
 """
 
 from __future__ import annotations
@@ -112,11 +112,20 @@ def _transformers(row: Row) -> Work:
         if row["task"] == "AutoModelForImageClassification":
             size = config.image_size if isinstance(getattr(config, "image_size", 224), int) else 224
             images = torch.randn(row["batch"], getattr(config, "num_channels", 3), size, size, device=device)
-            return (), {"pixel_values": images, "labels": torch.zeros(row["batch"], dtype=torch.long, device=device)}, None
+            return (
+                (),
+                {"pixel_values": images, "labels": torch.zeros(row["batch"], dtype=torch.long, device=device)},
+                None,
+            )
         words = torch.randint(10, min(config.get_text_config().vocab_size, 20_000), shape, device=device)
-        given: dict[str, Any] = {"input_ids": words, "attention_mask": torch.ones(shape, dtype=torch.long, device=device)}
+        given: dict[str, Any] = {
+            "input_ids": words,
+            "attention_mask": torch.ones(shape, dtype=torch.long, device=device),
+        }
         if row["task"] == "AutoModelForQuestionAnswering":
-            given["start_positions"] = given["end_positions"] = torch.ones(row["batch"], dtype=torch.long, device=device)
+            given["start_positions"] = given["end_positions"] = torch.ones(
+                row["batch"], dtype=torch.long, device=device
+            )
         elif row["task"] == "AutoModelForSequenceClassification":
             given["labels"] = torch.zeros(row["batch"], dtype=torch.long, device=device)
         elif row["task"] == "AutoModelForTokenClassification":
@@ -194,7 +203,9 @@ class Bag(nn.Module):
         """Make a table of 100,000 words."""
         super().__init__()
         self.bag = nn.EmbeddingBag(100_000, width, mode="mean")
-        self.head = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.LayerNorm(4 * width), nn.Linear(4 * width, 1000))
+        self.head = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.LayerNorm(4 * width), nn.Linear(4 * width, 1000)
+        )
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
         """Return the classes of each item of the batch."""
@@ -240,10 +251,18 @@ def _layers(row: Row) -> Work:
         encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=not row["option"])
         return _classifier(row, Pooled(width, encoder, dims=(1,)), *words)
     if name == "Linear":
-        layers = [nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1), nn.Linear(4 * width, width), nn.LayerNorm(width)]
+        layers = [
+            nn.Linear(width, 4 * width),
+            nn.GELU(),
+            nn.Dropout(0.1),
+            nn.Linear(4 * width, width),
+            nn.LayerNorm(width),
+        ]
         return _classifier(row, Pooled(width, *layers, *layers, dims=(1,)), *words)
     if name == "Conv1d":
-        return _classifier(row, Pooled(width, *_convolutions("Conv1d", "BatchNorm1d", width, width, 1), dims=(2,)), width, length)
+        return _classifier(
+            row, Pooled(width, *_convolutions("Conv1d", "BatchNorm1d", width, width, 1), dims=(2,)), width, length
+        )
     if name == "Conv2d":
         norm = "GroupNorm" if row["option"] else "BatchNorm2d"
         return _classifier(row, Pooled(width, *_convolutions("Conv2d", norm, width, 3, 2), dims=(2, 3)), 3, size, size)

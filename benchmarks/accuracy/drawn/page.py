@@ -91,7 +91,9 @@ def text() -> str:
     compared = [row for row in ran if row["found"]]
     beside = sorted(row["recorded"]["beside"] // MIB for row in ran if row["recorded"]["beside"])
     bare = min(one["bare"] for one in kept["contexts"])
-    contexts = [{"library": one["context"], "MiB": f"{(one['after'] - one['bare']) / MIB:.0f}"} for one in kept["contexts"]]
+    contexts = [
+        {"library": one["context"], "MiB": f"{(one['after'] - one['bare']) / MIB:.0f}"} for one in kept["contexts"]
+    ]
     versions = asked["versions"]
     return TEXT.format(
         rows=len(rows),
@@ -144,10 +146,13 @@ def _rate(rows: Sequence[dict[str, Any]]) -> str:
         return "none yet."
     count = len(rows)
     allocated = sum(_is_near(row, "allocated", MOST_ALLOCATED) for row in rows)
-    exact = sum("allocated" in row["found"] and row["found"]["allocated"] == row["recorded"]["allocated"] for row in rows)
+    exact = sum(
+        "allocated" in row["found"] and row["found"]["allocated"] == row["recorded"]["allocated"] for row in rows
+    )
     reserved = sum(_is_near(row, "reserved", MOST_RESERVED) for row in rows)
     return (
-        f"allocated within 0.5 %: {allocated} of {count} ({100 * allocated / count:.0f} %), of which {exact} to the byte; "
+        f"allocated within 0.5 %: {allocated} of {count} ({100 * allocated / count:.0f} %), of which {exact} to the "
+        "byte; "
         f"reserved within 2 %: {reserved} of {count} ({100 * reserved / count:.0f} %)."
     )
 
@@ -155,9 +160,9 @@ def _rate(rows: Sequence[dict[str, Any]]) -> str:
 def _row(row: dict[str, Any]) -> dict[str, str]:
     found, recorded, first = row["found"], row["recorded"], row["first"]
     settings = [row["precision"], row["optimizer"] if row["training"] else "inference", f"{row['batch']}"]
-    settings += [name for name in ("checkpointing", "channels_last", "cudnn_benchmark") if row[name]] + [row["allocator"]] * bool(
+    settings += [name for name in ("checkpointing", "channels_last", "cudnn_benchmark") if row[name]] + [
         row["allocator"]
-    )
+    ] * bool(row["allocator"])
     return {
         "row": f"{row['row']}" + (", unseen" if _is_unseen(row) else ""),
         "model": row["model"],
@@ -182,7 +187,9 @@ def _reasons(rows: Sequence[dict[str, Any]]) -> list[str]:
         if "allocated" not in found:
             lines.append(f"- **{row['model']}** was not predicted: {REASONS.get(str(row['row']), found['error'])}.")
         elif not _is_near(row, "allocated", MOST_ALLOCATED):
-            lines.append(f"- **{row['model']}**, {_percent(found['allocated'], row['recorded']['allocated'])}: {reason}.")
+            lines.append(
+                f"- **{row['model']}**, {_percent(found['allocated'], row['recorded']['allocated'])}: {reason}."
+            )
         elif not _is_near(row, "reserved", MOST_RESERVED):
             off = _percent(found["reserved"], row["recorded"]["reserved"])
             lines.append(f"- **{row['model']}**, reserved {off}: {reason}.")
@@ -219,6 +226,10 @@ def _cuts(rows: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
             said = [_says(row, (1 + cut) * row["recorded"][what]) for row in rows]
             counts = {word: str(said.count(word)) for word in ("fits", "depends", "does not fit")}
             lines.append(
-                {"the card": f"the {what} peak {100 * cut:+.0f} %".replace("+0 %", "").strip(), "runs": str(len(rows)), **counts}
+                {
+                    "the card": f"the {what} peak {100 * cut:+.0f} %".replace("+0 %", "").strip(),
+                    "runs": str(len(rows)),
+                    **counts,
+                }
             )
     return lines

@@ -2,8 +2,8 @@
 
     PYTHON=COMMAND python benchmarks/accuracy/drawn/predict.py [--unseen] [--again] [ROW...]
 
-COMMAND has gpuconf and the libraries of the recording. Without rows, all that are not kept in build/accuracy/drawn; those that are
-unseen only with --unseen.
+COMMAND has gpuconf and the libraries of the recording. Without rows, all that are not kept in build/accuracy/drawn;
+those that are unseen only with --unseen.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
     parser.add_argument("--again", action="store_true")
     asked = parser.parse_args()
     KEPT.mkdir(parents=True, exist_ok=True)
-    rows = [one for one in program.rows() if one["row"] in asked.rows or (not asked.rows and one["unseen"] <= asked.unseen)]
+    rows = [
+        one for one in program.rows() if one["row"] in asked.rows or (not asked.rows and one["unseen"] <= asked.unseen)
+    ]
     if not asked.again:
         rows = [one for one in rows if not kept(one["row"]).exists()]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -2,9 +2,12 @@
 
     python benchmarks/accuracy/drawn/record.py --out FILE [--seconds 110] [--at-once 6] [--rows 0,1,2] [--no-contexts]
 
-Appends a line of JSON to FILE for each row and each context as it ends. Each is a process of its own: a fork of this one, which
-has imported PyTorch and has not used the GPU, so that a row takes seconds. Rows with a setting of the allocator are started
-anew, because PyTorch may read the setting when it is imported. Rows that ran out of memory beside others are run again, alone.
+Appends a line of JSON to FILE for each row and each context as it ends. Each is a process of its own: a fork of this
+one, which has imported PyTorch and has not used the GPU, so that a row takes seconds. Rows with a setting of the
+allocator are started anew, because PyTorch may read the setting when it is imported. Rows that ran out of memory beside
+others are
+run again,
+alone.
 """
 
 from __future__ import annotations
@@ -33,7 +36,12 @@ LONGEST = 90.0  # seconds of a row
 OUT_OF_MEMORY = 9  # exit code
 ACTIONS = {"alloc": 1, "free_completed": 2, "segment_alloc": 3, "segment_free": 4, "segment_map": 5, "segment_unmap": 6}
 PEAKS = ("allocated_bytes", "reserved_bytes", "requested_bytes", "active_bytes", "inactive_split_bytes", "segment")
-STATS = (*(f"{name}.all.peak" for name in PEAKS), "segment.large_pool.peak", "segment.small_pool.peak", "num_alloc_retries")
+STATS = (
+    *(f"{name}.all.peak" for name in PEAKS),
+    "segment.large_pool.peak",
+    "segment.small_pool.peak",
+    "num_alloc_retries",
+)
 STATS += (
     "allocation.all.allocated",
     "num_ooms",
@@ -180,7 +188,11 @@ def record(one: dict[str, Any]) -> dict[str, Any]:
 
     def after_step(step: int) -> None:
         torch.cuda.synchronize()
-        mark: dict[str, Any] = {"step": step, "seconds": time.monotonic() - begin, "reserved": torch.cuda.memory_reserved()}
+        mark: dict[str, Any] = {
+            "step": step,
+            "seconds": time.monotonic() - begin,
+            "reserved": torch.cuda.memory_reserved(),
+        }
         mark |= {"allocated_peak": torch.cuda.max_memory_allocated(), "reserved_peak": torch.cuda.max_memory_reserved()}
         marks.append(mark | ({"used": used()} if step in (0, program.STEPS - 1) else {}))
 
@@ -201,7 +213,9 @@ def record(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def trace() -> str:
-    """Return what the allocator did: three numbers for each event, its action, its size, and the address of a segment."""
+    """Return what the allocator did: three numbers for each event, its action, its size, and the address of a
+    segment.
+    """
     written = array("q")
     for event in torch_trace():
         if event["action"] in ACTIONS:
@@ -227,7 +241,11 @@ def versions() -> dict[str, Any]:
         with contextlib.suppress(Exception):
             found[name] = importlib.metadata.version(name)
     with contextlib.suppress(Exception):
-        found |= {"gpu": torch.cuda.get_device_name(), "cudnn": torch.backends.cudnn.version(), "cuda": torch.version.cuda}
+        found |= {
+            "gpu": torch.cuda.get_device_name(),
+            "cudnn": torch.backends.cudnn.version(),
+            "cuda": torch.version.cuda,
+        }
         found["nccl"] = ".".join(str(one) for one in torch.cuda.nccl.version())
     return found
 
@@ -350,7 +368,9 @@ def _nccl() -> None:
 
     if not dist.is_initialized():
         file = Path(tempfile.mkdtemp()) / "store"
-        dist.init_process_group("nccl", init_method=f"file://{file}", rank=0, world_size=1, device_id=torch.device("cuda", 0))
+        dist.init_process_group(
+            "nccl", init_method=f"file://{file}", rank=0, world_size=1, device_id=torch.device("cuda", 0)
+        )
     dist.all_reduce(torch.ones(1 << 20, device="cuda"))
 
 

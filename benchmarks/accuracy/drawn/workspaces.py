@@ -1,9 +1,11 @@
-"""Records what convolutions, recurrent networks, batch normalization and attention allocate on a real GPU, shape by shape.
+"""Records what convolutions, recurrent networks, batch normalization and attention allocate on a real GPU, shape by
+shape.
 
     python benchmarks/accuracy/drawn/workspaces.py --out FILE [--seconds 40]
 
-Appends a line of JSON for each shape: what was called, and the sizes of the blocks that each call requested, in order, negative
-when they were freed. The shapes are drawn by a seed, until the time is over. NVIDIA documents no size of these workspaces.
+Appends a line of JSON for each shape: what was called, and the sizes of the blocks that each call requested, in order,
+negative when they were freed. The shapes are drawn by a seed, until the time is over. NVIDIA documents no size of these
+workspaces.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ def main() -> None:
     made = random.Random(SEED)
     kinds: list[Callable[[random.Random], dict[str, Any]]] = [convolution] * 12 + [recurrent, batch_norm, attention]
     with asked.out.open("a", encoding="utf-8") as file:
-        about = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
+        about = {
+            "gpu": torch.cuda.get_device_name(),
+            "torch": torch.__version__,
+            "cudnn": torch.backends.cudnn.version(),
+        }
         file.write(json.dumps(about) + "\n")
         number = 0
         while time.monotonic() - begin < asked.seconds:
@@ -114,7 +120,13 @@ def convolution(made: random.Random) -> dict[str, Any]:
     with torch.no_grad():
         row["forward"], y = allocations(lambda: layer(x))
         grad = torch.randn_like(y)
-        settings_of = ([row["stride"]] * dims, [row["kernel"] // 2] * dims, [row["dilation"]] * dims, row["transposed"], [0] * dims)
+        settings_of = (
+            [row["stride"]] * dims,
+            [row["kernel"] // 2] * dims,
+            [row["dilation"]] * dims,
+            row["transposed"],
+            [0] * dims,
+        )
         for what, mask in (("input", [True, False, False]), ("weight", [False, True, False])):
             args = (grad, x, layer.weight, None, *settings_of, groups, mask)
             row[what], _ = allocations(lambda args=args: torch.ops.aten.convolution_backward(*args))  # type: ignore[misc]
@@ -141,7 +153,9 @@ def recurrent(made: random.Random) -> dict[str, Any]:
     }
     settings = {"num_layers": row["layers"], "bidirectional": row["both"], "batch_first": row["batch_first"]}
     dropout = row["dropout"] if row["layers"] > 1 else 0.0
-    layer = getattr(nn, row["mode"])(row["in"], row["hidden"], dropout=dropout, **settings).to("cuda", TYPES[row["type"]])
+    layer = getattr(nn, row["mode"])(row["in"], row["hidden"], dropout=dropout, **settings).to(
+        "cuda", TYPES[row["type"]]
+    )
     layer.train(row["training"])
     shape = (row["batch"], row["length"]) if row["batch_first"] else (row["length"], row["batch"])
     x = torch.randn(*shape, row["in"], device="cuda", dtype=TYPES[row["type"]], requires_grad=row["training"])

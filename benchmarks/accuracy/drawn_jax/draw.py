@@ -2,8 +2,8 @@
 
     python benchmarks/accuracy/drawn_jax/draw.py
 
-Needs jax (on the CPU), flax, equinox, optax and diffrax. The rule is RULE; the seed makes the same draws with the same versions,
-which rows.json names.
+Needs jax (on the CPU), flax, equinox, optax and diffrax. The rule is RULE; the seed makes the same draws with the same
+versions, which rows.json names.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ WORK = 2e13  # floating-point operations of a step
 SECONDS = 60  # for the check of a row
 AT_ONCE = 2
 RULE = [
-    "The family, the library and the settings are drawn as in draw.py, each by itself. What a row cannot use is then set to none.",
-    "A draw is kept if XLA compiles its step for the CPU within 60 s, which then needs 200 MiB to 20 GiB (arguments, outputs that "
-    "are not donated arguments, and temporaries) and at most 2e13 floating-point operations; otherwise the next is drawn. A family "
+    "The family, the library and the settings are drawn as in draw.py, each by itself. What a row cannot use is then "
+    "set to none.",
+    "A draw is kept if XLA compiles its step for the CPU within 60 s, which then needs 200 MiB to 20 GiB (arguments, "
+    "outputs that "
+    "are not donated arguments, and temporaries) and at most 2e13 floating-point operations; otherwise the next is "
+    "drawn. A family "
     "that is there five times is not drawn again. Nothing was dropped for another reason.",
-    "A third of the rows, drawn by the same seed, is unseen: it is predicted after the last change that the others gave rise to.",
+    "A third of the rows, drawn by the same seed, is unseen: it is predicted after the last change that the others "
+    "gave rise to.",
 ]
 
 
@@ -122,7 +126,9 @@ def needs(row: dict[str, Any]) -> dict[str, Any]:
         if work > WORK:
             return {"bytes": LEAST, "work": work}  # without the compilation
         size = lowered.compile().memory_analysis()
-        sizes.append(size.argument_size_in_bytes + size.output_size_in_bytes - size.alias_size_in_bytes + size.temp_size_in_bytes)
+        sizes.append(
+            size.argument_size_in_bytes + size.output_size_in_bytes - size.alias_size_in_bytes + size.temp_size_in_bytes
+        )
     return {"bytes": max(sizes), "work": work}
 
 

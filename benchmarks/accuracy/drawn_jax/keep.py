@@ -1,4 +1,5 @@
-"""Writes recorded.json of what record.py has written, and first.json or predicted.json of the answers of predict.py in a folder.
+"""Writes recorded.json of what record.py has written, and first.json or predicted.json of the answers of predict.py in
+a folder.
 
     python benchmarks/accuracy/drawn_jax/keep.py FILE.jsonl
     python benchmarks/accuracy/drawn_jax/keep.py FOLDER first.json

@@ -1,6 +1,7 @@
 """Builds the models of rows.json: a family's code, in the layers of a library.
 
-A model is a list of parts. A part is a function of a library's layers and an array, and how often it is applied, one after another.
+A model is a list of parts. A part is a function of a library's layers and an array, and how often it is applied, one
+after another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def kinds(row: dict[str, Any]) -> tuple[Any, Any]:
 
 
 class Layers:
-    """Layers of jax.numpy. The first time, `layer` records how each is made; later, it returns those that are given, in order."""
+    """Layers of jax.numpy.
+
+    The first time, `layer` records how each is made; later, it returns those that are given, in order.
+    """
 
     channels = -1  # the axis of an image
 
@@ -60,7 +64,9 @@ class Layers:
     def conv(self, x: Any, width: int, kernel: int = 3, stride: int = 1) -> Any:
         """Apply a convolution."""
         made = self.weight(kernel, kernel, x.shape[-1], width)
-        return jax.lax.conv_general_dilated(x, made, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.lax.conv_general_dilated(
+            x, made, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        )
 
     def norm(self, x: Any) -> Any:
         """Normalize an item: an image by groups or as a whole, others by their last axis."""
@@ -135,7 +141,8 @@ class Linen(Layers):
     def recurrent(self, x: Any, width: int, cell: str) -> Any:
         """Apply a recurrent layer over time."""
         kind = {"LSTM": linen.OptimizedLSTMCell, "GRU": linen.GRUCell}.get(cell, linen.SimpleCell)
-        made = kind(width, recurrent_kernel_init=linen.initializers.lecun_normal(), **self.types)  # the default is for float32
+        # The default is for float32.
+        made = kind(width, recurrent_kernel_init=linen.initializers.lecun_normal(), **self.types)
         start = jnp.zeros((x.shape[0], width), x.dtype)
         return linen.RNN(made)(x, initial_carry=(start, start) if cell == "LSTM" else start)
 
@@ -172,7 +179,11 @@ class Nnx(Layers):
 
     def weight(self, *shape: int) -> Any:
         """Return a parameter."""
-        return self.layer(lambda key: Weight(jax.random.normal(key, shape, self.parameters) * 0.02)).value[...].astype(self.kind)
+        return (
+            self.layer(lambda key: Weight(jax.random.normal(key, shape, self.parameters) * 0.02))
+            .value[...]
+            .astype(self.kind)
+        )
 
     def dense(self, x: Any, width: int) -> Any:
         """Apply a linear layer."""
@@ -286,7 +297,9 @@ LIBRARIES: dict[str, type[Layers]] = {"jax.numpy": Layers, "flax.linen": Linen, 
 
 
 def part(row: dict[str, Any], function: Part) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return a function that makes a part's parameters from a key and an input's shape, and one that applies the part."""
+    """Return a function that makes a part's parameters from a key and an input's shape, and one that applies the
+    part.
+    """
     if row["library"] == "flax.linen":
         module = LinenPart(function, row)
         return (lambda key, x: module.init(key, jnp.zeros(x.shape, x.dtype))), module.apply
@@ -295,7 +308,9 @@ def part(row: dict[str, Any], function: Part) -> tuple[Callable[..., Any], Calla
     def initial(key: Any, x: Any) -> Any:
         made = LIBRARIES[row["library"]](row)
         jax.eval_shape(lambda given: function(made, given), x)
-        return layers.taken([make(one) for make, one in zip(made.made, jax.random.split(key, len(made.made) or 1), strict=False)])
+        return layers.taken(
+            [make(one) for make, one in zip(made.made, jax.random.split(key, len(made.made) or 1), strict=False)]
+        )
 
     def apply(parameters: Any, x: Any) -> Any:
         return function(type(layers)(row, layers.merged(parameters)), x)
@@ -506,7 +521,9 @@ def build(row: dict[str, Any]) -> tuple[Callable[[Any], Any], Callable[[Any, Any
         x = x if x.dtype == jnp.int32 else x.astype(kind)
         for (_, apply, count), those in zip(made, parameters, strict=True):
             if row["checkpoint"] in ("blocks", "blocks, but for products") and (count > 1 or len(made) < 3):
-                policy = None if row["checkpoint"] == "blocks" else jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+                policy = (
+                    None if row["checkpoint"] == "blocks" else jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+                )
                 apply = jax.checkpoint(apply, policy=policy)
             if count > 1 and row["scan"]:
                 x = jax.lax.scan(lambda y, one, apply=apply: (apply(one, y), None), x, those)[0]

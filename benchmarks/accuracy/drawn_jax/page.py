@@ -89,9 +89,12 @@ def text() -> str:
 
 
 def _recorded(rows: Sequence[dict[str, Any]], ran: Sequence[dict[str, Any]]) -> str:
-    limit, waiting = (sum(row["recorded"].get("error", "").startswith(text) for row in rows) for text in ("time", "not started"))
+    limit, waiting = (
+        sum(row["recorded"].get("error", "").startswith(text) for row in rows) for text in ("time", "not started")
+    )
     return (
-        f"{len(ran)} of the {len(rows)} ended on the card in the time that there was. {limit} were ended after a minute, most of "
+        f"{len(ran)} of the {len(rows)} ended on the card in the time that there was. {limit} were ended after a "
+        "minute, most of "
         f"them while XLA compiled and tuned kernels for several programs at once, and {waiting} were not started."
     )
 
@@ -118,7 +121,8 @@ def _rate(rows: Sequence[dict[str, Any]]) -> str:
     steps = [row for row in rows if _when(row) == "steps"]
     return (
         f"the peak within 0.5 %: {sum(map(_is_near, rows))} of {len(rows)}, and of those whose steps need most, "
-        f"{sum(map(_is_near, steps))} of {len(steps)}; the pool within 2 %: {sum(map(_is_pool_near, rows))} of {len(rows)}."
+        f"{sum(map(_is_near, steps))} of {len(steps)}; the pool within 2 %: {sum(map(_is_pool_near, rows))} of "
+        f"{len(rows)}."
     )
 
 
@@ -132,7 +136,9 @@ def _when(row: dict[str, Any]) -> str:
 def _row(row: dict[str, Any]) -> dict[str, str]:
     found, recorded, first = row["found"], row["recorded"], row["first"]
     settings = [row["precision"], row["optimizer"] if row["training"] else "inference", f"{row['batch']}"]
-    settings += [text for text in (row["checkpoint"] and f"checkpoint of {row['checkpoint']}", row["accumulation"]) if text]
+    settings += [
+        text for text in (row["checkpoint"] and f"checkpoint of {row['checkpoint']}", row["accumulation"]) if text
+    ]
     settings += [name for name in ("donate", "scan") if row[name]]
     return {
         "row": f"{row['row']}" + (", unseen" if row["unseen"] else ""),
@@ -168,7 +174,10 @@ def _temporaries(rows: Sequence[dict[str, Any]]) -> str:
     near = sum(abs(found / recorded - 1) <= NEAR for found, recorded in large)
     more = max(found / recorded for found, recorded in large) - 1
     less = 1 - min(found / recorded for found, recorded in large)
-    return f"within 0.5 % for {near} of {len(large)}; at most {100 * more:.1f} % too much, and {100 * less:.0f} % too little."
+    return (
+        f"within 0.5 % for {near} of {len(large)}; at most {100 * more:.1f} % too much, and {100 * less:.0f} % too "
+        "little."
+    )
 
 
 def _range(sizes: Sequence[int]) -> str:

@@ -2,7 +2,8 @@
 
     PYTHON=COMMAND python benchmarks/accuracy/drawn_jax/predict.py [--unseen] [--again] [ROW...]
 
-COMMAND has gpuconf, and the libraries of the recording. Answers are kept in build/accuracy/drawn_jax; see drawn/predict.py.
+COMMAND has gpuconf, and the libraries of the recording. Answers are kept in build/accuracy/drawn_jax; see
+drawn/predict.py.
 """
 
 from __future__ import annotations

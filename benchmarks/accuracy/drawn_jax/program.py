@@ -146,9 +146,14 @@ class Program:
 
 
 def run(
-    row: dict[str, Any], after: Callable[[str], None] = lambda _: None, before: Callable[[Program], None] = lambda _: None
+    row: dict[str, Any],
+    after: Callable[[str], None] = lambda _: None,
+    before: Callable[[Program], None] = lambda _: None,
 ) -> None:
-    """Run the steps of a row. Calls a function before the first step, and one after the initialization and each step."""
+    """Run the steps of a row.
+
+    Calls a function before the first step, and one after the initialization and each step.
+    """
     program = Program(row)
     parameters, state = program.initial(jax.random.key(0))
     jax.block_until_ready(parameters)

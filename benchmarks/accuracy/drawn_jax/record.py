@@ -2,11 +2,11 @@
 
     python benchmarks/accuracy/drawn_jax/record.py --out FILE [--seconds 75] [--at-once 8] [--rows 0,1,2]
 
-Appends a line of JSON to FILE for each row as it ends, and a line with the compiled functions of its step, as text, to FILE.hlo;
-FILE.marks has what was kept of rows that did not end.
-Each row is a process of its own, and more than one run at once only while what they need on the CPU fits the GPU. A row that ran
-out of memory beside others is run again, alone. XLA's autotuning allocates too, when a function is compiled, so that the step's
-functions are compiled before the first step, and what is in use is kept before and after.
+Appends a line of JSON to FILE for each row as it ends, and a line with the compiled functions of its step, as text, to
+FILE.hlo; FILE.marks has what was kept of rows that did not end.
+Each row is a process of its own, and more than one run at once only while what they need on the CPU fits the GPU. A row
+that ran out of memory beside others is run again, alone. XLA's autotuning allocates too, when a function is compiled,
+so that the step's functions are compiled before the first step, and what is in use is kept before and after.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def run_all(asked: list[dict[str, Any]], out: Path, at_once: int, deadline: floa
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children, and wait at most two seconds for that: one that the driver holds does not end at once."""
+    """End a process and its children, and wait at most two seconds for that: one that the driver holds does not end at
+    once.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libgpuconf-mapped.so, for programs in a mirror: a path that begins with the machine's working folder, /tmp or /dev/shm means the
- * mirror's. GPUCONF_MIRROR has the folder of the mirror, and the working folder. Landlock refuses what a program does without libc,
- * so that nothing is lost if a function is missing here: the program gets "permission denied".
+ * libgpuconf-mapped.so, for programs in a mirror: a path that begins with the machine's working folder, /tmp or
+ * /dev/shm means the mirror's. GPUCONF_MIRROR has the folder of the mirror, and the working folder. Landlock refuses
+ * what a program does without libc, so that nothing is lost if a function is missing here: the program gets "permission
+ * denied".
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -29,11 +30,12 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-static struct { char from[PATH_MAX], to[PATH_MAX]; } pairs[3];
+static struct {
+	char from[PATH_MAX], to[PATH_MAX];
+} pairs[3];
 static char root[PATH_MAX];
 
-__attribute__((constructor)) static void begin(void)
-{
+__attribute__((constructor)) static void begin(void) {
 	const char *text = getenv("GPUCONF_MIRROR");
 	const char *colon = text != NULL ? strchr(text, ':') : NULL;
 	if (colon == NULL || colon - text > 200)
@@ -47,15 +49,14 @@ __attribute__((constructor)) static void begin(void)
 	snprintf(root, sizeof root, "%.*s", (int)(colon - text), text);
 }
 
-static int is_at(const char *path, const char *folder)
-{
+static int is_at(const char *path, const char *folder) {
 	size_t length = strlen(folder);
 	return length > 0 && strncmp(path, folder, length) == 0 && (path[length] == '/' || path[length] == 0);
 }
 
-/* A path of the program as a path of the mirror. In /tmp the machine's files can be read: what exists there only is meant itself. */
-static const char *map(const char *path, char *space)
-{
+/* A path of the program as a path of the mirror. In /tmp the machine's files can be read: what exists there only is
+ * meant itself. */
+static const char *map(const char *path, char *space) {
 	struct stat facts;
 	if (path == NULL || *path != '/' || root[0] == 0 || is_at(path, root))
 		return path;
@@ -64,7 +65,8 @@ static const char *map(const char *path, char *space)
 			continue;
 		if (snprintf(space, PATH_MAX, "%s%s", pairs[i].to, path + strlen(pairs[i].from)) >= PATH_MAX)
 			return path;
-		if (i == 2 && strcmp(path, "/tmp") != 0 && syscall(SYS_newfstatat, AT_FDCWD, space, &facts, AT_SYMLINK_NOFOLLOW) != 0 &&
+		if (i == 2 && strcmp(path, "/tmp") != 0 &&
+		    syscall(SYS_newfstatat, AT_FDCWD, space, &facts, AT_SYMLINK_NOFOLLOW) != 0 &&
 		    syscall(SYS_newfstatat, AT_FDCWD, path, &facts, AT_SYMLINK_NOFOLLOW) == 0)
 			return path;
 		return space;
@@ -76,8 +78,7 @@ static const char *map(const char *path, char *space)
 
 /* A function with one path, whose place among the arguments is where the macro has it. */
 #define MAPPED(type, name, parameters, arguments) \
-	PUBLIC type name parameters \
-	{ \
+	PUBLIC type name parameters { \
 		char space[PATH_MAX]; \
 		__typeof__(&name) next = NEXT(name); \
 		path = map(path, space); \
@@ -85,8 +86,7 @@ static const char *map(const char *path, char *space)
 	}
 /* One with two paths. */
 #define MAPPED_TWICE(type, name, parameters, arguments) \
-	PUBLIC type name parameters \
-	{ \
+	PUBLIC type name parameters { \
 		char space[PATH_MAX], second[PATH_MAX]; \
 		__typeof__(&name) next = NEXT(name); \
 		path = map(path, space); \
@@ -94,8 +94,7 @@ static const char *map(const char *path, char *space)
 		return next arguments; \
 	}
 #define OPENS(name) \
-	PUBLIC int name(const char *path, int flags, ...) \
-	{ \
+	PUBLIC int name(const char *path, int flags, ...) { \
 		char space[PATH_MAX]; \
 		va_list list; \
 		va_start(list, flags); \
@@ -104,8 +103,7 @@ static const char *map(const char *path, char *space)
 		return NEXT(name)(map(path, space), flags, mode); \
 	}
 #define OPENS_AT(name) \
-	PUBLIC int name(int folder, const char *path, int flags, ...) \
-	{ \
+	PUBLIC int name(int folder, const char *path, int flags, ...) { \
 		char space[PATH_MAX]; \
 		va_list list; \
 		va_start(list, flags); \
@@ -136,9 +134,11 @@ MAPPED(int, unlinkat, (int folder, const char *path, int flags), (folder, path, 
 MAPPED(int, remove, (const char *path), (path))
 MAPPED_TWICE(int, rename, (const char *path, const char *to), (path, to))
 MAPPED_TWICE(int, renameat, (int from, const char *path, int folder, const char *to), (from, path, folder, to))
-MAPPED_TWICE(int, renameat2, (int from, const char *path, int folder, const char *to, unsigned flags), (from, path, folder, to, flags))
+MAPPED_TWICE(int, renameat2, (int from, const char *path, int folder, const char *to, unsigned flags),
+    (from, path, folder, to, flags))
 MAPPED_TWICE(int, link, (const char *path, const char *to), (path, to))
-MAPPED_TWICE(int, linkat, (int from, const char *path, int folder, const char *to, int flags), (from, path, folder, to, flags))
+MAPPED_TWICE(
+    int, linkat, (int from, const char *path, int folder, const char *to, int flags), (from, path, folder, to, flags))
 MAPPED(int, symlink, (const char *target, const char *path), (target, path))
 MAPPED(int, symlinkat, (const char *target, int folder, const char *path), (target, folder, path))
 MAPPED(ssize_t, readlink, (const char *path, char *buffer, size_t size), (path, buffer, size))
@@ -149,47 +149,50 @@ MAPPED(int, chmod, (const char *path, mode_t mode), (path, mode))
 MAPPED(int, fchmodat, (int folder, const char *path, mode_t mode, int flags), (folder, path, mode, flags))
 MAPPED(int, chown, (const char *path, uid_t user, gid_t group), (path, user, group))
 MAPPED(int, lchown, (const char *path, uid_t user, gid_t group), (path, user, group))
-MAPPED(int, fchownat, (int folder, const char *path, uid_t user, gid_t group, int flags), (folder, path, user, group, flags))
+MAPPED(int, fchownat, (int folder, const char *path, uid_t user, gid_t group, int flags),
+    (folder, path, user, group, flags))
 MAPPED(int, utime, (const char *path, const struct utimbuf *times), (path, times))
 MAPPED(int, utimes, (const char *path, const struct timeval times[2]), (path, times))
 MAPPED(int, lutimes, (const char *path, const struct timeval times[2]), (path, times))
-MAPPED(int, utimensat, (int folder, const char *path, const struct timespec times[2], int flags), (folder, path, times, flags))
+MAPPED(int, utimensat, (int folder, const char *path, const struct timespec times[2], int flags),
+    (folder, path, times, flags))
 MAPPED(int, mkfifo, (const char *path, mode_t mode), (path, mode))
 MAPPED(int, statfs, (const char *path, struct statfs *facts), (path, facts))
 MAPPED(int, statvfs, (const char *path, struct statvfs *facts), (path, facts))
 MAPPED(int, statvfs64, (const char *path, struct statvfs64 *facts), (path, facts))
-MAPPED(int, statx, (int folder, const char *path, int flags, unsigned mask, struct statx *facts), (folder, path, flags, mask, facts))
+MAPPED(int, statx, (int folder, const char *path, int flags, unsigned mask, struct statx *facts),
+    (folder, path, flags, mask, facts))
 MAPPED(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 MAPPED(ssize_t, lgetxattr, (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
 MAPPED(ssize_t, listxattr, (const char *path, char *names, size_t size), (path, names, size))
 MAPPED(ssize_t, llistxattr, (const char *path, char *names, size_t size), (path, names, size))
-MAPPED(int, setxattr, (const char *path, const char *name, const void *value, size_t size, int flags), (path, name, value, size, flags))
-MAPPED(int, lsetxattr, (const char *path, const char *name, const void *value, size_t size, int flags), (path, name, value, size, flags))
+MAPPED(int, setxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+    (path, name, value, size, flags))
+MAPPED(int, lsetxattr, (const char *path, const char *name, const void *value, size_t size, int flags),
+    (path, name, value, size, flags))
 MAPPED(int, removexattr, (const char *path, const char *name), (path, name))
 MAPPED(int, lremovexattr, (const char *path, const char *name), (path, name))
 MAPPED(char *, realpath, (const char *path, char *resolved), (path, resolved))
 
 /* Before glibc 2.33, and in what was built for it, stat has another name; since then it has these. */
 #define STATS(name, type) \
-	PUBLIC int name(const char *path, type *facts) \
-	{ \
+	PUBLIC int name(const char *path, type *facts) { \
 		char space[PATH_MAX]; \
 		int (*next)(const char *, type *) = (int (*)(const char *, type *))dlsym(RTLD_NEXT, #name); \
 		return next(map(path, space), facts); \
 	}
 #define STATS_OF_VERSION(name, type) \
 	PUBLIC int name(int version, const char *path, type *facts); \
-	PUBLIC int name(int version, const char *path, type *facts) \
-	{ \
+	PUBLIC int name(int version, const char *path, type *facts) { \
 		char space[PATH_MAX]; \
 		int (*next)(int, const char *, type *) = (int (*)(int, const char *, type *))dlsym(RTLD_NEXT, #name); \
 		return next(version, map(path, space), facts); \
 	}
 #define STATS_AT(name, type) \
-	PUBLIC int name(int folder, const char *path, type *facts, int flags) \
-	{ \
+	PUBLIC int name(int folder, const char *path, type *facts, int flags) { \
 		char space[PATH_MAX]; \
-		int (*next)(int, const char *, type *, int) = (int (*)(int, const char *, type *, int))dlsym(RTLD_NEXT, #name); \
+		int (*next)(int, const char *, type *, int) = \
+		    (int (*)(int, const char *, type *, int))dlsym(RTLD_NEXT, #name); \
 		return next(folder, map(path, space), facts, flags); \
 	}
 STATS(stat, struct stat)
@@ -205,13 +208,14 @@ STATS_OF_VERSION(__lxstat64, struct stat64)
 
 /* Sockets with a path. */
 #define SOCKETS(name) \
-	PUBLIC int name(int socket, const struct sockaddr *address, socklen_t size) \
-	{ \
+	PUBLIC int name(int socket, const struct sockaddr *address, socklen_t size) { \
 		char space[PATH_MAX]; \
 		struct sockaddr_un own = {.sun_family = AF_UNIX}; \
 		const struct sockaddr_un *given = (const struct sockaddr_un *)address; \
-		int (*next)(int, const struct sockaddr *, socklen_t) = (int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, #name); \
-		if (size > offsetof(struct sockaddr_un, sun_path) && size <= sizeof own && given->sun_family == AF_UNIX && given->sun_path[0] == '/') { \
+		int (*next)(int, const struct sockaddr *, socklen_t) = \
+		    (int (*)(int, const struct sockaddr *, socklen_t))dlsym(RTLD_NEXT, #name); \
+		if (size > offsetof(struct sockaddr_un, sun_path) && size <= sizeof own && given->sun_family == AF_UNIX && \
+		    given->sun_path[0] == '/') { \
 			char name_of[sizeof own.sun_path + 1] = ""; \
 			memcpy(name_of, given->sun_path, size - offsetof(struct sockaddr_un, sun_path)); \
 			const char *mapped = map(name_of, space); \
@@ -226,38 +230,35 @@ SOCKETS(bind)
 SOCKETS(connect)
 
 /* Shared memory and semaphores, whose functions call the system without a way between. */
-static const char *shared_path(const char *name, const char *before, char *space)
-{
+static const char *shared_path(const char *name, const char *before, char *space) {
 	while (*name == '/')
 		name++;
 	snprintf(space, PATH_MAX, "%s/%s%s", pairs[1].to, before, name);
 	return space;
 }
 
-PUBLIC int shm_open(const char *name, int flags, mode_t mode)
-{
+PUBLIC int shm_open(const char *name, int flags, mode_t mode) {
 	char space[PATH_MAX];
 	return root[0] != 0 ? open(shared_path(name, "", space), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, mode)
 	                    : NEXT(shm_open)(name, flags, mode);
 }
 
-PUBLIC int shm_unlink(const char *name)
-{
+PUBLIC int shm_unlink(const char *name) {
 	char space[PATH_MAX];
 	return root[0] != 0 ? unlink(shared_path(name, "", space)) : NEXT(shm_unlink)(name);
 }
 
-/* A semaphore appears under its name when it has its value, as glibc's does: a link takes the place of a file that is ready. */
-static int new_semaphore(const char *path, mode_t mode, unsigned value)
-{
+/* A semaphore appears under its name when it has its value, as glibc's does: a link takes the place of a file that is
+ * ready. */
+static int new_semaphore(const char *path, mode_t mode, unsigned value) {
 	char fresh[PATH_MAX];
 	sem_t semaphore;
 	snprintf(fresh, sizeof fresh, "%s/XXXXXX", pairs[1].to);
 	int file = mkstemp(fresh);
 	if (file < 0)
 		return -1;
-	int done = sem_init(&semaphore, 1, value) == 0 && write(file, &semaphore, sizeof semaphore) == sizeof semaphore && fchmod(file, mode) == 0 &&
-	           link(fresh, path) == 0;
+	int done = sem_init(&semaphore, 1, value) == 0 && write(file, &semaphore, sizeof semaphore) == sizeof semaphore &&
+	           fchmod(file, mode) == 0 && link(fresh, path) == 0;
 	int error = errno;
 	unlink(fresh);
 	if (!done)
@@ -266,8 +267,7 @@ static int new_semaphore(const char *path, mode_t mode, unsigned value)
 	return done ? file : -1;
 }
 
-PUBLIC sem_t *sem_open(const char *name, int flags, ...)
-{
+PUBLIC sem_t *sem_open(const char *name, int flags, ...) {
 	char space[PATH_MAX];
 	va_list list;
 	va_start(list, flags);
@@ -290,13 +290,11 @@ PUBLIC sem_t *sem_open(const char *name, int flags, ...)
 	return memory == MAP_FAILED ? SEM_FAILED : memory;
 }
 
-PUBLIC int sem_close(sem_t *semaphore)
-{
+PUBLIC int sem_close(sem_t *semaphore) {
 	return root[0] != 0 ? munmap(semaphore, sizeof *semaphore) : NEXT(sem_close)(semaphore);
 }
 
-PUBLIC int sem_unlink(const char *name)
-{
+PUBLIC int sem_unlink(const char *name) {
 	char space[PATH_MAX];
 	return root[0] != 0 ? unlink(shared_path(name, "sem.", space)) : NEXT(sem_unlink)(name);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libgpuconf-preload.so, for programs that open the driver by its path: dlopen() opens the proxies of this folder in place of the driver's
- * libraries, whatever path it is given. The rest is the guard's, as without preloading.
+ * libgpuconf-preload.so, for programs that open the driver by its path: dlopen() opens the proxies of this folder in
+ * place of the driver's libraries, whatever path it is given. The rest is the guard's, as without preloading.
  *
  * The loader looks at dlopen's return address for the caller's search path and namespace, so the calls go on by a jump.
  */
@@ -14,8 +14,7 @@ static int ready;
 
 __attribute__((visibility("hidden"))) void *gpuconf_next[2]; /* the real dlopen and dlmopen */
 
-static void find_proxy(const char *folder, int length, const char *name, char *path)
-{
+static void find_proxy(const char *folder, int length, const char *name, char *path) {
 	FILE *there;
 
 	snprintf(path, sizeof proxies[0], "%.*s/%s", length, folder, name);
@@ -26,8 +25,7 @@ static void find_proxy(const char *folder, int length, const char *name, char *p
 		fclose(there);
 }
 
-static void begin(void)
-{
+static void begin(void) {
 	Dl_info self;
 
 	gpuconf_next[0] = dlsym(RTLD_NEXT, "dlopen");
@@ -41,8 +39,7 @@ static void begin(void)
 }
 
 /* Threads that begin at the same time write the same. */
-__attribute__((visibility("hidden"), used)) const char *gpuconf_preload_path(const char *path)
-{
+__attribute__((visibility("hidden"), used)) const char *gpuconf_preload_path(const char *path) {
 	if (!__atomic_load_n(&ready, __ATOMIC_ACQUIRE))
 		begin();
 	if (path == NULL)
@@ -57,24 +54,24 @@ __attribute__((visibility("hidden"), used)) const char *gpuconf_preload_path(con
 
 #if defined(__x86_64__)
 __asm__(".text\n"
-	".globl dlopen\n.type dlopen, @function\ndlopen:\n"
-	"	push %rsi\n	call gpuconf_preload_path\n	pop %rsi\n	mov %rax, %rdi\n	jmp *gpuconf_next(%rip)\n"
-	".size dlopen, .-dlopen\n"
-	".globl dlmopen\n.type dlmopen, @function\ndlmopen:\n"
-	"	push %rdi\n	push %rdx\n	sub $8, %rsp\n	mov %rsi, %rdi\n	call gpuconf_preload_path\n"
-	"	add $8, %rsp\n	pop %rdx\n	pop %rdi\n	mov %rax, %rsi\n	jmp *gpuconf_next+8(%rip)\n"
-	".size dlmopen, .-dlmopen\n");
+        ".globl dlopen\n.type dlopen, @function\ndlopen:\n"
+        "	push %rsi\n	call gpuconf_preload_path\n	pop %rsi\n	mov %rax, %rdi\n	jmp *gpuconf_next(%rip)\n"
+        ".size dlopen, .-dlopen\n"
+        ".globl dlmopen\n.type dlmopen, @function\ndlmopen:\n"
+        "	push %rdi\n	push %rdx\n	sub $8, %rsp\n	mov %rsi, %rdi\n	call gpuconf_preload_path\n"
+        "	add $8, %rsp\n	pop %rdx\n	pop %rdi\n	mov %rax, %rsi\n	jmp *gpuconf_next+8(%rip)\n"
+        ".size dlmopen, .-dlmopen\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
-	".globl dlopen\n.type dlopen, %function\ndlopen:\n"
-	"	stp x1, x30, [sp, #-16]!\n	bl gpuconf_preload_path\n	ldp x1, x30, [sp], #16\n"
-	"	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16]\n	br x16\n"
-	".size dlopen, .-dlopen\n"
-	".globl dlmopen\n.type dlmopen, %function\ndlmopen:\n"
-	"	stp x0, x30, [sp, #-32]!\n	str x2, [sp, #16]\n	mov x0, x1\n	bl gpuconf_preload_path\n	mov x1, x0\n"
-	"	ldr x2, [sp, #16]\n	ldp x0, x30, [sp], #32\n"
-	"	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16, #8]\n	br x16\n"
-	".size dlmopen, .-dlmopen\n");
+        ".globl dlopen\n.type dlopen, %function\ndlopen:\n"
+        "	stp x1, x30, [sp, #-16]!\n	bl gpuconf_preload_path\n	ldp x1, x30, [sp], #16\n"
+        "	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16]\n	br x16\n"
+        ".size dlopen, .-dlopen\n"
+        ".globl dlmopen\n.type dlmopen, %function\ndlmopen:\n"
+        "	stp x0, x30, [sp, #-32]!\n	str x2, [sp, #16]\n	mov x0, x1\n	bl gpuconf_preload_path\n	mov x1, x0\n"
+        "	ldr x2, [sp, #16]\n	ldp x0, x30, [sp], #32\n"
+        "	adrp x16, gpuconf_next\n	add x16, x16, :lo12:gpuconf_next\n	ldr x16, [x16, #8]\n	br x16\n"
+        ".size dlmopen, .-dlmopen\n");
 #else
 #error "the jumps are written for x86-64 and arm64"
 #endif

@@ -9,7 +9,9 @@ struct location {
 enum { ON_DEVICE = 1, ON_HOST, ON_HOST_NODE, ON_NEAREST_NODE }; /* CUmemLocationType */
 enum { SET_READ_MOSTLY = 1, UNSET_READ_MOSTLY, LAST_ADVICE = 6 };
 
-static struct location of_device(CUdevice device) { return device == -1 ? (struct location){ON_HOST, 0} : (struct location){ON_DEVICE, device}; }
+static struct location of_device(CUdevice device) {
+	return device == -1 ? (struct location){ON_HOST, 0} : (struct location){ON_DEVICE, device};
+}
 
 static int is_location(struct location one) { return one.type >= ON_DEVICE && one.type <= ON_NEAREST_NODE; }
 
@@ -41,13 +43,15 @@ EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr addr, size_t bytes, CUdevice devi
 	return prefetch(addr, bytes, of_device(device), stream);
 }
 
-EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+EXPORT CUresult cuMemPrefetchAsync_v2(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
 	REFUSE(ANY_TIME, !is_location(location) || flags != 0, INVALID_VALUE);
 	CALLED_SINCE(12020, cuMemPrefetchAsync_v2);
 	return prefetch(addr, bytes, location, stream);
 }
 
-EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
+EXPORT CUresult cuMemPrefetchAsync_v2_ptsz(
+    CUdeviceptr addr, size_t bytes, struct location location, unsigned flags, CUstream stream) {
 	return cuMemPrefetchAsync_v2(addr, bytes, location, flags, own_stream(stream));
 }
 

@@ -49,21 +49,31 @@ int count_arrays(void) {
 	return count;
 }
 
-static uint64_t element_bytes(int format) { return format == 0x20 || format == 0x03 || format == 0x0a ? 4 : format == 0x01 || format == 0x08 ? 1 : 2; }
+static uint64_t element_bytes(int format) {
+	return format == 0x20 || format == 0x03 || format == 0x0a ? 4 : format == 0x01 || format == 0x08 ? 1 : 2;
+}
 
-/* Integers and floating-point numbers, then what is packed, compressed or video. NV12 needs a flag of video, which is not done. */
-static int is_plain(int format) { return (format >= 1 && format <= 3) || (format >= 8 && format <= 10) || format == 0x10 || format == 0x20; }
+/* Integers and floating-point numbers, then what is packed, compressed or video. NV12 needs a flag of video, which is
+ * not done. */
+static int is_plain(int format) {
+	return (format >= 1 && format <= 3) || (format >= 8 && format <= 10) || format == 0x10 || format == 0x20;
+}
 
-static int is_other(int format) { return (format >= 0x50 && format <= 0x5e) || (format >= 0x91 && format <= 0xff && format != 0xb0); }
+static int is_other(int format) {
+	return (format >= 0x50 && format <= 0x5e) || (format >= 0x91 && format <= 0xff && format != 0xb0);
+}
 
 /* The bounds are those of the attributes of devices. */
 static int is_possible(const shape3d *shape) {
-	int layered = (shape->flags & LAYERED) != 0, cube = (shape->flags & CUBEMAP) != 0, deep = shape->depth > 0 && !layered && !cube;
-	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 || (shape->channels == 3 && !is_other(shape->format)) || (shape->flags & ~ALL_FLAGS) != 0)
+	int layered = (shape->flags & LAYERED) != 0, cube = (shape->flags & CUBEMAP) != 0,
+	    deep = shape->depth > 0 && !layered && !cube;
+	if (shape->width == 0 || shape->channels == 0 || shape->channels > 4 ||
+	    (shape->channels == 3 && !is_other(shape->format)) || (shape->flags & ~ALL_FLAGS) != 0)
 		return 0;
 	if (!is_plain(shape->format) && !is_other(shape->format))
 		return 0;
-	if (cube && (shape->width != shape->height || shape->depth % 6 != 0 || shape->depth == 0 || (!layered && shape->depth != 6)))
+	if (cube && (shape->width != shape->height || shape->depth % 6 != 0 || shape->depth == 0 ||
+	                (!layered && shape->depth != 6)))
 		return 0;
 	if (deep && (shape->height == 0 || shape->width > 16384 || shape->height > 16384 || shape->depth > 16384))
 		return 0;
@@ -79,8 +89,9 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 		return INVALID_VALUE;
 	levels = levels == 0 ? 1 : levels;
 	for (unsigned i = 0; i < levels; i++)
-		bytes += positive(shape->width >> i) * positive(shape->height >> i) * (layered ? positive(shape->depth) : positive(shape->depth >> i)) *
-		         shape->channels * element_bytes(shape->format);
+		bytes += positive(shape->width >> i) * positive(shape->height >> i) *
+		         (layered ? positive(shape->depth) : positive(shape->depth >> i)) * shape->channels *
+		         element_bytes(shape->format);
 	if (shape->flags & (SPARSE | DEFERRED))
 		bytes = 0;
 	bytes = m->to_the_byte ? bytes : pages(bytes);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where linear memory lies. PyTorch takes the lowest of the free blocks that fit equally well, so how much it reserves depends on the driver's
- * addresses. NVIDIA does not document them. With these rules, 1,376 of 1,397 allocations of random sequences lie at the place in their block that an
- * H200's driver gave them (benchmarks/accuracy/drawn/addresses.py, tests_py/test_addresses.py):
+ * Where linear memory lies. PyTorch takes the lowest of the free blocks that fit equally well, so how much it reserves
+ * depends on the driver's addresses. NVIDIA does not document them. With these rules, 1,376 of 1,397 allocations of
+ * random sequences lie at the place in their block that an H200's driver gave them
+ * (benchmarks/accuracy/drawn/addresses.py, tests_py/test_addresses.py):
  *
- *  - The driver takes addresses in blocks of whole 32 MiB, downwards: from the highest hole between blocks that is larger than what it takes.
- *  - An allocation lies in the newest block that has a hole for it, there in the smallest such hole, and of those in the lowest.
+ *  - The driver takes addresses in blocks of whole 32 MiB, downwards: from the highest hole between blocks that is
+ * larger than what it takes.
+ *  - An allocation lies in the newest block that has a hole for it, there in the smallest such hole, and of those in
+ * the lowest.
  *  - A block without allocations is returned.
- *  - 416 MiB below the first block are the driver's own. When cuDNN starts, what it loads goes there, and that becomes the newest block: so it was in
- *    the programs of benchmarks/accuracy/drawn.
+ *  - 416 MiB below the first block are the driver's own. When cuDNN starts, what it loads goes there, and that becomes
+ * the newest block: so it was in the programs of benchmarks/accuracy/drawn.
  */
 #include "driver.h"
 
@@ -28,7 +31,8 @@ struct block {
 
 static uint64_t end_of(struct range range) { return range.addr + range.bytes; }
 
-/* The smallest hole of a block; 0: none is large enough. The list is in address order; a page of small allocations is full. */
+/* The smallest hole of a block; 0: none is large enough. The list is in address order; a page of small allocations is
+ * full. */
 static uint64_t best_hole(const struct block *block, uint64_t bytes) {
 	uint64_t best = UINT64_MAX, found = 0, end = block->range.addr;
 	for (const struct allocation *one = m->allocations;; one = one->next) {
@@ -47,7 +51,8 @@ static uint64_t best_hole(const struct block *block, uint64_t bytes) {
 	}
 }
 
-/* The place of a block, from above; 0: there is none. Between two blocks stays a page, unless only an exact hole is left. */
+/* The place of a block, from above; 0: there is none. Between two blocks stays a page, unless only an exact hole is
+ * left. */
 static uint64_t place_of_block(const struct gpu *gpu, int number, uint64_t bytes, uint64_t gap, struct block ***link) {
 	uint64_t top = gpu->arena + m->arena_bytes[number];
 	top -= top % BLOCK;
@@ -64,7 +69,8 @@ static uint64_t place_of_block(const struct gpu *gpu, int number, uint64_t bytes
 
 static void keep_room_for_kernels(int number) {
 	struct block *first = m->highest[number], *room;
-	if (m->arena_bytes[number] < 8 * ROOM_FOR_KERNELS || first->range.addr < m->gpu[number].arena + ROOM_FOR_KERNELS || (room = calloc(1, sizeof *room)) == NULL)
+	if (m->arena_bytes[number] < 8 * ROOM_FOR_KERNELS || first->range.addr < m->gpu[number].arena + ROOM_FOR_KERNELS ||
+	    (room = calloc(1, sizeof *room)) == NULL)
 		return;
 	*room = (struct block){{first->range.addr - ROOM_FOR_KERNELS, ROOM_FOR_KERNELS}, number, 1, 0, NULL, NULL, 0};
 	first->below = m->room_for_kernels[number] = room;
@@ -157,8 +163,8 @@ void drop_blocks(void) {
 }
 
 /*
- * Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files. That is looked up when the
- * cards start, since a look is a call of the system.
+ * Blocks lie at the end of the arena. A shared card's is a file, and a process may be limited in the size of its files.
+ * That is looked up when the cards start, since a look is a call of the system.
  */
 void choose_blocks(void) {
 	struct rlimit limit;

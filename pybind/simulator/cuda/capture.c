@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is captured fail and
- * invalidate the captures involved. So do calls that a capture does not record, unless the thread has chosen relaxed mode.
+ * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is
+ * captured fail and invalidate the captures involved. So do calls that a capture does not record, unless the thread has
+ * chosen relaxed mode.
  */
 #include "stream.h"
 
@@ -78,12 +79,14 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 
 #define NOT_CAPTURED "memory of a stream that is not captured"
 
-/* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be managed meanwhile. */
+/* Calls that a capture does not record, although the capturing thread may assume that it does. Virtual memory may be
+ * managed meanwhile. */
 enum { NEED_CONTEXT = 5 }; /* the first of them */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuGraphInstantiate", "cuCtxSynchronize", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate",
-	"cuArray3DCreate", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute", NOT_CAPTURED, "cuEventQuery",
-	"cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuStreamGetId", "cuCtxSetLimit",
-	"cuProfilerStart", "cuProfilerStop"};
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemHostAlloc", "cuGraphInstantiate",
+    "cuCtxSynchronize", "cuMemFree", "cuMemFreeHost", "cuMemHostRegister", "cuArrayCreate", "cuArray3DCreate",
+    "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolGetAttribute", "cuMemPoolSetAttribute",
+    NOT_CAPTURED, "cuEventQuery", "cuEventSynchronize", "cuStreamQuery", "cuStreamSynchronize", "cuStreamGetId",
+    "cuCtxSetLimit", "cuProfilerStart", "cuProfilerStop"};
 
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;
@@ -264,7 +267,9 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
 		else {
 			end_capture(capture);
-			result = capture->spoiled ? STREAM_CAPTURE_INVALIDATED : joined(capture) ? SUCCESS : STREAM_CAPTURE_UNJOINED;
+			result = capture->spoiled  ? STREAM_CAPTURE_INVALIDATED
+			         : joined(capture) ? SUCCESS
+			                           : STREAM_CAPTURE_UNJOINED;
 			if (result == SUCCESS)
 				*graph = capture->graph;
 			else
@@ -294,7 +299,8 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
 }
 
 /* Work runs in the order of its capture, so what comes next depends on what was captured last. No edge has data. */
-static CUresult info_with_dependencies(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+static CUresult info_with_dependencies(
+    CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	CUgraph captured = NULL;
 	uint64_t unused;
 	CUresult result = info(handle, status, id != NULL ? id : &unused, &captured);
@@ -308,14 +314,15 @@ static CUresult info_with_dependencies(CUstream handle, int *status, uint64_t *i
 	return result;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+EXPORT CUresult cuStreamGetCaptureInfo_v2(
+    CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	CALLED_IN_SINCE(11030, handle, cuStreamGetCaptureInfo_v2);
 	return info_with_dependencies(handle, status, id, graph, dependencies, count);
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, const void **edges,
-                                          size_t *count) {
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t *id, CUgraph *graph,
+    const void **dependencies, const void **edges, size_t *count) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	CALLED_IN_SINCE(12030, handle, cuStreamGetCaptureInfo_v3);
 	if (edges != NULL)
@@ -327,7 +334,9 @@ EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream handle, int *status, uint64_t
 static CUresult depend(CUstream handle, const void *nodes, size_t count, unsigned flags) {
 	if ((count > 0 && nodes == NULL) || flags > 1)
 		return INVALID_VALUE;
-	IN_STREAM(handle, result = stream->capture == NULL ? ILLEGAL_STATE : stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS);
+	IN_STREAM(handle, result = stream->capture == NULL    ? ILLEGAL_STATE
+	                           : stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED
+	                                                      : SUCCESS);
 }
 
 EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *nodes, size_t count, unsigned flags) {
@@ -335,12 +344,14 @@ EXPORT CUresult cuStreamUpdateCaptureDependencies(CUstream handle, const void *n
 	return depend(handle, nodes, count, flags);
 }
 
-EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(CUstream handle, const void *nodes, const void *edges, size_t count, unsigned flags) {
+EXPORT CUresult cuStreamUpdateCaptureDependencies_v2(
+    CUstream handle, const void *nodes, const void *edges, size_t count, unsigned flags) {
 	CALLED_IN_SINCE(12030, handle, cuStreamUpdateCaptureDependencies);
 	return edges != NULL ? NOT_SUPPORTED : depend(handle, nodes, count, flags);
 }
 
-EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
+EXPORT CUresult cuUserObjectCreate(
+    CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED_SINCE(11030, cuUserObjectCreate);
 	struct object *object = calloc(1, sizeof *object);
@@ -367,7 +378,8 @@ EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsi
 	CALLED_SINCE(11030, cuGraphRetainUserObject);
 	LOCK;
 	CUresult result = find_graph(graph, 0);
-	if (result == SUCCESS && (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
+	if (result == SUCCESS &&
+	    (object == NULL || count == 0 || flags > MOVE || count > (unsigned)(MAX_MEMBERS - graph->body->object_count)))
 		result = INVALID_VALUE;
 	if (result == SUCCESS && flags != MOVE)
 		object->references += count;

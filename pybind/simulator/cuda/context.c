@@ -90,8 +90,8 @@ void end_context(struct context *context) {
 }
 
 /*
- * For fake libraries over this one: fakecuda_current returns the thread's current context, and fakecuda_alive whether a context
- * exists.
+ * For fake libraries over this one: fakecuda_current returns the thread's current context, and fakecuda_alive whether a
+ * context exists.
  */
 EXPORT CUcontext fakecuda_current(void) {
 	enter_machine();
@@ -250,7 +250,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice device) {
 	return result;
 }
 
-TWO_FORMS(cuCtxCreate, (CUcontext *out, unsigned flags, CUdevice device), create(out, flags, device))
+TWO_FORMS(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
 
 EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
 	CALLED_SINCE(11040, cuCtxCreate_v3);

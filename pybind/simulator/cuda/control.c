@@ -52,10 +52,12 @@ static void read_faults(void) {
 }
 
 /*
- * The place depends on where the name is in memory, so that a call costs the same whichever functions were called before. One name at two
- * addresses has two places.
+ * The place depends on where the name is in memory, so that a call costs the same whichever functions were called
+ * before. One name at two addresses has two places.
  */
-static unsigned place_of(const char *name) { return (unsigned)(((uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15)) >> 54) % MAX_NAMES; }
+static unsigned place_of(const char *name) {
+	return (unsigned)(((uintptr_t)name * UINT64_C(0x9E3779B97F4A7C15)) >> 54) % MAX_NAMES;
+}
 
 static void count_in(unsigned at) { __atomic_add_fetch(&counts[at].count, 1, __ATOMIC_RELAXED); }
 
@@ -172,7 +174,8 @@ enum when time_of_call(void) {
 /* fakecuda_called counts a call of a library over this one, and returns its injected failure, if any. */
 EXPORT int fakecuda_called(const char *name) { return called(name, 0); }
 
-/* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. A negative result sends that signal. */
+/* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. A negative
+ * result sends that signal. */
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 	pthread_mutex_lock(&counters_lock);
 	for (int i = 0; i < MAX_FAULTS; i++) {
@@ -229,8 +232,8 @@ EXPORT void fakecuda_delay(unsigned us) {
 }
 
 /*
- * fakecuda_live counts objects that were not released: "allocations" (including managed ones), "host", "handles", "mappings",
- * "reservations", "streams", "events", "retains", "graphs", "arrays".
+ * fakecuda_live counts objects that were not released: "allocations" (including managed ones), "host", "handles",
+ * "mappings", "reservations", "streams", "events", "retains", "graphs", "arrays".
  */
 EXPORT int fakecuda_live(const char *what) {
 	enter_machine();
@@ -241,13 +244,15 @@ EXPORT int fakecuda_live(const char *what) {
 	graphs = count_graphs();
 	for (int i = 0; i < m->gpus; i++)
 		retains += m->gpu[i].retains;
-	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside() + count_imports(), arrays = count_arrays(), hosts = count_list(m->hosts);
+	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside() + count_imports(),
+	    arrays = count_arrays(), hosts = count_list(m->hosts);
 	UNLOCK;
 	const struct {
 		const char *name;
 		int count;
 	} table[] = {{"allocations", allocations}, {"host", hosts}, {"handles", handles}, {"mappings", mappings},
-	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}, {"graphs", graphs}, {"arrays", arrays}};
+	    {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains},
+	    {"graphs", graphs}, {"arrays", arrays}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (strcmp(table[i].name, what) == 0)
 			return table[i].count;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between any two kinds of memory, rectangles and boxes, and fills with wider values. In a stream they are kernels. */
+/* Copies between any two kinds of memory, rectangles and boxes, and fills with wider values. In a stream they are
+ * kernels. */
 #include "stream.h"
 
 #include <stdlib.h>
@@ -39,14 +40,17 @@ static void run_box(void *argument) {
 			if (box->size != 0)
 				fill_row(row, box);
 			else
-				memmove(row, (const char *)(uintptr_t)(box->from.addr + z * box->from.slice + y * box->from.pitch), box->width);
+				memmove(row, (const char *)(uintptr_t)(box->from.addr + z * box->from.slice + y * box->from.pitch),
+				    box->width);
 		}
 }
 
 enum place_kind { ANYWHERE, HOST, DEVICE };
 
-/* What the work will touch, as far as the driver knows it. Returns whether a side is memory of the program that is not page-locked. */
-static CUresult look(struct side side, const struct box *box, enum place_kind kind, int gpu, struct range *touched, int *pageable) {
+/* What the work will touch, as far as the driver knows it. Returns whether a side is memory of the program that is not
+ * page-locked. */
+static CUresult look(
+    struct side side, const struct box *box, enum place_kind kind, int gpu, struct range *touched, int *pageable) {
 	uint64_t bytes = extent(side, box);
 	if (side.addr + bytes < side.addr || side.addr == 0)
 		return INVALID_VALUE;
@@ -63,7 +67,8 @@ static CUresult look(struct side side, const struct box *box, enum place_kind ki
 	return SUCCESS;
 }
 
-/* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it waits. */
+/* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it
+ * waits. */
 static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum place_kind from, int wait) {
 	IN_STREAM(handle, {
 		struct work work = {.kind = KERNEL, .kernel = run_box};
@@ -77,7 +82,8 @@ static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum 
 		if (result == SUCCESS && !empty)
 			result = look(box.to, &box, to, box.to.by > 0 ? box.to.by - 1 : context->gpu, &work.touched[0], &pageable);
 		if (result == SUCCESS && !empty && box.size == 0)
-			result = look(box.from, &box, from, box.from.by > 0 ? box.from.by - 1 : context->gpu, &work.touched[1], &pageable);
+			result = look(
+			    box.from, &box, from, box.from.by > 0 ? box.from.by - 1 : context->gpu, &work.touched[1], &pageable);
 		if (result == SUCCESS && pageable && !wait && !m->lenient)
 			result = INVALID_VALUE;
 		if (result == SUCCESS && !empty) {
@@ -109,7 +115,8 @@ static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
 		CALLED(name); \
 		return call; \
 	}
-IN_DEFAULT_STREAM(cuMemcpy, cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes), queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 1))
+IN_DEFAULT_STREAM(cuMemcpy, cuMemcpy, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
+    queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 1))
 
 EXPORT CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t bytes) {
 	CALLED(cuMemcpyHtoD);
@@ -132,8 +139,8 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 }
 
 /* A copy between two contexts: each side is accessed by the GPU of its own, whether peer access is enabled or not. */
-static CUresult between(CUdeviceptr to, const struct context *to_context, CUdeviceptr from, const struct context *from_context, size_t bytes,
-                        CUstream stream, int wait) {
+static CUresult between(CUdeviceptr to, const struct context *to_context, CUdeviceptr from,
+    const struct context *from_context, size_t bytes, CUstream stream, int wait) {
 	struct box box = line(to, from, bytes);
 	LOCK;
 	int known = (to_context == NULL || is_context(to_context)) && (from_context == NULL || is_context(from_context));
@@ -145,10 +152,12 @@ static CUresult between(CUdeviceptr to, const struct context *to_context, CUdevi
 	return known ? queue(stream, box, DEVICE, DEVICE, wait) : INVALID_CONTEXT;
 }
 
-IN_DEFAULT_STREAM(cuMemcpyPeer, cuMemcpyPeer, (CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes),
-                  between(to, to_context, from, from_context, bytes, stream, 1))
+IN_DEFAULT_STREAM(cuMemcpyPeer, cuMemcpyPeer,
+    (CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes),
+    between(to, to_context, from, from_context, bytes, stream, 1))
 
-EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from, struct context *from_context, size_t bytes, CUstream stream) {
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, struct context *to_context, CUdeviceptr from,
+    struct context *from_context, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyPeerAsync);
 	return between(to, to_context, from, from_context, bytes, stream, 0);
 }
@@ -184,15 +193,18 @@ struct copy3d {
 	size_t width, height, depth;
 };
 
-/* Arrays have no bytes here. A pitch of 0 is the width, and a height of 0 the copy's, where there is only one row or slice. */
+/* Arrays have no bytes here. A pitch of 0 is the width, and a height of 0 the copy's, where there is only one row or
+ * slice. */
 static CUresult resolve(const struct end3d *end, const struct copy3d *copy, struct side *side, enum place_kind *kind) {
 	if (end->type == OF_ARRAY)
 		return NOT_SUPPORTED;
 	if (end->type < OF_HOST || end->type > UNIFIED || end->level != 0)
 		return INVALID_VALUE;
-	uint64_t pitch = end->pitch != 0 ? end->pitch : end->x + copy->width, height = end->height != 0 ? end->height : end->y + copy->height;
+	uint64_t pitch = end->pitch != 0 ? end->pitch : end->x + copy->width,
+	         height = end->height != 0 ? end->height : end->y + copy->height;
 	if (copy->width != 0 && copy->height != 0 && copy->depth != 0 &&
-	    ((copy->height > 1 || copy->depth > 1) && (end->x + copy->width > pitch || (copy->depth > 1 && end->y + copy->height > height))))
+	    ((copy->height > 1 || copy->depth > 1) &&
+	        (end->x + copy->width > pitch || (copy->depth > 1 && end->y + copy->height > height))))
 		return INVALID_VALUE;
 	uint64_t base = end->type == OF_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
 	*kind = end->type == OF_HOST ? HOST : end->type == OF_DEVICE ? DEVICE : ANYWHERE;
@@ -241,16 +253,19 @@ EXPORT CUresult cuMemcpy3DPeerAsync(const struct copy3d *copy, CUstream stream) 
 }
 
 static struct end3d widened(const struct end2d *end) {
-	return (struct end3d){.x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
+	return (struct end3d){
+	    .x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
 }
 
 static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int wait) {
 	if (copy == NULL)
 		return INVALID_VALUE;
-	return copy_box(stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
+	return copy_box(
+	    stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
 }
 
-#define WAITING(name, type, function) IN_DEFAULT_STREAM(name##_v2, name, (const type *copy), copy == NULL ? INVALID_VALUE : function(stream, copy, 1))
+#define WAITING(name, type, function) \
+	IN_DEFAULT_STREAM(name##_v2, name, (const type *copy), copy == NULL ? INVALID_VALUE : function(stream, copy, 1))
 #define STREAMED(name, type, function) \
 	EXPORT CUresult name##_v2(const type *copy, CUstream stream) { \
 		CALLED(name); \
@@ -263,23 +278,32 @@ WAITING(cuMemcpy3D, struct copy3d, copy_box)
 STREAMED(cuMemcpy2DAsync, struct copy2d, copy_rectangle)
 STREAMED(cuMemcpy3DAsync, struct copy3d, copy_box)
 
-static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
-	struct box box = {.to = {.addr = to, .pitch = pitch}, .width = width * size, .height = height, .depth = 1, .value = value, .size = size};
+static CUresult fill(
+    CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
+	struct box box = {.to = {.addr = to, .pitch = pitch},
+	    .width = width * size,
+	    .height = height,
+	    .depth = 1,
+	    .value = value,
+	    .size = size};
 	if ((height > 1 && (pitch % size != 0 || pitch < box.width)) || width > SIZE_MAX / size)
 		return INVALID_VALUE;
 	return queue(stream, box, DEVICE, DEVICE, 0);
 }
 
 #define FILLS(bits, type) \
-	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
+	EXPORT CUresult cuMemsetD2D##bits##Async( \
+	    CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
 		CALLED_IN(stream, cuMemsetD2D##bits##Async); \
 		return fill(stream, to, pitch, value, bits / 8, width, height); \
 	} \
-	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
+	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz( \
+	    CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
 		return cuMemsetD2D##bits##Async(to, pitch, value, width, height, own_stream(stream)); \
 	} \
-	IN_DEFAULT_STREAM(cuMemsetD2D##bits##_v2, cuMemsetD2D##bits, (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height), \
-	                  fill(stream, to, pitch, value, bits / 8, width, height))
+	IN_DEFAULT_STREAM(cuMemsetD2D##bits##_v2, cuMemsetD2D##bits, \
+	    (CUdeviceptr to, size_t pitch, type value, size_t width, size_t height), \
+	    fill(stream, to, pitch, value, bits / 8, width, height))
 #define LINES(bits, type) \
 	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) { \
 		CALLED_IN(stream, cuMemsetD##bits##Async); \
@@ -288,7 +312,8 @@ static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t val
 	EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, size_t count, CUstream stream) { \
 		return cuMemsetD##bits##Async(to, value, count, own_stream(stream)); \
 	} \
-	IN_DEFAULT_STREAM(cuMemsetD##bits##_v2, cuMemsetD##bits, (CUdeviceptr to, type value, size_t count), fill(stream, to, 0, value, bits / 8, count, 1))
+	IN_DEFAULT_STREAM(cuMemsetD##bits##_v2, cuMemsetD##bits, (CUdeviceptr to, type value, size_t count), \
+	    fill(stream, to, 0, value, bits / 8, count, 1))
 EXPORT CUresult cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) {
 	CALLED(cuMemsetD8);
 	return fill(own_stream(NULL), to, 0, value, 1, count, 1);

@@ -22,21 +22,25 @@ static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
 		return;
 	}
-	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
+	static const unsigned char model[16] = {
+	    0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	memcpy(bytes, model, sizeof model);
 	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* UUIDs differ in their first byte */
 	bytes[15] = (unsigned char)physical;
 }
 
-static int is_instance(int physical) { return m->cards != NULL && (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0; }
+static int is_instance(int physical) {
+	return m->cards != NULL && (m->cards[physical].profile & GPUCONF_MIG_CONTAINER) != 0;
+}
 
 /* "GPU-..." or, for a MIG instance, "MIG-...". */
 int device_uuid_text(int physical, char *text) {
 	unsigned char b[16];
 	int instance = is_instance(physical);
 	uuid_bytes(physical, instance, b);
-	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", instance ? "MIG" : "GPU", b[0], b[1],
-	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+	    instance ? "MIG" : "GPU", b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12],
+	    b[13], b[14], b[15]);
 }
 
 void card_uuid(int gpu, unsigned char uuid[16]) { uuid_bytes(m->gpu[gpu].physical, 1, uuid); }
@@ -62,7 +66,8 @@ static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 }
 
 /*
- * The list ends at the first entry that names no GPU, or is of another kind than the first entry. A GPU named twice hides all GPUs.
+ * The list ends at the first entry that names no GPU, or is of another kind than the first entry. A GPU named twice
+ * hides all GPUs.
  */
 static int select_visible(int physical_count, int *physical) {
 	const char *value = getenv("CUDA_VISIBLE_DEVICES");
@@ -101,7 +106,8 @@ static int lacks(const char *what) {
 static uint64_t arena_of_file(int gpu, uint64_t bytes) {
 	uint64_t addr = map_in_order(bytes, BLOCK, PROT_NONE);
 	int file = addr != 0 ? memfd_create("gpuconf-simulated-gpu-linear", MFD_CLOEXEC) : -1;
-	if (file < 0 || mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED) {
+	if (file < 0 || mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0) ==
+	                    MAP_FAILED) {
 		if (addr != 0)
 			munmap((void *)(uintptr_t)addr, bytes);
 		if (file >= 0)
@@ -124,7 +130,8 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 			m->arena_bytes[gpu] = m->arenas[gpu] != 0 ? bytes : 0;
 			return m->arenas[gpu];
 		}
-		void *at = mmap(NULL, bytes + BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		void *at =
+		    mmap(NULL, bytes + BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at == MAP_FAILED)
 			return 0;
 		m->arenas[gpu] = ((uint64_t)(uintptr_t)at + BLOCK - 1) / BLOCK * BLOCK;
@@ -133,7 +140,8 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 	return m->arenas[gpu];
 }
 
-/* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is known. */
+/* What a GPU of no known model has: the values of an H100, and the limits of its own compute capability where that is
+ * known. */
 static void read_model(struct gpu *gpu, int model, unsigned profile) {
 	int place = model - 1;
 	for (int i = 0; gpuconf_model(place) == NULL; i++)
@@ -201,7 +209,8 @@ static CUresult make_gpus(const int *physical, int count) {
 			read_environment(gpu);
 		m->vmm |= gpu->vmm;
 		gpu->arena = arena(m->gpus, (2 * (gpu->total + gpu->spill) + BLOCK - 1) / BLOCK * BLOCK);
-		gpu->committed = m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
+		gpu->committed =
+		    m->cards != NULL || m->arena_files[m->gpus] > 0 ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
 		if (file == 0)
 			gpu->memory_file = memfd_create(MEMORY_FILE, MFD_CLOEXEC);
 		if (gpu->arena == 0 || gpu->memory_file < 0)
@@ -349,7 +358,8 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	return SUCCESS;
 }
 
-/* gpuconf_simulator_used says to NVML how much of a card this process's machine has given out: 0, or -1 for a card that it does not have. */
+/* gpuconf_simulator_used says to NVML how much of a card this process's machine has given out: 0, or -1 for a card that
+ * it does not have. */
 EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *used) {
 	char text[48];
 	int found = -1;
@@ -369,7 +379,8 @@ EXPORT int gpuconf_simulator_used(const char *uuid, uint64_t *total, uint64_t *u
 	return found;
 }
 
-/* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it does not have. */
+/* gpuconf_simulator_held says how much of a card this process has beside its contexts: 0, or -1 for a device that it
+ * does not have. */
 EXPORT int gpuconf_simulator_held(int device, uint64_t *held) {
 	hold_machines();
 	LOCK;

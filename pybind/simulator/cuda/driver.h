@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules as far as
- * they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second time on purpose:
- * sharing a header with the code under test would hide a wrong layout.
+ * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules
+ * as far as they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second
+ * time on purpose: sharing a header with the code under test would hide a wrong layout.
  *
  * The environment, read by cuInit:
  *
@@ -10,24 +10,24 @@
  *
  *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
- *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU supports
- *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, copies in a stream accept host memory that is not
- *                          page-locked, and reserved addresses are multiples of 2 MiB, as with NVIDIA's driver; otherwise
- *                          a program that counts on them depends on time, or is refused
- *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
- *     FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB)
- *     FAKECUDA_SEGMENT     bytes by which a memory pool grows (32 MiB)
- *     FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under WSL2 when the card is full
- *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
- *     FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
+ *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU
+ * supports FAKECUDA_LENIENT     not empty: a free waits for the work of its context, copies in a stream accept host
+ * memory that is not page-locked, and reserved addresses are multiples of 2 MiB, as with NVIDIA's driver; otherwise a
+ * program that counts on them depends on time, or is refused FAKECUDA_FAIL        "name:nth:result,...": as
+ * fakecuda_fail FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB) FAKECUDA_SEGMENT     bytes by
+ * which a memory pool grows (32 MiB) FAKECUDA_OVERFULL    set: it says that more is free than the card has, as under
+ * WSL2 when the card is full FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver,
+ * which NVIDIA's may not FAKECUDA_ALIASES     set: cuGetProcAddress returns other addresses than dlsym (resolver.c)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
- * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says (FAKECUDA_DEFAULT_VERSION).
- * cuGetProcAddress does not find what is newer, and such a function returns CUDA_ERROR_NOT_SUPPORTED.
+ * The CUDA version that it reports is GPUCONF_SIMULATE's (driver=), else 12040, or what the build says
+ * (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress does not find what is newer, and such a function returns
+ * CUDA_ERROR_NOT_SUPPORTED.
  *
- * Each GPU's device memory is one range of host addresses, and its physical memory for virtual memory management is a memfd. Managed
- * memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and beyond that as on the host. Each
- * stream has a thread that does its work. One lock guards everything; work runs under it.
+ * Each GPU's device memory is one range of host addresses, and its physical memory for virtual memory management is a
+ * memfd. Managed memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and
+ * beyond that as on the host. Each stream has a thread that does its work. One lock guards everything; work runs under
+ * it.
  */
 #ifndef DRIVER_H
 #define DRIVER_H
@@ -49,8 +49,9 @@
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
 #define BLOCK (32 * MIB) /* of addresses; blocks.c */
-#define LIMITS 9 /* of a context */
-#define NO_LIMIT (UINT64_C(1) << 40) /* what can be allocated beyond a card without a limit: address space is reserved for it */
+#define LIMITS 9         /* of a context */
+#define NO_LIMIT \
+	(UINT64_C(1) << 40) /* what can be allocated beyond a card without a limit: address space is reserved for it */
 
 typedef enum {
 	SUCCESS = 0,
@@ -127,20 +128,20 @@ struct allocation {
 /* Memory around an address. */
 struct place {
 	struct range range;
-	struct context *context; /* NULL: none owns it */
-	int gpu;                 /* -1: the host */
+	struct context *context;                                 /* NULL: none owns it */
+	int gpu;                                                 /* -1: the host */
 	int managed, linear, mapped, handle_types, rdma, access; /* access: of the thread's GPU, to what is mapped */
-	struct range mapping; /* what its page table has of it: 0 bytes for its range */
+	struct range mapping;                                    /* what its page table has of it: 0 bytes for its range */
 	struct pool *pool;
 	struct notes *notes;
 };
 
 struct gpu {
-	int physical; /* its index before CUDA_VISIBLE_DEVICES */
-	uint64_t total, used; /* by this machine; sharedcard.c */
-	uint64_t others;      /* of used: what the spec says that other programs have */
-	int place;            /* in the file of shared cards */
-	uint64_t managed; /* if managed memory must fit on the GPU, this is included in used */
+	int physical;              /* its index before CUDA_VISIBLE_DEVICES */
+	uint64_t total, used;      /* by this machine; sharedcard.c */
+	uint64_t others;           /* of used: what the spec says that other programs have */
+	int place;                 /* in the file of shared cards */
+	uint64_t managed;          /* if managed memory must fit on the GPU, this is included in used */
 	uint64_t arena, committed; /* below committed it is readable and writable */
 	int major, minor, vmm, memops, greatest_priority, managed_memory, concurrent;
 	const struct gpuconf_model *model;
@@ -149,7 +150,7 @@ struct gpu {
 	int multiprocessors, l2_bytes, integrated, host_page_tables;
 	int bus;
 	uint64_t context_bytes; /* what each context takes: 0, or as the profile says */
-	uint64_t spill; /* how much more than total can be allocated: WSL, and cards without a limit */
+	uint64_t spill;         /* how much more than total can be allocated: WSL, and cards without a limit */
 	int memory_file;
 	uint64_t file_end;
 	struct context *primary;
@@ -161,7 +162,7 @@ struct context {
 	struct machine *machine;
 	int gpu;
 	int alive;
-	uint64_t peers; /* GPUs to whose context it has enabled access, as bits */
+	uint64_t peers;  /* GPUs to whose context it has enabled access, as bits */
 	CUresult sticky; /* the error of failed work, which every later call returns */
 	struct stream *legacy;
 	struct context *next;
@@ -176,56 +177,58 @@ struct pool {
 	int gone, managed, imported;
 	int file; /* of one that may be exported, or that is imported; 0: none */
 	uint64_t file_end;
-	uint64_t share; /* its number, once it was exported or imported */
+	uint64_t share;                           /* its number, once it was exported or imported */
 	uint64_t reserved, used, threshold, most; /* most: 0 is no limit */
 	uint64_t most_reserved, most_used;        /* since they were reset */
 	unsigned no_reuse;                        /* attributes that were switched off, as bits */
 	uint64_t granted;                         /* other GPUs that may access it, as bits */
-	struct outside *first; /* its memory, in the order of the places */
+	struct outside *first;                    /* its memory, in the order of the places */
 	struct pool *next;
 };
 
 /*
- * One simulated machine. A process has one, which cuInit starts; tests open several (machine.c). The lock guards all but era, which never
- * changes.
+ * One simulated machine. A process has one, which cuInit starts; tests open several (machine.c). The lock guards all
+ * but era, which never changes.
  */
 struct machine {
 	pthread_mutex_t lock;
 	pthread_cond_t progress;
-	int era; /* differs between the machines of a process, and between the starts of one */
+	int era;                /* differs between the machines of a process, and between the starts of one */
 	int started, no_device; /* cuInit has found devices; has found none */
 	int forked;             /* in a child, after one of these in its parent */
-	int only_listed;        /* gpuconf has asked which cards there are, and nothing else has started the driver: a child may */
-	int version; /* of CUDA, as 12040; 0 until it is requested */
-	int gpus; /* visible ones */
+	int only_listed; /* gpuconf has asked which cards there are, and nothing else has started the driver: a child may */
+	int version;     /* of CUDA, as 12040; 0 until it is requested */
+	int gpus;        /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int vmm; /* some GPU has it */
 	int lenient;
-	int to_the_byte; /* what memory is charged; simulator.h */
-	int overfull; /* it says that more is free than the card has */
-	uint64_t segment; /* of pools; 0: the usual size */
+	int to_the_byte;   /* what memory is charged; simulator.h */
+	int overfull;      /* it says that more is free than the card has */
+	uint64_t segment;  /* of pools; 0: the usual size */
 	unsigned delay_us; /* delays each copy and fill in a stream */
-	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
+	uint64_t arenas[MAX_GPUS],
+	    arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
 	int arena_files[MAX_GPUS]; /* of machines with shared cards, whose memory others can map; 0: none */
 	struct import *imports;
 
 	struct context *contexts;
-	struct allocation *allocations, *hosts, *registered, *managed_memory; /* allocations: in address order */
+	struct allocation *allocations, *hosts, *registered, *managed_memory;  /* allocations: in address order */
 	struct block *newest, *highest[MAX_GPUS], *room_for_kernels[MAX_GPUS]; /* blocks.c */
 	int has_blocks; /* else linear memory lies in the lowest hole of the arena */
 	uint64_t last_buffer;
 	struct module *modules;
 	struct array *arrays;
 	struct outside *outside;
-	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed, *current_host, *current_managed;
+	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed, *current_host,
+	    *current_managed;
 	struct {
 		uint64_t reserved, used, most;
 	} graph_reserve[MAX_GPUS];
 	struct live *graph_lives; /* allocated by a graph that has run, and not freed */
 
 	struct stream *streams, *retired_streams, *found; /* found: the stream that was looked for last */
-	int left_work; /* some stream may have work and no worker */
-	int stepped;   /* work runs when a test says so, in no thread of its own */
+	int left_work;                                    /* some stream may have work and no worker */
+	int stepped;                                      /* work runs when a test says so, in no thread of its own */
 	struct event *events, *destroyed_events;
 	uint64_t last_stream;
 	struct capture *captures;
@@ -243,11 +246,11 @@ struct machine {
 	int has_exports; /* whether there ever was a descriptor */
 
 	struct held_share *held_shares;
-	struct budget *shared; /* the file that it shares its cards in; NULL: it has them alone */
-	char *shared_path;     /* the option */
-	int opened;            /* by the private entry; 0: the process's own machine */
-	int kept;              /* gpuconf_simulator_keep */
-	char trouble[4600];    /* why it could not be opened */
+	struct budget *shared;              /* the file that it shares its cards in; NULL: it has them alone */
+	char *shared_path;                  /* the option */
+	int opened;                         /* by the private entry; 0: the process's own machine */
+	int kept;                           /* gpuconf_simulator_keep */
+	char trouble[4600];                 /* why it could not be opened */
 	const struct simulator_card *cards; /* NULL: FAKECUDA_GPUS says; a GPU's is at its physical place */
 	int card_count;
 	int cards_of_environment; /* they are GPUCONF_SIMULATE's, and read again after a restart */
@@ -271,13 +274,15 @@ static inline int unknown_device(CUdevice device) { return device < 0 || device 
 	} while (0)
 void enter_machine(void);
 void drop_memory(struct machine *machine);
-/* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold a machine's lock. */
+/* enter_machine for a question that may come at any time: no machine is closed until they are let go. It must not hold
+ * a machine's lock. */
 void hold_machines(void);
 void let_machines_go(void);
 int new_era(void);
 int driver_version(void); /* of the machine of the calling thread */
 
-/* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the lock. */
+/* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the
+ * lock. */
 CUresult called(const char *name, int needs_start);
 #define CALLED(name) \
 	do { \
@@ -294,10 +299,16 @@ CUresult called(const char *name, int needs_start);
 	} while (0)
 CUresult not_done(const char *name);
 /*
- * What NVIDIA's driver refuses although, or before it looks whether, cuInit was not called or has found no device. It stands before CALLED.
- * The recorded answers are in tests_py/driver_answers.
+ * What NVIDIA's driver refuses although, or before it looks whether, cuInit was not called or has found no device. It
+ * stands before CALLED. The recorded answers are in tests_py/driver_answers.
  */
-enum when { NOT_CALLED = 1, NO_DEVICE_FOUND = 2, STARTED = 4, NOT_STARTED = NOT_CALLED | NO_DEVICE_FOUND, ANY_TIME = NOT_STARTED | STARTED };
+enum when {
+	NOT_CALLED = 1,
+	NO_DEVICE_FOUND = 2,
+	STARTED = 4,
+	NOT_STARTED = NOT_CALLED | NO_DEVICE_FOUND,
+	ANY_TIME = NOT_STARTED | STARTED
+};
 enum when time_of_call(void);
 #define REFUSE(when, condition, refusal) \
 	do { \
@@ -334,7 +345,6 @@ CUresult current_context(struct context **out);
 void end_context(struct context *context);
 int depth_of_thread(void);
 
-
 /* limits.c */
 void set_default_limits(struct context *context);
 
@@ -343,14 +353,16 @@ CUresult start(void);
 int device_uuid_text(int physical, char *text);
 void card_uuid(int gpu, unsigned char uuid[16]);
 
-/* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has none. */
+/* environment.c: the cards of GPUCONF_SIMULATE, 0 without it, -1 if it is wrong; and its CUDA version, 0 if it has
+ * none. */
 int cards_of_environment(struct simulator_card **out);
 int version_of_environment(void);
 
 /* control.c: drops all that programs have made. */
 void end_machine(void);
 
-/* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped. */
+/* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped.
+ */
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access);
 void give_range(uint64_t addr);
 void drop_ranges(void);
@@ -361,7 +373,7 @@ uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access);
 
 /* blocks.c: where linear memory lies. What has a place enters its block, and leaves it when it is freed. */
 struct block;
-void choose_blocks(void); /* sets has_blocks */
+void choose_blocks(void);                                        /* sets has_blocks */
 uint64_t take_place(int gpu, uint64_t bytes, struct block **of); /* 0: there is none */
 int commit_block(const struct gpu *gpu, struct block *block);
 void enter_block(struct block *block, uint64_t bytes);
@@ -376,7 +388,8 @@ int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GP
 int within_host(uint64_t addr, uint64_t bytes);
 int inside(uint64_t addr, uint64_t bytes, struct range range);
 int count_list(const struct allocation *list);
-uint64_t take_charge(struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
+uint64_t take_charge(
+    struct allocation *one); /* of the pages that it shares, before it is exported; returns what it has */
 uint64_t charge(uint64_t bytes);
 uint64_t to_pages(uint64_t bytes);
 void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes);
@@ -419,10 +432,10 @@ void end_registered(struct context *context);
 
 /* ipcevents.c: an event that processes share. A reference each for the event and for work that is about it. */
 struct shared_event;
-struct shared_event *make_shared_event(void);                   /* NULL: it cannot be made */
-uint64_t begin_shared(struct shared_event *shared);             /* a record, whose number it returns */
-void end_shared(struct shared_event *shared, uint64_t number);  /* its work is done */
-uint64_t last_shared(const struct shared_event *shared);        /* the number of the last record */
+struct shared_event *make_shared_event(void);                  /* NULL: it cannot be made */
+uint64_t begin_shared(struct shared_event *shared);            /* a record, whose number it returns */
+void end_shared(struct shared_event *shared, uint64_t number); /* its work is done */
+uint64_t last_shared(const struct shared_event *shared);       /* the number of the last record */
 int shared_done(struct shared_event *shared, uint64_t number);
 struct shared_event *hold_shared(struct shared_event *shared);
 void drop_shared(struct shared_event *shared);
@@ -445,8 +458,8 @@ int count_arrays(void);
 void end_arrays(struct context *context);
 
 /*
- * sharedcard.c: how much memory of a card is in use, by this machine and by the other processes that share the card. use_card returns 0, and
- * changes nothing, where the bytes do not fit.
+ * sharedcard.c: how much memory of a card is in use, by this machine and by the other processes that share the card.
+ * use_card returns 0, and changes nothing, where the bytes do not fit.
  */
 int use_card(struct gpu *gpu, uint64_t bytes);
 void leave_card(struct gpu *gpu, uint64_t bytes);
@@ -456,8 +469,9 @@ CUresult share_cards(void);
 int has_shared_cards(void); /* whether it will: before they are opened */
 void end_sharing(void);
 void forget_sharing(struct machine *machine); /* in a child */
-int share_export(const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
-int join_export(uint64_t number); /* as often as it is left */
+int share_export(
+    const struct gpu *gpu, uint64_t number, uint64_t bytes); /* what other processes may import is charged once */
+int join_export(uint64_t number);                            /* as often as it is left */
 void leave_export(uint64_t number);
 void grow_export(struct gpu *gpu, uint64_t number, uint64_t bytes); /* by what this process has taken */
 void shrink_export(struct gpu *gpu, uint64_t number, uint64_t bytes);
@@ -479,7 +493,8 @@ void exports_closed(void);
 struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu);
 struct handle *hold_mapped(uint64_t addr, uint64_t bytes, int *gpu);
 void release_part(struct handle *handle);
-struct handle *import_part(int descriptor, uint64_t *bytes); /* what a descriptor exports; for external.c, which releases it */
+struct handle *import_part(
+    int descriptor, uint64_t *bytes); /* what a descriptor exports; for external.c, which releases it */
 int file_of_part(struct handle *handle, uint64_t *offset, int *gpu);
 
 /* external.c */
@@ -494,15 +509,16 @@ enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH, SIGNAL,
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
-	void *staged;    /* a copy of the source, if it was staged; freed with the work */
-	int to_pageable; /* dst is any host memory; the caller waits */
+	void *staged;           /* a copy of the source, if it was staged; freed with the work */
+	int to_pageable;        /* dst is any host memory; the caller waits */
 	void (*kernel)(void *); /* of staged */
 	struct range touched[MAX_TOUCHED];
 	int touched_by[MAX_TOUCHED]; /* 1 + a GPU; 0: the stream's */
 	struct body *body;
 	struct shared_event *shared; /* of SIGNAL and AWAIT, and its record in value */
 };
-int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument); /* pthread_create, without signals */
+int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *),
+    void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
@@ -514,8 +530,8 @@ void count_streams(int *streams, int *events);
 
 /* capture.c */
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
-CUresult uncaptured(void); /* may the thread take memory in a stream that is not captured? */
-CUresult forbidden(const char *name); /* does a capture forbid this thread a call of that name? */
+CUresult uncaptured(void);                         /* may the thread take memory in a stream that is not captured? */
+CUresult forbidden(const char *name);              /* does a capture forbid this thread a call of that name? */
 int count_graphs(void);
 void end_captures(void);
 

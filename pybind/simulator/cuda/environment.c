@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process's machine, if GPUCONF_SIMULATE names one: gocore/models has the grammar, the models and the profiles. A program with rights
- * that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes first.
+ * The process's machine, if GPUCONF_SIMULATE names one: gocore/models has the grammar, the models and the profiles. A
+ * program with rights that its caller does not have gets none. FAKECUDA_GPUS, of tests, comes first.
  */
 #include "driver.h"
 
@@ -48,10 +48,19 @@ static void describe(const struct gpuconf_card *card, int slot, struct simulator
 	const struct gpuconf_capability *limits = card->model->capability;
 	struct gpuconf_view view;
 	gpuconf_see(card, slot, &view);
-	*out = (struct simulator_card){
-		.total = view.total, .granularity = limits->granularity, .major = limits->major, .minor = limits->minor, .multiprocessors = view.multiprocessors,
-		.greatest_priority = limits->greatest_priority, .memops = 1, .managed = 1, .oversubscribes = view.oversubscribes, .integrated = view.integrated,
-		.host_page_tables = view.host_page_tables, .model = place_of(card->model) + 1, .profile = card->profile};
+	*out = (struct simulator_card){.total = view.total,
+	    .granularity = limits->granularity,
+	    .major = limits->major,
+	    .minor = limits->minor,
+	    .multiprocessors = view.multiprocessors,
+	    .greatest_priority = limits->greatest_priority,
+	    .memops = 1,
+	    .managed = 1,
+	    .oversubscribes = view.oversubscribes,
+	    .integrated = view.integrated,
+	    .host_page_tables = view.host_page_tables,
+	    .model = place_of(card->model) + 1,
+	    .profile = card->profile};
 	snprintf(out->name, sizeof out->name, "%s", view.name);
 	snprintf(out->pci_bus_id, sizeof out->pci_bus_id, "%s", view.bus);
 	memcpy(out->uuid, view.uuid, sizeof out->uuid);

@@ -37,15 +37,17 @@ EXPORT CUresult cuGetErrorString(int number, const char **text) {
 }
 
 /*
- * The tables are not public, and the simulator has none. NVIDIA's driver answers so for an identifier that it does not know. NVIDIA's CUDA
- * runtime requests them at its start, and then fails with an error that names nothing, as in CuPy.
+ * The tables are not public, and the simulator has none. NVIDIA's driver answers so for an identifier that it does not
+ * know. NVIDIA's CUDA runtime requests them at its start, and then fails with an error that names nothing, as in CuPy.
  */
 EXPORT CUresult cuGetExportTable(const void **table, const unsigned char *identifier) {
 	static int said;
 	CUresult result = called("cuGetExportTable", 0);
 	(void)table, (void)identifier;
 	if (result == SUCCESS && !__atomic_exchange_n(&said, 1, __ATOMIC_SEQ_CST))
-		fprintf(stderr, "gpuconf: NVIDIA's CUDA runtime, which this program contains or loads, does not start on simulated GPUs: it requests "
-		                "cuGetExportTable of the driver, which is not documented. docs/simulation.md names the libraries that run\n");
+		fprintf(stderr, "gpuconf: NVIDIA's CUDA runtime, which this program contains or loads, does not start on "
+		                "simulated GPUs: it requests "
+		                "cuGetExportTable of the driver, which is not documented. docs/simulation.md names the "
+		                "libraries that run\n");
 	return result != SUCCESS ? result : INVALID_VALUE;
 }

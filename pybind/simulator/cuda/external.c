@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * External memory: a descriptor that this driver has exported is imported and mapped. What other interfaces export, such as Vulkan's and
- * Direct3D's memory and all semaphores, does not exist here: it is refused and noted by its name.
+ * External memory: a descriptor that this driver has exported is imported and mapped. What other interfaces export,
+ * such as Vulkan's and Direct3D's memory and all semaphores, does not exist here: it is refused and noted by its name.
  */
 #include "outside.h"
 
@@ -35,26 +35,26 @@ enum { OPAQUE_DESCRIPTOR = 1, DEDICATED = 1 };
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 
 static const char *const memory_names[] = {
-	[2] = "cuImportExternalMemory of a Windows handle",
-	[3] = "cuImportExternalMemory of a Windows KMT handle",
-	[4] = "cuImportExternalMemory of a Direct3D 12 heap",
-	[5] = "cuImportExternalMemory of a Direct3D 12 resource",
-	[6] = "cuImportExternalMemory of a Direct3D 11 resource",
-	[7] = "cuImportExternalMemory of a Direct3D 11 KMT resource",
-	[8] = "cuImportExternalMemory of an NvSciBuf object",
-	[9] = "cuImportExternalMemory of a DMA-BUF descriptor",
+    [2] = "cuImportExternalMemory of a Windows handle",
+    [3] = "cuImportExternalMemory of a Windows KMT handle",
+    [4] = "cuImportExternalMemory of a Direct3D 12 heap",
+    [5] = "cuImportExternalMemory of a Direct3D 12 resource",
+    [6] = "cuImportExternalMemory of a Direct3D 11 resource",
+    [7] = "cuImportExternalMemory of a Direct3D 11 KMT resource",
+    [8] = "cuImportExternalMemory of an NvSciBuf object",
+    [9] = "cuImportExternalMemory of a DMA-BUF descriptor",
 };
 static const char *const semaphore_names[] = {
-	[1] = "cuImportExternalSemaphore of a descriptor",
-	[2] = "cuImportExternalSemaphore of a Windows handle",
-	[3] = "cuImportExternalSemaphore of a Windows KMT handle",
-	[4] = "cuImportExternalSemaphore of a Direct3D 12 fence",
-	[5] = "cuImportExternalSemaphore of a Direct3D 11 fence",
-	[6] = "cuImportExternalSemaphore of an NvSciSync object",
-	[7] = "cuImportExternalSemaphore of a Direct3D 11 keyed mutex",
-	[8] = "cuImportExternalSemaphore of a Direct3D 11 KMT keyed mutex",
-	[9] = "cuImportExternalSemaphore of a timeline semaphore's descriptor",
-	[10] = "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
+    [1] = "cuImportExternalSemaphore of a descriptor",
+    [2] = "cuImportExternalSemaphore of a Windows handle",
+    [3] = "cuImportExternalSemaphore of a Windows KMT handle",
+    [4] = "cuImportExternalSemaphore of a Direct3D 12 fence",
+    [5] = "cuImportExternalSemaphore of a Direct3D 11 fence",
+    [6] = "cuImportExternalSemaphore of an NvSciSync object",
+    [7] = "cuImportExternalSemaphore of a Direct3D 11 keyed mutex",
+    [8] = "cuImportExternalSemaphore of a Direct3D 11 KMT keyed mutex",
+    [9] = "cuImportExternalSemaphore of a timeline semaphore's descriptor",
+    [10] = "cuImportExternalSemaphore of a timeline semaphore's Windows handle",
 };
 
 static CUresult refuse(const char *const *names, int count, int type) {
@@ -93,7 +93,8 @@ static struct external **find(const struct external *external) {
 	return at;
 }
 
-EXPORT CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *out, struct external *handle, const struct buffer_description *wanted) {
+EXPORT CUresult cuExternalMemoryGetMappedBuffer(
+    CUdeviceptr *out, struct external *handle, const struct buffer_description *wanted) {
 	CALLED(cuExternalMemoryGetMappedBuffer);
 	if (out == NULL || wanted == NULL || wanted->flags != 0 || wanted->bytes == 0)
 		return INVALID_VALUE;
@@ -145,5 +146,6 @@ void end_externals(void) {
 
 EXPORT CUresult cuImportExternalSemaphore(void **out, const struct handle_description *wanted) {
 	CALLED(cuImportExternalSemaphore);
-	return out == NULL || wanted == NULL ? INVALID_VALUE : refuse(semaphore_names, COUNT(semaphore_names), wanted->type);
+	return out == NULL || wanted == NULL ? INVALID_VALUE
+	                                     : refuse(semaphore_names, COUNT(semaphore_names), wanted->type);
 }

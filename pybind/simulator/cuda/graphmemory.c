@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that allocate memory. Each GPU has a m->graph_reserve for them, which a launch or an upload grows in whole granules to what is needed, and
- * which only a trim returns. Nodes take effect at the launch.
+ * Graphs that allocate memory. Each GPU has a m->graph_reserve for them, which a launch or an upload grows in whole
+ * granules to what is needed, and which only a trim returns. Nodes take effect at the launch.
  */
 #include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNEL_NODE = 0, COPY_NODE = 1, FILL_NODE = 2, GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11, WAIT_NODE = 6, RECORD_NODE = 7 };
+enum {
+	KERNEL_NODE = 0,
+	COPY_NODE = 1,
+	FILL_NODE = 2,
+	GRAPH_NODE = 4,
+	EMPTY_NODE = 5,
+	ALLOC_NODE = 10,
+	FREE_NODE = 11,
+	WAIT_NODE = 6,
+	RECORD_NODE = 7
+};
 
 struct node {
 	int type;
@@ -53,10 +63,15 @@ static struct node *append(struct body *body, struct node node) {
 
 /* Host functions are kernels here, too, and a write of a word is a fill. */
 void add_work_node(struct body *body, enum work_kind kind) {
-	append(body, (struct node){.type = kind == COPY ? COPY_NODE : kind == KERNEL ? KERNEL_NODE : kind == GRAPH ? GRAPH_NODE : FILL_NODE});
+	append(body, (struct node){.type = kind == COPY     ? COPY_NODE
+	                                   : kind == KERNEL ? KERNEL_NODE
+	                                   : kind == GRAPH  ? GRAPH_NODE
+	                                                    : FILL_NODE});
 }
 
-void add_event_node(struct body *body, int waits) { append(body, (struct node){.type = waits ? WAIT_NODE : RECORD_NODE}); }
+void add_event_node(struct body *body, int waits) {
+	append(body, (struct node){.type = waits ? WAIT_NODE : RECORD_NODE});
+}
 
 int allocates(const struct body *body) {
 	for (const struct node *one = body->nodes; one != NULL; one = one->next)
@@ -205,9 +220,11 @@ EXPORT CUresult cuGraphAddEmptyNode(struct node **out, CUgraph graph, struct nod
 	return SUCCESS;
 }
 
-EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
+EXPORT CUresult cuGraphAddMemAllocNode(
+    struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
-	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) || params->location.type != 1 || params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
+	if (out == NULL || graph == NULL || params == NULL || (count > 0 && after == NULL) || params->location.type != 1 ||
+	    params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
 		return INVALID_VALUE;
 	LOCK;
 	if (params->bytes > m->gpu[params->location.id].total + m->gpu[params->location.id].spill) {
@@ -220,7 +237,8 @@ EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct 
 	return params->addr != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
-EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUdeviceptr addr) {
+EXPORT CUresult cuGraphAddMemFreeNode(
+    struct node **out, CUgraph graph, struct node *const *after, size_t count, CUdeviceptr addr) {
 	CALLED_SINCE(11040, cuGraphAddMemFreeNode);
 	if (out == NULL || graph == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;
@@ -236,7 +254,8 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 }
 
 /* A child's nodes are copied; what a capture recorded does not run with them. */
-EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
+EXPORT CUresult cuGraphAddChildGraphNode(
+    struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
 	CALLED_SINCE(11040, cuGraphAddChildGraphNode);
 	if (out == NULL || graph == NULL || child == NULL || (count > 0 && after == NULL))
 		return INVALID_VALUE;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host is not the card. Simulated memory is host memory that is committed when it is written, so a program can use up the host's memory
- * long before the card is full. A thread watches what the host and the process's control groups have left. Before it is exhausted, it ends the
- * program with one line: an error of CUDA would say that the card is full, and the kernel's SIGKILL would say nothing.
+ * The host is not the card. Simulated memory is host memory that is committed when it is written, so a program can use
+ * up the host's memory long before the card is full. A thread watches what the host and the process's control groups
+ * have left. Before it is exhausted, it ends the program with one line: an error of CUDA would say that the card is
+ * full, and the kernel's SIGKILL would say nothing.
  *
- * The less is left, the sooner the thread looks again: it sleeps for as long as the fastest writers would need for what is left.
+ * The less is left, the sooner the thread looks again: it sleeps for as long as the fastest writers would need for what
+ * is left.
  */
 #include "driver.h"
 
@@ -15,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARGIN (256 * MIB)          /* what the rest of the system is left */
+#define MARGIN (256 * MIB)           /* what the rest of the system is left */
 #define FASTEST (UINT64_C(32) << 30) /* bytes that all threads together may write in a second */
 #define MOST_NS UINT64_C(250000000)
 #define LEAST_NS UINT64_C(1000000)
@@ -41,7 +43,8 @@ static uint64_t number_in(const char *path, const char *name) {
 	return number;
 }
 
-/* A control group of version 2, or of version 1's memory controller. Pages of files that the kernel drops first count as left. */
+/* A control group of version 2, or of version 1's memory controller. Pages of files that the kernel drops first count
+ * as left. */
 static void look_at_group(const char *folder, int version, struct room *room) {
 	char path[1100];
 	snprintf(path, sizeof path, "%s/%s", folder, version == 2 ? "memory.max" : "memory.limit_in_bytes");
@@ -56,7 +59,8 @@ static void look_at_group(const char *folder, int version, struct room *room) {
 	uint64_t left = used < most ? most - used : 0;
 	if (left < room->left) {
 		room->left = left;
-		snprintf(room->where, sizeof room->where, "its control group may use %llu MiB", (unsigned long long)(most / MIB));
+		snprintf(
+		    room->where, sizeof room->where, "its control group may use %llu MiB", (unsigned long long)(most / MIB));
 	}
 }
 
@@ -76,7 +80,8 @@ static void look_at_groups(const char *root, char *group, int version, struct ro
 static void look(struct room *room) {
 	char line[1024];
 	room->left = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-	snprintf(room->where, sizeof room->where, "the host has %llu MiB", (unsigned long long)(number_in("/proc/meminfo", "MemTotal:") / 1024));
+	snprintf(room->where, sizeof room->where, "the host has %llu MiB",
+	    (unsigned long long)(number_in("/proc/meminfo", "MemTotal:") / 1024));
 	FILE *file = fopen("/proc/self/cgroup", "re");
 	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
 		line[strcspn(line, "\n")] = 0;
@@ -101,9 +106,10 @@ static uint64_t margin(void) {
 static void end_program(const struct room *room) {
 	char text[1024];
 	int length = snprintf(text, sizeof text,
-	                      "gpuconf: the simulated GPU's memory is host memory, and %llu MiB of it are left (%s). The program ends before the kernel kills it. "
-	                      "Use less memory, such as a smaller batch, or a host with more; this is not a CUDA out-of-memory error\n",
-	                      (unsigned long long)(room->left / MIB), room->where);
+	    "gpuconf: the simulated GPU's memory is host memory, and %llu MiB of it are left (%s). The program ends before "
+	    "the kernel kills it. "
+	    "Use less memory, such as a smaller batch, or a host with more; this is not a CUDA out-of-memory error\n",
+	    (unsigned long long)(room->left / MIB), room->where);
 	ssize_t written = write(STDERR_FILENO, text, (size_t)length);
 	(void)written;
 	_exit(END_STATUS);

@@ -34,8 +34,10 @@ EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
 	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
 	IN_CONTEXT({
 		struct place place;
-		int others = find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
-		if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 || range.addr + bytes < range.addr || others))
+		int others =
+		    find_place(range.addr, &place) && (place.gpu >= 0 || overlaps(range, m->hosts)); /* the driver's own */
+		if (result == SUCCESS && (memory == NULL || bytes == 0 || (flags & ~(PORTABLE | MAPPED | READ_ONLY)) != 0 ||
+		                             range.addr + bytes < range.addr || others))
 			result = INVALID_VALUE;
 		if (result == SUCCESS && overlaps(range, m->registered))
 			result = HOST_MEMORY_ALREADY_REGISTERED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of functions in kernel images: PTX, ELF, and fat binaries of these. A program gives most images without their size, so every read
- * is bounded: by the sizes that the image states, and by what the process can read from its first byte on.
+ * The names of functions in kernel images: PTX, ELF, and fat binaries of these. A program gives most images without
+ * their size, so every read is bounded: by the sizes that the image states, and by what the process can read from its
+ * first byte on.
  */
 #include "modules.h"
 
@@ -22,7 +23,8 @@ uint64_t readable_bytes(const void *image) {
 	char line[512], access;
 	FILE *maps = fopen("/proc/self/maps", "re");
 	while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
-		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &begin, &end, &access) == 3 && access == 'r' && begin <= at && at < end)
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %c", &begin, &end, &access) == 3 && access == 'r' && begin <= at &&
+		    at < end)
 			at = end;
 	if (maps != NULL)
 		fclose(maps);
@@ -30,11 +32,14 @@ uint64_t readable_bytes(const void *image) {
 	return bytes < MOST_IMAGE ? bytes : MOST_IMAGE;
 }
 
-static int name_character(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$'; }
+static int name_character(int c) {
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
+}
 
 static void read_ptx(struct module *module, const char *text, size_t bytes) {
 	static const char entry[] = ".entry";
-	for (const char *at = text, *end = text + bytes; (at = memmem(at, (size_t)(end - at), entry, sizeof entry - 1)) != NULL;) {
+	for (const char *at = text, *end = text + bytes;
+	    (at = memmem(at, (size_t)(end - at), entry, sizeof entry - 1)) != NULL;) {
 		at += sizeof entry - 1;
 		const char *name = at;
 		while (name < end && strchr(" \t\r\n", *name) != NULL)
@@ -82,7 +87,8 @@ struct fat_entry {
 
 static enum image read_part(struct module *module, const unsigned char *image, uint64_t left);
 
-/* One part for each architecture, with the same functions. A part that is a fat binary again is not read: depth would have no bound. */
+/* One part for each architecture, with the same functions. A part that is a fat binary again is not read: depth would
+ * have no bound. */
 static enum image read_fatbinary(struct module *module, const unsigned char *image, uint64_t left) {
 	struct {
 		uint32_t magic;
@@ -97,11 +103,14 @@ static enum image read_fatbinary(struct module *module, const unsigned char *ima
 		return DAMAGED_IMAGE;
 	left = head.header + head.bytes;
 	enum image result = READ_IMAGE;
-	for (uint64_t at = head.header; result == READ_IMAGE && holds(left, at, sizeof entry); at += entry.header + entry.bytes) {
+	for (uint64_t at = head.header; result == READ_IMAGE && holds(left, at, sizeof entry);
+	    at += entry.header + entry.bytes) {
 		memcpy(&entry, image + at, sizeof entry);
 		if (!holds(left - at, entry.header, entry.bytes))
 			return DAMAGED_IMAGE;
-		result = entry.header < sizeof entry || entry.compressed != 0 ? OTHER_IMAGE : read_part(module, image + at + entry.header, entry.bytes);
+		result = entry.header < sizeof entry || entry.compressed != 0
+		             ? OTHER_IMAGE
+		             : read_part(module, image + at + entry.header, entry.bytes);
 	}
 	return result;
 }

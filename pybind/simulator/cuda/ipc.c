@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of another process of the job: cuIpcGetMemHandle and what belongs to it. A machine with shared cards has its linear memory in a file
- * without a name. A handle leads to a note of where that file is open, and an importer maps its pages. As with NVIDIA's driver, which shares
- * whole blocks, these may have other small allocations.
+ * Memory of another process of the job: cuIpcGetMemHandle and what belongs to it. A machine with shared cards has its
+ * linear memory in a file without a name. A handle leads to a note of where that file is open, and an importer maps its
+ * pages. As with NVIDIA's driver, which shares whole blocks, these may have other small allocations.
  *
- * An exported allocation is a share of the card (pybind/budget). It is charged until its exporter has freed it and every importer has closed it,
- * or their processes have ended, and until then its pages stay.
+ * An exported allocation is a share of the card (pybind/budget). It is charged until its exporter has freed it and
+ * every importer has closed it, or their processes have ended, and until then its pages stay.
  *
- * The process that made a handle cannot open it: NVIDIA's driver says "invalid device context" (openucx/ucx#11603, ROCm/hip#1984).
+ * The process that made a handle cannot open it: NVIDIA's driver says "invalid device context" (openucx/ucx#11603,
+ * ROCm/hip#1984).
  */
 #include "ipc.h"
 
@@ -57,13 +58,19 @@ static CUresult make_export(struct allocation *one) {
 	struct gpu *gpu = &m->gpu[context->gpu];
 	struct stat facts;
 	if (m->shared == NULL || m->arena_files[context->gpu] <= 0)
-		return not_done("cuIpcGetMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done(
+		    "cuIpcGetMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
 	if (fstat(m->arena_files[context->gpu], &facts) != 0)
 		return UNKNOWN;
 	struct export *export = calloc(1, sizeof *export);
 	int file = export != NULL ? make_job_file(&export->handle, memory_kind) : -1;
-	struct found_memory found = {.share = random_number(), .device = facts.st_dev, .inode = facts.st_ino, .offset = one->range.addr - gpu->arena,
-	                             .bytes = one->range.bytes, .process = getpid(), .descriptor = m->arena_files[context->gpu]};
+	struct found_memory found = {.share = random_number(),
+	    .device = facts.st_dev,
+	    .inode = facts.st_ino,
+	    .offset = one->range.addr - gpu->arena,
+	    .bytes = one->range.bytes,
+	    .process = getpid(),
+	    .descriptor = m->arena_files[context->gpu]};
 	card_uuid(context->gpu, found.uuid);
 	int written = file >= 0 && write_note(file, &found);
 	if (!written || found.share == 0 || !share_export(gpu, found.share, take_charge(one))) {
@@ -135,11 +142,13 @@ static int gpu_of(const unsigned char uuid[16]) {
 }
 
 static CUresult map_import(struct import *new, int file, const struct found_memory *found) {
-	uint64_t begin = found->offset / PAGE * PAGE, bytes = (found->offset + found->bytes + PAGE - 1) / PAGE * PAGE - begin;
+	uint64_t begin = found->offset / PAGE * PAGE,
+	         bytes = (found->offset + found->bytes + PAGE - 1) / PAGE * PAGE - begin;
 	uint64_t addr = take_range(bytes, GRANULE, PROT_READ | PROT_WRITE);
 	if (addr == 0)
 		return OUT_OF_MEMORY;
-	if (mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) == MAP_FAILED) {
+	if (mmap((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) ==
+	    MAP_FAILED) {
 		give_range(addr);
 		return OUT_OF_MEMORY;
 	}
@@ -151,7 +160,8 @@ static CUresult map_import(struct import *new, int file, const struct found_memo
 /* The addresses stay mapped: a stale pointer reads garbage but never faults. */
 static void drop(struct import **at) {
 	struct import *gone = *at;
-	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	give_range(gone->pages.addr);
 	leave_export(gone->share);
 	*at = gone->next;
@@ -166,7 +176,8 @@ void end_imports(struct context *context) {
 			at = &(*at)->next;
 }
 
-/* What one process exports of a card is open in one context of each card (NVIDIA's documentation of cuIpcOpenMemHandle). */
+/* What one process exports of a card is open in one context of each card (NVIDIA's documentation of
+ * cuIpcOpenMemHandle). */
 static int elsewhere(const struct context *context, int gpu, int process) {
 	for (struct import *one = m->imports; one != NULL; one = one->next)
 		if (one->gpu == gpu && one->process == process && one->context != context && one->context->gpu == context->gpu)
@@ -177,7 +188,8 @@ static int elsewhere(const struct context *context, int gpu, int process) {
 static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct context *context, unsigned flags) {
 	struct found_memory found;
 	if (m->shared == NULL)
-		return not_done("cuIpcOpenMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done(
+		    "cuIpcOpenMemHandle for cards that no other process shares (gpuconf run --simulate shares them)");
 	if (!read_note(handle, &found))
 		return INVALID_VALUE; /* it was freed, or its process has ended */
 	if (found.process == getpid())
@@ -196,7 +208,8 @@ static CUresult import(CUdeviceptr *out, const struct ipc_handle *handle, struct
 		return INVALID_VALUE;
 	}
 	struct import *new = calloc(1, sizeof *new);
-	*new = (struct import){.handle = *handle, .context = context, .gpu = gpu, .process = found.process, .count = 1, .share = found.share};
+	*new = (struct import){
+	    .handle = *handle, .context = context, .gpu = gpu, .process = found.process, .count = 1, .share = found.share};
 	CUresult result = map_import(new, file, &found);
 	close(file);
 	if (result != SUCCESS) {
@@ -264,7 +277,12 @@ int within_imports(uint64_t addr, uint64_t bytes) {
 int find_import(uint64_t addr, struct place *out) {
 	for (struct import *one = m->imports; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.access = 3, .rdma = 1, .range = one->range, .context = one->context, .gpu = one->gpu, .notes = &one->notes};
+			*out = (struct place){.access = 3,
+			    .rdma = 1,
+			    .range = one->range,
+			    .context = one->context,
+			    .gpu = one->gpu,
+			    .notes = &one->notes};
 			return 1;
 		}
 	return 0;

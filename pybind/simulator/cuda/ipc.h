@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the processes of a job (ipc.c, ipcevents.c): a handle is the name of a file in the job's private folder, which is the one of the
- * shared cards. A name has 128 random bits. Nothing is found without it, and other users cannot enter the folder.
+ * Between the processes of a job (ipc.c, ipcevents.c): a handle is the name of a file in the job's private folder,
+ * which is the one of the shared cards. A name has 128 random bits. Nothing is found without it, and other users cannot
+ * enter the folder.
  */
 #ifndef IPC_H
 #define IPC_H

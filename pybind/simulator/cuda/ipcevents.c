@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events that the processes of a job share. Each is a page of a file (ipc.h) that counts its records: how many there were, and up to which one
- * the work is done. A wait is for the last record of that moment. If a process ends with its work undone, no other one waits forever: a
- * wait looks whether the process of the record lives.
+ * Events that the processes of a job share. Each is a page of a file (ipc.h) that counts its records: how many there
+ * were, and up to which one the work is done. A wait is for the last record of that moment. If a process ends with its
+ * work undone, no other one waits forever: a wait looks whether the process of the record lives.
  */
 #include "ipc.h"
 #include "stream.h"
@@ -83,11 +83,14 @@ uint64_t begin_shared(struct shared_event *shared) {
 
 void end_shared(struct shared_event *shared, uint64_t number) {
 	uint64_t done = __atomic_load_n(&shared->page->done, __ATOMIC_SEQ_CST);
-	while (done < number && !__atomic_compare_exchange_n(&shared->page->done, &done, number, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	while (done < number &&
+	       !__atomic_compare_exchange_n(&shared->page->done, &done, number, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 }
 
-uint64_t last_shared(const struct shared_event *shared) { return __atomic_load_n(&shared->page->recorded, __ATOMIC_SEQ_CST); }
+uint64_t last_shared(const struct shared_event *shared) {
+	return __atomic_load_n(&shared->page->recorded, __ATOMIC_SEQ_CST);
+}
 
 /* Whether the work of a record is done, or never will be. */
 int shared_done(struct shared_event *shared, uint64_t number) {
@@ -96,7 +99,8 @@ int shared_done(struct shared_event *shared, uint64_t number) {
 		return 1;
 	if (++shared->looks % LOOKS != 0 || m->shared == NULL)
 		return 0;
-	int slot = __atomic_load_n(&page->slot, __ATOMIC_SEQ_CST), process = __atomic_load_n(&page->process, __ATOMIC_SEQ_CST);
+	int slot = __atomic_load_n(&page->slot, __ATOMIC_SEQ_CST),
+	    process = __atomic_load_n(&page->process, __ATOMIC_SEQ_CST);
 	if (holder_lives(m->shared, slot, (uint32_t)process))
 		return 0;
 	end_shared(shared, number);
@@ -110,7 +114,8 @@ EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 		if (event_gone(event) || event->foreign || !event->interprocess)
 			result = INVALID_HANDLE;
 		if (result == SUCCESS && event->shared == NULL)
-			result = not_done("cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+			result = not_done(
+			    "cuIpcGetEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
 		if (result == SUCCESS)
 			*out = event->shared->handle;
 	});
@@ -118,7 +123,8 @@ EXPORT CUresult cuIpcGetEventHandle(struct ipc_handle *out, CUevent event) {
 
 static CUresult open_event(CUevent *out, const struct ipc_handle *handle, struct context *context) {
 	if (m->shared == NULL)
-		return not_done("cuIpcOpenEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
+		return not_done(
+		    "cuIpcOpenEventHandle for cards that no other process shares (gpuconf run --simulate shares them)");
 	struct shared_event *shared = map_event(open_job_file(handle), handle);
 	if (shared == NULL)
 		return INVALID_VALUE; /* it was destroyed */

@@ -15,19 +15,24 @@ static CUresult check(const struct function *function, const struct shape *shape
 	static const uint64_t most_grid[3] = {INT32_MAX, 65535, 65535}, most_block[3] = {1024, 1024, 64};
 	uint64_t threads = 1;
 	for (int i = 0; i < 3; i++) {
-		if (shape->grid[i] == 0 || shape->block[i] == 0 || shape->grid[i] > most_grid[i] || shape->block[i] > most_block[i])
+		if (shape->grid[i] == 0 || shape->block[i] == 0 || shape->grid[i] > most_grid[i] ||
+		    shape->block[i] > most_block[i])
 			return INVALID_VALUE;
 		threads *= shape->block[i];
 	}
 	if (threads > MOST_THREADS_OF_BLOCK || shape->shared > (unsigned)most_dynamic_shared(function))
 		return INVALID_VALUE;
-	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_BLOCK ? LAUNCH_OUT_OF_RESOURCES : SUCCESS;
+	return threads > (uint64_t)function->max_threads || threads * (uint64_t)function->registers > REGISTERS_OF_BLOCK
+	           ? LAUNCH_OUT_OF_RESOURCES
+			   : SUCCESS;
 }
 
 /* Of the library that stands in for CUDA's runtime (../runtime/unmarked.c). */
 static int (*hook)(const char *kernel);
 
-EXPORT void gpuconf_simulator_on_launch(int (*called)(const char *kernel)) { __atomic_store_n(&hook, called, __ATOMIC_RELEASE); }
+EXPORT void gpuconf_simulator_on_launch(int (*called)(const char *kernel)) {
+	__atomic_store_n(&hook, called, __ATOMIC_RELEASE);
+}
 
 static CUresult tell(const struct function *handle) {
 	int (*called)(const char *) = __atomic_load_n(&hook, __ATOMIC_ACQUIRE);
@@ -57,12 +62,15 @@ static CUresult launch(struct function *handle, const struct shape *shape, CUstr
 	});
 }
 
-/* Without a device, drivers before CUDA 12.5 and since 12.0 look at the function first, and newer ones at the stream. */
+/* Without a device, drivers before CUDA 12.5 and since 12.0 look at the function first, and newer ones at the stream.
+ */
 #define REFUSE_LAUNCH(stream) \
-	REFUSE(NO_DEVICE_FOUND, driver_version() >= 12000 && (driver_version() < 12050 || (uintptr_t)(stream) > 2), INVALID_HANDLE)
+	REFUSE(NO_DEVICE_FOUND, driver_version() >= 12000 && (driver_version() < 12050 || (uintptr_t)(stream) > 2), \
+	    INVALID_HANDLE)
 
-EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                               unsigned block_z, unsigned shared, CUstream stream, void **arguments, void **extra) {
+EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments,
+    void **extra) {
 	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchKernel);
 	if (arguments != NULL && extra != NULL)
@@ -70,8 +78,8 @@ EXPORT CUresult cuLaunchKernel(struct function *function, unsigned grid_x, unsig
 	return launch(function, &(struct shape){{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared}, stream);
 }
 
-EXPORT CUresult cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                                          unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
+EXPORT CUresult cuLaunchCooperativeKernel(struct function *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **arguments) {
 	REFUSE_LAUNCH(stream);
 	CALLED(cuLaunchCooperativeKernel);
 	(void)arguments;
@@ -85,20 +93,24 @@ struct configuration {
 	unsigned count;
 };
 
-EXPORT CUresult cuLaunchKernelEx(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+EXPORT CUresult cuLaunchKernelEx(
+    const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
 	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
-	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
+	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) ||
+	    (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
 	return launch(function, &configuration->shape, configuration->stream);
 }
 
-EXPORT CUresult cuLaunchKernelEx_ptsz(const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
+EXPORT CUresult cuLaunchKernelEx_ptsz(
+    const struct configuration *configuration, struct function *function, void **arguments, void **extra) {
 	REFUSE(ANY_TIME, configuration == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, driver_version() < 12050, INVALID_HANDLE);
 	CALLED(cuLaunchKernelEx);
-	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) || (arguments != NULL && extra != NULL))
+	if (configuration == NULL || (configuration->count > 0 && configuration->attributes == NULL) ||
+	    (arguments != NULL && extra != NULL))
 		return INVALID_VALUE;
 	return launch(function, &configuration->shape, own_stream(configuration->stream));
 }
@@ -136,12 +148,16 @@ static CUresult queue_call(CUstream handle, struct host_call call, int recorded)
 EXPORT CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void *), void *data) {
 	REFUSE(NO_DEVICE_FOUND, function == NULL, INVALID_VALUE);
 	CALLED_IN(stream, cuLaunchHostFunc);
-	return function == NULL ? INVALID_VALUE : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
+	return function == NULL ? INVALID_VALUE
+	                        : queue_call(stream, (struct host_call){.function = function, .data = data}, 1);
 }
 
-EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, void (*function)(void *), void *data) { return cuLaunchHostFunc(own_stream(stream), function, data); }
+EXPORT CUresult cuLaunchHostFunc_ptsz(CUstream stream, void (*function)(void *), void *data) {
+	return cuLaunchHostFunc(own_stream(stream), function, data);
+}
 
-EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
+EXPORT CUresult cuStreamAddCallback(
+    CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
 	REFUSE(NO_DEVICE_FOUND, callback == NULL || flags != 0, INVALID_VALUE);
 	CALLED(cuStreamAddCallback);
 	if (callback == NULL || flags != 0)
@@ -149,6 +165,7 @@ EXPORT CUresult cuStreamAddCallback(CUstream stream, void (*callback)(CUstream, 
 	return queue_call(stream, (struct host_call){.callback = callback, .stream = stream, .data = data}, 0);
 }
 
-EXPORT CUresult cuStreamAddCallback_ptsz(CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
+EXPORT CUresult cuStreamAddCallback_ptsz(
+    CUstream stream, void (*callback)(CUstream, CUresult, void *), void *data, unsigned flags) {
 	return cuStreamAddCallback(own_stream(stream), callback, data, flags);
 }

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits and other settings of contexts. They are kept and returned, and take no memory here. How a card rounds and bounds them was recorded
- * on an H200 with driver 580 (tests_py/driver_calls).
+ * Limits and other settings of contexts. They are kept and returned, and take no memory here. How a card rounds and
+ * bounds them was recorded on an H200 with driver 580 (tests_py/driver_calls).
  */
 #include "driver.h"
 
 #include "../../../gocore/models/models.h"
 
-enum { STACK, PRINTF, HEAP, SYNC_DEPTH, PENDING_LAUNCHES, FETCH_BYTES, PERSISTING_L2, SHARED_MEMORY, GRAPHICS, GRAPHICS_FALLBACK };
+enum {
+	STACK,
+	PRINTF,
+	HEAP,
+	SYNC_DEPTH,
+	PENDING_LAUNCHES,
+	FETCH_BYTES,
+	PERSISTING_L2,
+	SHARED_MEMORY,
+	GRAPHICS,
+	GRAPHICS_FALLBACK
+};
 enum { UNSUPPORTED_AFFINITY = 224 };
 #define MAP_HOST 8U
 
@@ -25,13 +36,16 @@ void set_default_limits(struct context *context) {
 	context->limits[SHARED_MEMORY] = (size_t)gpu->limits->shared_bytes_of_block;
 }
 
-static size_t between(size_t value, size_t least, size_t most) { return value < least ? least : value > most ? most : value; }
+static size_t between(size_t value, size_t least, size_t most) {
+	return value < least ? least : value > most ? most : value;
+}
 
 static CUresult known(const struct context *context, int limit) {
 	if (limit < 0 || limit > GRAPHICS_FALLBACK)
 		return INVALID_VALUE;
 	int old = driver_version() < 12000;
-	if (limit == GRAPHICS_FALLBACK || (limit == SYNC_DEPTH && !old && m->gpu[context->gpu].major >= 9) || (limit >= SHARED_MEMORY && old))
+	if (limit == GRAPHICS_FALLBACK || (limit == SYNC_DEPTH && !old && m->gpu[context->gpu].major >= 9) ||
+	    (limit >= SHARED_MEMORY && old))
 		return UNSUPPORTED_LIMIT;
 	return SUCCESS;
 }
@@ -145,7 +159,8 @@ EXPORT CUresult cuCtxGetExecAffinity(int *affinity, int type) {
 	CALLED_SINCE(11040, cuCtxGetExecAffinity);
 	if (affinity == NULL)
 		return INVALID_VALUE;
-	IN_CONTEXT(if (type != 0) result = (CUresult)UNSUPPORTED_AFFINITY; else affinity[0] = 0, affinity[1] = m->gpu[context->gpu].multiprocessors);
+	IN_CONTEXT(if (type != 0) result = (CUresult)UNSUPPORTED_AFFINITY;
+	    else affinity[0] = 0, affinity[1] = m->gpu[context->gpu].multiprocessors);
 }
 
 /* What other devices write is there at once. */

@@ -13,11 +13,14 @@
 __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static __thread struct machine *bound_to __attribute__((tls_model("initial-exec")));
 
-static struct machine own = {
-	.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER, .era = 1, .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
+static struct machine own = {.lock = PTHREAD_MUTEX_INITIALIZER,
+    .progress = PTHREAD_COND_INITIALIZER,
+    .era = 1,
+    .standard_host = {.gpu = -1},
+    .standard_managed = {.gpu = -1}};
 static struct machine *of_process = &own;
 static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a machine's */
-static struct machine *opened = &own;                            /* all machines */
+static struct machine *opened = &own;                           /* all machines */
 static int last_era = 1;
 
 int new_era(void) { return __atomic_add_fetch(&last_era, 1, __ATOMIC_SEQ_CST); }
@@ -95,8 +98,9 @@ static void free_machine(struct machine *machine) {
 }
 
 /*
- * A program that has started on the process's machine, such as PyTorch, keeps its contexts and addresses until the process ends. So this machine
- * stays when the core closes it, and is the one that the core gets when it opens the same cards again. It is not open to other cards then.
+ * A program that has started on the process's machine, such as PyTorch, keeps its contexts and addresses until the
+ * process ends. So this machine stays when the core closes it, and is the one that the core gets when it opens the same
+ * cards again. It is not open to other cards then.
  */
 static struct machine *kept;
 
@@ -107,7 +111,8 @@ EXPORT void gpuconf_simulator_keep(void) {
 	pthread_mutex_unlock(&opened_lock);
 }
 
-static int is_same(const struct machine *machine, const struct simulator_card *cards, int count, const struct simulator_options *options) {
+static int is_same(const struct machine *machine, const struct simulator_card *cards, int count,
+    const struct simulator_options *options) {
 	const char *path = machine->shared_path, *wanted = options->shared_cards;
 	return machine->card_count == count && memcmp(machine->cards, cards, (size_t)count * sizeof *cards) == 0 &&
 	       (path == NULL || wanted == NULL ? path == wanted : strcmp(path, wanted) == 0);
@@ -141,7 +146,8 @@ static void close_machine(struct machine *machine) {
 	enter_machine();
 }
 
-static struct machine *open_machine(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room) {
+static struct machine *open_machine(const struct simulator_card *cards, int count,
+    const struct simulator_options *options, char *complaint, size_t room) {
 	if (count < 0 || count > MAX_GPUS) {
 		snprintf(complaint, room, "cannot simulate %d GPUs; a machine has at most %d", count, MAX_GPUS);
 		return NULL;
@@ -152,8 +158,10 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	if (before_it != NULL) {
 		if (is_same(before_it, cards, count, options))
 			return before_it;
-		snprintf(complaint, room, "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the process "
-		                          "ends: simulate these in another process");
+		snprintf(complaint, room,
+		    "a library of this process, such as PyTorch, has started on other simulated GPUs, which it keeps until the "
+		    "process "
+		    "ends: simulate these in another process");
 		return NULL;
 	}
 	struct machine *machine = calloc(1, sizeof *machine);
@@ -168,9 +176,16 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	}
 	if (count > 0)
 		memcpy(copy, cards, (size_t)count * sizeof *copy);
-	*machine = (struct machine){.era = new_era(), .cards = copy, .card_count = count, .to_the_byte = options->to_the_byte, .lenient = options->lenient, .version = options->version,
-	                            .opened = 1, .shared_path = path,
-	                            .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
+	*machine = (struct machine){.era = new_era(),
+	    .cards = copy,
+	    .card_count = count,
+	    .to_the_byte = options->to_the_byte,
+	    .lenient = options->lenient,
+	    .version = options->version,
+	    .opened = 1,
+	    .shared_path = path,
+	    .standard_host = {.gpu = -1},
+	    .standard_managed = {.gpu = -1}};
 	pthread_mutex_init(&machine->lock, NULL);
 	pthread_cond_init(&machine->progress, NULL);
 	pthread_mutex_lock(&opened_lock);
@@ -189,9 +204,10 @@ static struct machine *open_machine(const struct simulator_card *cards, int coun
 	if (machine->trouble[0] != 0)
 		snprintf(complaint, room, "%s", machine->trouble);
 	else
-		snprintf(complaint, room, "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
-		                          "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
-		         (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
+		snprintf(complaint, room,
+		    "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
+		    "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
+		    (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
 	close_machine(machine);
 	return NULL;
 }
@@ -201,7 +217,8 @@ EXPORT const struct gpuconf_simulator *gpuconf_simulator(uint32_t abi) {
 	return abi == GPUCONF_SIMULATOR_ABI ? &table : NULL;
 }
 
-/* A child may use the driver, as far as it needs no thread of it. The locks are free there, whatever the threads of streams were doing. */
+/* A child may use the driver, as far as it needs no thread of it. The locks are free there, whatever the threads of
+ * streams were doing. */
 static void before_fork(void) {
 	pthread_mutex_lock(&opened_lock);
 	for (struct machine *one = opened; one != NULL; one = one->next)
@@ -216,7 +233,8 @@ static void after_fork(void) {
 	pthread_mutex_unlock(&opened_lock);
 }
 
-/* A child that may start the driver has memory of its own: that of shared cards is a file, in which the parent would see what it writes. */
+/* A child that may start the driver has memory of its own: that of shared cards is a file, in which the parent would
+ * see what it writes. */
 void drop_memory(struct machine *machine) {
 	for (int i = 0; i < MAX_GPUS; i++) {
 		int *files[] = {&machine->gpu[i].memory_file, &machine->arena_files[i]};
@@ -237,7 +255,8 @@ static void after_fork_in_child(void) {
 		forget_sharing(one);
 	int usable = secure_getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
 	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
-		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
+		one->forked = !one->only_listed && (one->version == 0 || one->version >= 12040 || one->started) &&
+		              (one->started || one->no_device);
 		if (one->only_listed && one->started)
 			drop_memory(one);
 		one->started = one->no_device = 0;
@@ -245,4 +264,6 @@ static void after_fork_in_child(void) {
 	after_fork();
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork_in_child); }
+__attribute__((constructor)) static void watch_forks(void) {
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}

@@ -49,7 +49,8 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 		if (!m->gpu[context->gpu].managed_memory)
 			result = NOT_SUPPORTED;
 		/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
-		if (result == SUCCESS && (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
+		if (result == SUCCESS &&
+		    (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->gpu[context->gpu].concurrent))))
 			result = INVALID_VALUE;
 		if (result == SUCCESS)
 			result = allocate(context, out, bytes);

@@ -7,7 +7,8 @@ enum { WAIT_32 = 1, WRITE_32 = 2, REMOTE_WRITES = 3, WAIT_64 = 4, WRITE_64 = 5, 
 
 static uint64_t read_word(const struct work *work) {
 	const void *at = (const void *)(uintptr_t)work->dst;
-	return work->bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST) : __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
+	return work->bytes == 4 ? __atomic_load_n((const uint32_t *)at, __ATOMIC_SEQ_CST)
+	                        : __atomic_load_n((const uint64_t *)at, __ATOMIC_SEQ_CST);
 }
 
 void write_word(const struct work *work) {
@@ -29,13 +30,15 @@ int word_holds(const struct work *work) {
 	case NO_BIT_IN_BOTH:
 		return (~(word | work->value) & all) != 0;
 	}
-	return work->bytes == 4 ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0 : (int64_t)(word - work->value) >= 0;
+	return work->bytes == 4 ? (int32_t)((uint32_t)word - (uint32_t)work->value) >= 0
+	                        : (int64_t)(word - work->value) >= 0;
 }
 
 static CUresult check(const struct work *work, unsigned flags, int gpu) {
 	if (!m->gpu[gpu].memops || (work->kind == WAIT_WORD && (flags & FLUSH) != 0))
 		return NOT_SUPPORTED;
-	if (flags > (work->kind == WAIT_WORD ? NO_BIT_IN_BOTH : 0) || work->dst % work->bytes != 0 || !within(work->dst, work->bytes, gpu))
+	if (flags > (work->kind == WAIT_WORD ? NO_BIT_IN_BOTH : 0) || work->dst % work->bytes != 0 ||
+	    !within(work->dst, work->bytes, gpu))
 		return INVALID_VALUE;
 	return SUCCESS;
 }
@@ -72,7 +75,11 @@ struct operation {
 
 static struct work work_of(const struct operation *one) {
 	int waits = one->kind == WAIT_32 || one->kind == WAIT_64;
-	return (struct work){.kind = waits ? WAIT_WORD : WRITE_WORD, .dst = one->addr, .src = one->flags, .bytes = one->kind <= WRITE_32 ? 4 : 8, .value = one->value};
+	return (struct work){.kind = waits ? WAIT_WORD : WRITE_WORD,
+	    .dst = one->addr,
+	    .src = one->flags,
+	    .bytes = one->kind <= WRITE_32 ? 4 : 8,
+	    .value = one->value};
 }
 
 /* All of them, or none. */
@@ -86,7 +93,8 @@ EXPORT CUresult cuStreamBatchMemOp_v2(CUstream handle, unsigned count, const str
 			struct work work = work_of(&list[i]);
 			if (list[i].kind == REMOTE_WRITES || list[i].kind == BARRIER)
 				continue;
-			result = list[i].kind < WAIT_32 || list[i].kind > BARRIER ? INVALID_VALUE : check(&work, list[i].flags, context->gpu);
+			result = list[i].kind < WAIT_32 || list[i].kind > BARRIER ? INVALID_VALUE
+			                                                          : check(&work, list[i].flags, context->gpu);
 		}
 		if (result == SUCCESS)
 			result = admits(stream);

@@ -44,11 +44,15 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 	return 0;
 }
 
-int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered); }
+int within_host(uint64_t addr, uint64_t bytes) {
+	return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered);
+}
 
 /* There is one address space: a context can access the linear memory of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes, gpu) || within_imports(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) ||
+	       within_host(addr, bytes) || within_outside(addr, bytes, gpu) || within_imports(addr, bytes) ||
+	       within_mappings(addr, bytes, gpu);
 }
 
 static void drop_gone(void);
@@ -106,18 +110,21 @@ static struct allocation *companion(const struct allocation *one) {
 
 uint64_t take_charge(struct allocation *one) {
 	for (struct allocation *other = m->allocations; other != NULL && one->charged == 0; other = other->next)
-		if (other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr) && other->export == NULL) {
+		if (other->context->gpu == one->context->gpu && page_of(other->range.addr) == page_of(one->range.addr) &&
+		    other->export == NULL) {
 			one->charged = other->charged;
 			other->charged = other == one ? one->charged : 0;
 		}
 	return one->charged;
 }
 
-/* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use. */
+/* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use.
+ */
 int commit(const struct gpu *gpu, uint64_t begin, uint64_t end) {
 	int file = m->arena_files[gpu - m->gpu];
 	struct stat facts;
-	if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena && ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
+	if (file > 0 && (fstat(file, &facts) != 0 || ((uint64_t)facts.st_size < end - gpu->arena &&
+	                                                 ftruncate64(file, (off64_t)(end - gpu->arena)) != 0)))
 		return 0;
 	return mprotect((void *)(uintptr_t)begin, end - begin, PROT_READ | PROT_WRITE) == 0;
 }
@@ -170,7 +177,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 			} else {
 				struct allocation *new = calloc(1, sizeof *new);
 				block = mate != NULL ? mate->block : block;
-				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at, .charged = charged, .block = block};
+				*new = (struct allocation){
+				    .range = {addr, bytes}, .context = context, .next = *at, .charged = charged, .block = block};
 				if (block != NULL)
 					enter_block(block, mate != NULL ? 0 : to_pages(bytes));
 				*at = new;
@@ -185,11 +193,14 @@ static void drop(struct allocation **at) {
 	struct allocation *gone = *at;
 	*at = gone->next;
 	if (gone->block != NULL)
-		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL ? 0 : to_pages(gone->range.bytes));
+		leave_block(gone->block, is_small(gone->range.bytes) && in_page(page_of(gone->range.addr), NULL) != NULL
+		                             ? 0
+									 : to_pages(gone->range.bytes));
 	free(gone);
 }
 
-/* Pages of a file are punched out of it, and others dropped: both read as zeros. No allocation has both. Returns 0 where neither is possible. */
+/* Pages of a file are punched out of it, and others dropped: both read as zeros. No allocation has both. Returns 0
+ * where neither is possible. */
 static int give_back(uint64_t from, uint64_t to) {
 	void *at = (void *)(uintptr_t)from;
 	return madvise(at, to - from, MADV_REMOVE) == 0 || (errno == EINVAL && madvise(at, to - from, MADV_DONTNEED) == 0);
@@ -198,14 +209,16 @@ static int give_back(uint64_t from, uint64_t to) {
 /* Makes memory zero. From a size on its pages go back to the host, and come again only where something is written. */
 EXPORT void gpuconf_simulator_clear(uint64_t addr, uint64_t bytes) {
 	enum { LARGE = 4 << 20 }; /* pages that come again take several times as long to write as those that stayed */
-	uint64_t end = addr + bytes, from = (addr + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE, to = end / LARGEST_PAGE * LARGEST_PAGE;
+	uint64_t end = addr + bytes, from = (addr + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE,
+	         to = end / LARGEST_PAGE * LARGEST_PAGE;
 	if (bytes < LARGE || !give_back(from, to))
 		from = to = end;
 	memset((void *)(uintptr_t)addr, 0, from - addr);
 	memset((void *)(uintptr_t)to, 0, end - to);
 }
 
-/* The pages of an allocation, with those that it shares with memory which is free: they go back to the host. A page that a live one has stays. */
+/* The pages of an allocation, with those that it shares with memory which is free: they go back to the host. A page
+ * that a live one has stays. */
 static void drop_pages(const struct allocation *gone) {
 	enum { PAGE = 4096 };
 	const struct gpu *gpu = &m->gpu[gone->context->gpu];
@@ -315,7 +328,8 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 		result = INVALID_VALUE;
 	if (result == SUCCESS && m->lenient) {
 		wait_idle(context);
-		for (at = list; *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
+		for (at = list;
+		    *at != NULL && ((*at)->gone || (*at)->range.addr != addr);) /* the list may have changed meanwhile */
 			at = &(*at)->next;
 		result = *at != NULL ? SUCCESS : INVALID_VALUE;
 	}
@@ -379,7 +393,8 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 				result = OUT_OF_MEMORY;
 			} else {
 				struct allocation *new = calloc(1, sizeof *new);
-				*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
+				*new =
+				    (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
 				m->hosts = new;
 			}
 		}
@@ -449,7 +464,9 @@ EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) 
 
 EXPORT CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes) {
 	CALLED(cuMemcpyDtoH);
-	return legacy((struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes, .to_pageable = 1}, 0, 1);
+	return legacy(
+	    (struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes, .to_pageable = 1}, 0,
+	    1);
 }
 
 EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {

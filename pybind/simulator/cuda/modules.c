@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules, libraries and their functions. The names of functions are read from images (images.c); an image in another form, or compressed, has
- * every function that is requested. Modules that were unloaded are kept, so that use of a stale handle is detected.
+ * Modules, libraries and their functions. The names of functions are read from images (images.c); an image in another
+ * form, or compressed, has every function that is requested. Modules that were unloaded are kept, so that use of a
+ * stale handle is detected.
  */
 #include "modules.h"
 
@@ -70,7 +71,9 @@ static CUresult load_file(struct module **out, const char *path, int library) {
 	long bytes = ftell(file);
 	rewind(file);
 	char *image = bytes >= 0 ? malloc((size_t)bytes + 1) : NULL;
-	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes ? INVALID_VALUE : load_bytes(out, image, (uint64_t)bytes, library);
+	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes
+	                      ? INVALID_VALUE
+	                      : load_bytes(out, image, (uint64_t)bytes, library);
 	fclose(file);
 	free(image);
 	return result;
@@ -143,7 +146,8 @@ EXPORT CUresult cuModuleLoadData(struct module **out, const void *image) {
 	return load(out, image, 0);
 }
 
-EXPORT CUresult cuModuleLoadDataEx(struct module **out, const void *image, unsigned count, int *options, void **values) {
+EXPORT CUresult cuModuleLoadDataEx(
+    struct module **out, const void *image, unsigned count, int *options, void **values) {
 	CALLED(cuModuleLoadDataEx);
 	return count > 0 && (options == NULL || values == NULL) ? INVALID_VALUE : load(out, image, 0);
 }
@@ -181,18 +185,22 @@ EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *options, void **values, unsigned count,
+    int *more, void **more_values, unsigned more_count) {
 	REFUSE(NOT_STARTED, out == NULL || code == NULL, INVALID_VALUE);
 	CALLED(cuLibraryLoadData);
-	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
+	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) ||
+	    (more_values == NULL && more_count > 1))
 		return INVALID_VALUE;
 	return load(out, code, 1);
 }
 
-EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int *options, void **values,
+    unsigned count, int *more, void **more_values, unsigned more_count) {
 	REFUSE(NOT_STARTED, out == NULL || path == NULL, INVALID_VALUE);
 	CALLED(cuLibraryLoadFromFile);
-	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
+	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) ||
+	    (more_values == NULL && more_count > 1))
 		return INVALID_VALUE;
 	return load_file(out, path, 1);
 }
@@ -225,7 +233,8 @@ EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) 
 				new = new->next;
 			if (new == NULL) {
 				new = calloc(1, sizeof *new);
-				*new = (struct module){.context = context, .any_name = library->any_name, .of = library, .next = m->modules};
+				*new = (struct module){
+				    .context = context, .any_name = library->any_name, .of = library, .next = m->modules};
 				for (const struct function *one = library->functions; one != NULL; one = one->next)
 					add_function(new, one->name, strlen(one->name));
 				m->modules = new;
@@ -253,7 +262,9 @@ EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kern
 EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
 	CALLED(cuFuncGetModule);
 	LOCK;
-	CUresult result = out == NULL || function == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	CUresult result = out == NULL || function == NULL   ? INVALID_VALUE
+	                  : find_function(function) == NULL ? INVALID_HANDLE
+	                                                    : SUCCESS;
 	if (result == SUCCESS)
 		*out = function->module;
 	UNLOCK;
@@ -290,7 +301,20 @@ EXPORT CUresult cuFuncLoad(struct function *function) {
 	return result;
 }
 
-enum { MAX_THREADS, STATIC_SHARED, CONSTANT, LOCAL, REGISTERS, PTX_VERSION, BINARY_VERSION, CACHE_MODE, DYNAMIC_SHARED, CARVEOUT, LAST_SIMPLE = CARVEOUT, LAST_OF_ALL = 15 };
+enum {
+	MAX_THREADS,
+	STATIC_SHARED,
+	CONSTANT,
+	LOCAL,
+	REGISTERS,
+	PTX_VERSION,
+	BINARY_VERSION,
+	CACHE_MODE,
+	DYNAMIC_SHARED,
+	CARVEOUT,
+	LAST_SIMPLE = CARVEOUT,
+	LAST_OF_ALL = 15
+};
 
 static CUresult get_attribute(int *value, int attribute, struct function *function) {
 	if (value == NULL || attribute < 0 || attribute > LAST_OF_ALL)
@@ -298,9 +322,14 @@ static CUresult get_attribute(int *value, int attribute, struct function *functi
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
 	if (result == SUCCESS) {
-		int gpu = function->module->context != NULL ? function->module->context->gpu : 0, version = m->gpu[gpu].major * 10 + m->gpu[gpu].minor;
-		const int values[LAST_OF_ALL + 1] = {[MAX_THREADS] = function->max_threads, [REGISTERS] = function->registers, [PTX_VERSION] = version,
-		                                     [BINARY_VERSION] = version, [DYNAMIC_SHARED] = most_dynamic_shared(function), [CARVEOUT] = function->carveout};
+		int gpu = function->module->context != NULL ? function->module->context->gpu : 0,
+		    version = m->gpu[gpu].major * 10 + m->gpu[gpu].minor;
+		const int values[LAST_OF_ALL + 1] = {[MAX_THREADS] = function->max_threads,
+		    [REGISTERS] = function->registers,
+		    [PTX_VERSION] = version,
+		    [BINARY_VERSION] = version,
+		    [DYNAMIC_SHARED] = most_dynamic_shared(function),
+		    [CARVEOUT] = function->carveout};
 		*value = values[attribute];
 	}
 	UNLOCK;
@@ -310,7 +339,8 @@ static CUresult get_attribute(int *value, int attribute, struct function *functi
 static CUresult set_attribute(int attribute, int value, struct function *function) {
 	LOCK;
 	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
-	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 && value <= limits_of(function)->shared_bytes_of_block)
+	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 &&
+	    value <= limits_of(function)->shared_bytes_of_block)
 		function->dynamic_shared = value;
 	else if (result == SUCCESS && attribute == CARVEOUT && value >= -1 && value <= 100)
 		function->carveout = value;
@@ -321,7 +351,8 @@ static CUresult set_attribute(int attribute, int value, struct function *functio
 }
 
 EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, struct function *function) {
-	REFUSE(NOT_STARTED, driver_version() >= 12040 && (value == NULL || function == NULL), value == NULL ? INVALID_VALUE : INVALID_HANDLE);
+	REFUSE(NOT_STARTED, driver_version() >= 12040 && (value == NULL || function == NULL),
+	    value == NULL ? INVALID_VALUE : INVALID_HANDLE);
 	CALLED(cuFuncGetAttribute);
 	return get_attribute(value, attribute, function);
 }
@@ -346,7 +377,9 @@ EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *
 EXPORT CUresult cuFuncSetCacheConfig(struct function *function, int config) {
 	CALLED(cuFuncSetCacheConfig);
 	LOCK;
-	CUresult result = config < 0 || config > 3 ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	CUresult result = config < 0 || config > 3          ? INVALID_VALUE
+	                  : find_function(function) == NULL ? INVALID_HANDLE
+	                                                    : SUCCESS;
 	UNLOCK;
 	return result;
 }

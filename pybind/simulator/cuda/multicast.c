@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multicast objects: a team of GPUs, and for each of them the physical memory that is bound to a range of the object. Bound memory lives until
- * it is unbound or the object is released. Mapping an object is not done here.
- * The rules are those of https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MULTICAST.html.
+ * Multicast objects: a team of GPUs, and for each of them the physical memory that is bound to a range of the object.
+ * Bound memory lives until it is unbound or the object is released. Mapping an object is not done here. The rules are
+ * those of https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MULTICAST.html.
  */
 #include "driver.h"
 
@@ -36,7 +36,8 @@ static struct multicast *find(CUhandle number) {
 }
 
 static int valid(const multicast_prop *prop) {
-	return prop != NULL && prop->devices > 0 && prop->devices <= MAX_GPUS && prop->bytes > 0 && prop->bytes % GRANULE == 0 && prop->flags == 0;
+	return prop != NULL && prop->devices > 0 && prop->devices <= MAX_GPUS && prop->bytes > 0 &&
+	       prop->bytes % GRANULE == 0 && prop->flags == 0;
 }
 
 EXPORT CUresult cuMulticastGetGranularity(size_t *bytes, const multicast_prop *prop, int option) {
@@ -109,7 +110,8 @@ static CUresult bind(CUhandle number, CUdevice device, uint64_t at, struct handl
 	return SUCCESS;
 }
 
-static CUresult bind_memory(CUhandle number, CUdevice device, uint64_t at, CUhandle memory, uint64_t offset, uint64_t bytes, uint64_t flags) {
+static CUresult bind_memory(
+    CUhandle number, CUdevice device, uint64_t at, CUhandle memory, uint64_t offset, uint64_t bytes, uint64_t flags) {
 	int gpu = 0;
 	LOCK;
 	struct handle *handle = flags != 0 || offset % GRANULE != 0 ? NULL : hold_part(memory, offset, bytes, &gpu);
@@ -118,7 +120,8 @@ static CUresult bind_memory(CUhandle number, CUdevice device, uint64_t at, CUhan
 	return result;
 }
 
-static CUresult bind_address(CUhandle number, CUdevice device, uint64_t at, CUdeviceptr addr, uint64_t bytes, uint64_t flags) {
+static CUresult bind_address(
+    CUhandle number, CUdevice device, uint64_t at, CUdeviceptr addr, uint64_t bytes, uint64_t flags) {
 	int gpu = 0;
 	LOCK;
 	struct handle *handle = flags != 0 ? NULL : hold_mapped(addr, bytes, &gpu);
@@ -127,22 +130,26 @@ static CUresult bind_address(CUhandle number, CUdevice device, uint64_t at, CUde
 	return result;
 }
 
-EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle memory, size_t offset, size_t bytes, unsigned long long flags) {
+EXPORT CUresult cuMulticastBindMem(
+    CUhandle multicast, size_t at, CUhandle memory, size_t offset, size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(12010, cuMulticastBindMem);
 	return bind_memory(multicast, ANY_DEVICE, at, memory, offset, bytes, flags);
 }
 
-EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
+EXPORT CUresult cuMulticastBindAddr(
+    CUhandle multicast, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(12010, cuMulticastBindAddr);
 	return bind_address(multicast, ANY_DEVICE, at, addr, bytes, flags);
 }
 
-EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle memory, size_t offset, size_t bytes, unsigned long long flags) {
+EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle memory, size_t offset,
+    size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(13010, cuMulticastBindMem_v2);
 	return unknown_device(device) ? INVALID_DEVICE : bind_memory(multicast, device, at, memory, offset, bytes, flags);
 }
 
-EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
+EXPORT CUresult cuMulticastBindAddr_v2(
+    CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
 	CALLED_SINCE(13010, cuMulticastBindAddr_v2);
 	return unknown_device(device) ? INVALID_DEVICE : bind_address(multicast, device, at, addr, bytes, flags);
 }
@@ -151,7 +158,8 @@ static int unbind(struct multicast *one, int gpu, uint64_t at, uint64_t bytes) {
 	int count = 0;
 	for (struct binding **place = &one->bindings; *place != NULL;) {
 		struct binding *gone = *place;
-		if (gone->gpu != gpu || gone->range.addr < at || gone->range.addr - at > bytes || gone->range.bytes > bytes - (gone->range.addr - at)) {
+		if (gone->gpu != gpu || gone->range.addr < at || gone->range.addr - at > bytes ||
+		    gone->range.bytes > bytes - (gone->range.addr - at)) {
 			place = &gone->next;
 			continue;
 		}
@@ -167,7 +175,9 @@ EXPORT CUresult cuMulticastUnbind(CUhandle number, CUdevice device, size_t at, s
 	CALLED_SINCE(12010, cuMulticastUnbind);
 	LOCK;
 	struct multicast *one = find(number);
-	CUresult result = unknown_device(device) ? INVALID_DEVICE : one == NULL || !unbind(one, device, at, bytes) ? INVALID_VALUE : SUCCESS;
+	CUresult result = unknown_device(device)                           ? INVALID_DEVICE
+	                  : one == NULL || !unbind(one, device, at, bytes) ? INVALID_VALUE
+	                                                                   : SUCCESS;
 	UNLOCK;
 	return result;
 }

@@ -17,7 +17,8 @@ static uint64_t shared_blocks(const struct gpuconf_capability *limits, uint64_t 
 
 static int blocks(const struct function *function, int threads, uint64_t shared) {
 	const struct gpuconf_capability *limits = limits_of(function);
-	uint64_t warps = up((uint64_t)threads, WARP) / WARP, of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT);
+	uint64_t warps = up((uint64_t)threads, WARP) / WARP,
+	         of_warp = up((uint64_t)function->registers * WARP, REGISTER_UNIT);
 	if (threads > function->max_threads || shared > (uint64_t)most_dynamic_shared(function))
 		return 0;
 	uint64_t fit = least((uint64_t)limits->blocks, (uint64_t)limits->threads / WARP / warps);
@@ -37,18 +38,22 @@ static CUresult most_blocks(int *out, struct function *handle, int threads, size
 	});
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, struct function *function, int threads, size_t shared) {
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    int *out, struct function *function, int threads, size_t shared) {
 	CALLED(cuOccupancyMaxActiveBlocksPerMultiprocessor);
 	return most_blocks(out, function, threads, shared, 0);
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out, struct function *function, int threads, size_t shared, unsigned flags) {
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *out, struct function *function, int threads, size_t shared, unsigned flags) {
 	CALLED(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
 	return most_blocks(out, function, threads, shared, flags);
 }
 
-/* The largest block of those with the most threads on a multiprocessor. The program's function is called without the lock. */
-static CUresult best_size(int *grid, int *block, struct function *handle, size_t (*shared_of)(int), size_t shared, int most, unsigned flags) {
+/* The largest block of those with the most threads on a multiprocessor. The program's function is called without the
+ * lock. */
+static CUresult best_size(
+    int *grid, int *block, struct function *handle, size_t (*shared_of)(int), size_t shared, int most, unsigned flags) {
 	int count = 0, best = 0, attributes[2] = {0, 0}, fit;
 	struct context *context;
 	CUdevice device = 0;
@@ -79,13 +84,14 @@ static CUresult best_size(int *grid, int *block, struct function *handle, size_t
 	return result;
 }
 
-EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, struct function *function, size_t (*shared_of)(int), size_t shared, int most) {
+EXPORT CUresult cuOccupancyMaxPotentialBlockSize(
+    int *grid, int *block, struct function *function, size_t (*shared_of)(int), size_t shared, int most) {
 	CALLED(cuOccupancyMaxPotentialBlockSize);
 	return best_size(grid, block, function, shared_of, shared, most, 0);
 }
 
-EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, struct function *function, size_t (*shared_of)(int), size_t shared,
-                                                          int most, unsigned flags) {
+EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, struct function *function,
+    size_t (*shared_of)(int), size_t shared, int most, unsigned flags) {
 	CALLED(cuOccupancyMaxPotentialBlockSizeWithFlags);
 	return best_size(grid, block, function, shared_of, shared, most, flags);
 }
@@ -106,7 +112,8 @@ EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, struct func
 	UNLOCK;
 	if (limits == NULL)
 		return INVALID_HANDLE;
-	uint64_t each = (uint64_t)limits->shared_bytes / (uint64_t)count / SHARED_UNIT * SHARED_UNIT - (uint64_t)reserved_shared(limits);
+	uint64_t each = (uint64_t)limits->shared_bytes / (uint64_t)count / SHARED_UNIT * SHARED_UNIT -
+	                (uint64_t)reserved_shared(limits);
 	*out = least((uint64_t)limits->shared_bytes_of_block, each);
 	return SUCCESS;
 }

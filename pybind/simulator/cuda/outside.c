@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory outside of the arenas: of pools, of graphs, CUDA 2's 32-bit addresses, and what is mapped of external memory. */
+/* Memory outside of the arenas: of pools, of graphs, CUDA 2's 32-bit addresses, and what is mapped of external memory.
+ */
 #include "outside.h"
 
 #include <fcntl.h>
@@ -8,7 +9,8 @@
 
 enum { PAGE = 4096 };
 
-/* Memory of a pool is accessible to the pool's GPU and to those that cuMemPoolSetAccess names, whether or not peer access is enabled. */
+/* Memory of a pool is accessible to the pool's GPU and to those that cuMemPoolSetAccess names, whether or not peer
+ * access is enabled. */
 static int may_access(const struct outside *one, int gpu) {
 	return one->pool == NULL || one->pool->gpu < 0 || one->pool->gpu == gpu || (one->pool->granted >> gpu & 1);
 }
@@ -23,7 +25,12 @@ int within_outside(uint64_t addr, uint64_t bytes, int gpu) {
 int find_outside(uint64_t addr, struct place *out) {
 	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
-			*out = (struct place){.access = 3, .range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
+			*out = (struct place){.access = 3,
+			    .range = one->range,
+			    .context = one->context,
+			    .gpu = one->gpu,
+			    .pool = one->pool,
+			    .notes = &one->notes};
 			return 1;
 		}
 	return 0;
@@ -63,12 +70,18 @@ struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, e
 	uint64_t addr = take_range(length, GRANULE, PROT_READ | PROT_WRITE);
 	if (addr == 0)
 		return NULL;
-	if (mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) == MAP_FAILED) {
+	if (mmap((void *)(uintptr_t)addr, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)begin) ==
+	    MAP_FAILED) {
 		give_range(addr);
 		return NULL;
 	}
 	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){.range = {addr + offset - begin, bytes}, .pages = {addr, length}, .offset = offset, .gpu = gpu, .kind = kind, .next = m->outside};
+	*new = (struct outside){.range = {addr + offset - begin, bytes},
+	    .pages = {addr, length},
+	    .offset = offset,
+	    .gpu = gpu,
+	    .kind = kind,
+	    .next = m->outside};
 	m->outside = new;
 	watch_host_memory();
 	return new;
@@ -78,8 +91,10 @@ struct outside *add_mapped(int file, uint64_t offset, uint64_t bytes, int gpu, e
 static void unmap(const struct outside *gone) {
 	const struct pool *pool = gone->pool;
 	if (pool != NULL && pool->file > 0 && !pool->imported)
-		fallocate(pool->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)gone->offset, (off_t)gone->pages.bytes);
-	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		fallocate(
+		    pool->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)gone->offset, (off_t)gone->pages.bytes);
+	mmap((void *)(uintptr_t)gone->pages.addr, gone->pages.bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	give_range(gone->pages.addr);
 	if (gone->part != NULL)
 		release_part(gone->part);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express; cards of different models do not (the
- * output of simpleP2P in aikitoria/open-gpu-kernel-modules#5). GeForce RTX cards do not, because NVIDIA's driver excludes them: people change
- * its kernel modules to have it (tinygrad/open-gpu-kernel-modules#28, #29). An NVLink bridge between two RTX 3090 is not simulated. Nor have it
+ * Access of a GPU to another one's memory. Two cards of one model have it, over NVLink or PCI Express; cards of
+ * different models do not (the output of simpleP2P in aikitoria/open-gpu-kernel-modules#5). GeForce RTX cards do not,
+ * because NVIDIA's driver excludes them: people change its kernel modules to have it
+ * (tinygrad/open-gpu-kernel-modules#28, #29). An NVLink bridge between two RTX 3090 is not simulated. Nor have it
  * instances of MIG, cards that share the CPU's memory, cards with the profile no-peers, and those of FAKECUDA_GPUS.
  *
- * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of virtual memory
- * management is accessible to the GPUs that cuMemSetAccess names, and memory of a pool to its own and those that cuMemPoolSetAccess names;
- * these have to be its own or peers of it. Copies that name both contexts work between all of them: PyTorch says that only these are right
- * for memory that is not cudaMalloc's (c10/cuda/CUDACachingAllocator.cpp, memcpyAsync).
+ * There is one address space here, so copies between GPUs work with peer access or without it, as CUDA's do. Memory of
+ * virtual memory management is accessible to the GPUs that cuMemSetAccess names, and memory of a pool to its own and
+ * those that cuMemPoolSetAccess names; these have to be its own or peers of it. Copies that name both contexts work
+ * between all of them: PyTorch says that only these are right for memory that is not cudaMalloc's
+ * (c10/cuda/CUDACachingAllocator.cpp, memcpyAsync).
  */
 #include "driver.h"
 

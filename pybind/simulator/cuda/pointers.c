@@ -7,7 +7,11 @@
 static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
 	for (; list != NULL; list = list->next)
 		if (!list->gone && inside(addr, 1, list->range)) {
-			*out = (struct place){.access = 3, .range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
+			*out = (struct place){.access = 3,
+			    .range = list->range,
+			    .context = list->context,
+			    .gpu = list->context->gpu,
+			    .notes = &list->notes};
 			return 1;
 		}
 	return 0;
@@ -43,12 +47,33 @@ int find_place(uint64_t addr, struct place *out) {
 }
 
 enum {
-	CONTEXT = 1, MEMORY_TYPE, DEVICE_POINTER, HOST_POINTER, P2P_TOKENS, SYNC_MEMOPS, BUFFER_ID, IS_MANAGED, DEVICE_ORDINAL, LEGACY_IPC, RANGE_START,
-	RANGE_SIZE, MAPPED, HANDLE_TYPES, RDMA_CAPABLE, ACCESS_FLAGS, MEMPOOL, MAPPING_SIZE, MAPPING_BASE, MEMORY_BLOCK_ID, HARDWARE_DECOMPRESSES, LAST_ATTRIBUTE = HARDWARE_DECOMPRESSES
+	CONTEXT = 1,
+	MEMORY_TYPE,
+	DEVICE_POINTER,
+	HOST_POINTER,
+	P2P_TOKENS,
+	SYNC_MEMOPS,
+	BUFFER_ID,
+	IS_MANAGED,
+	DEVICE_ORDINAL,
+	LEGACY_IPC,
+	RANGE_START,
+	RANGE_SIZE,
+	MAPPED,
+	HANDLE_TYPES,
+	RDMA_CAPABLE,
+	ACCESS_FLAGS,
+	MEMPOOL,
+	MAPPING_SIZE,
+	MAPPING_BASE,
+	MEMORY_BLOCK_ID,
+	HARDWARE_DECOMPRESSES,
+	LAST_ATTRIBUTE = HARDWARE_DECOMPRESSES
 };
 #define NO_DEVICE_NUMBER (-2)
 
-static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
+static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {
+    0, 8, 4, 8, 8, 16, 1, 8, 4, 4, 1, 8, 8, 4, 8, 1, 4, 8, 8, 8, 8, 1};
 
 static void put(void *out, int attribute, uint64_t value) {
 	if (attribute == P2P_TOKENS)
@@ -58,7 +83,9 @@ static void put(void *out, int attribute, uint64_t value) {
 }
 
 /* The device that other attributes are about: page-locked memory has its context's. */
-static int ordinal(const struct place *place) { return place->gpu >= 0 ? place->gpu : place->context != NULL ? place->context->gpu : 0; }
+static int ordinal(const struct place *place) {
+	return place->gpu >= 0 ? place->gpu : place->context != NULL ? place->context->gpu : 0;
+}
 
 static uint64_t buffer(struct notes *notes) {
 	if (notes->buffer == 0)
@@ -84,24 +111,25 @@ static int lacks(const struct place *place, int attribute) {
 static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
 	struct range mapping = place->mapping.bytes > 0 ? place->mapping : place->range;
 	const uint64_t values[LAST_ATTRIBUTE + 1] = {
-		[CONTEXT] = (uint64_t)(uintptr_t)place->context, /* memory of pools and mappings has none */
-		[MEMORY_TYPE] = place->gpu < 0 ? 1 : 2,
-		[DEVICE_POINTER] = addr,
-		[HOST_POINTER] = addr,
-		[SYNC_MEMOPS] = place->notes != NULL && place->notes->sync_memops != 0 ? place->notes->sync_memops > 0 : place->managed,
-		[IS_MANAGED] = (uint64_t)place->managed,
-		[DEVICE_ORDINAL] = (uint64_t)ordinal(place),
-		[LEGACY_IPC] = (uint64_t)place->linear,
-		[RANGE_START] = place->range.addr,
-		[RANGE_SIZE] = place->range.bytes,
-		[MAPPED] = 1,
-		[HANDLE_TYPES] = (uint64_t)place->handle_types,
-		[RDMA_CAPABLE] = (uint64_t)place->rdma,
-		[ACCESS_FLAGS] = (uint64_t)place->access,
-		[MEMPOOL] = (uint64_t)(uintptr_t)place->pool,
-		[MAPPING_SIZE] = mapping.bytes,
-		[MAPPING_BASE] = mapping.addr,
-		[HARDWARE_DECOMPRESSES] = (uint64_t)place->linear,
+	    [CONTEXT] = (uint64_t)(uintptr_t)place->context, /* memory of pools and mappings has none */
+	    [MEMORY_TYPE] = place->gpu < 0 ? 1 : 2,
+	    [DEVICE_POINTER] = addr,
+	    [HOST_POINTER] = addr,
+	    [SYNC_MEMOPS] =
+	        place->notes != NULL && place->notes->sync_memops != 0 ? place->notes->sync_memops > 0 : place->managed,
+	    [IS_MANAGED] = (uint64_t)place->managed,
+	    [DEVICE_ORDINAL] = (uint64_t)ordinal(place),
+	    [LEGACY_IPC] = (uint64_t)place->linear,
+	    [RANGE_START] = place->range.addr,
+	    [RANGE_SIZE] = place->range.bytes,
+	    [MAPPED] = 1,
+	    [HANDLE_TYPES] = (uint64_t)place->handle_types,
+	    [RDMA_CAPABLE] = (uint64_t)place->rdma,
+	    [ACCESS_FLAGS] = (uint64_t)place->access,
+	    [MEMPOOL] = (uint64_t)(uintptr_t)place->pool,
+	    [MAPPING_SIZE] = mapping.bytes,
+	    [MAPPING_BASE] = mapping.addr,
+	    [HARDWARE_DECOMPRESSES] = (uint64_t)place->linear,
 	};
 	*value = attribute == BUFFER_ID || attribute == MEMORY_BLOCK_ID ? buffer(place->notes) : values[attribute];
 	return lacks(place, attribute) ? INVALID_VALUE : SUCCESS;
@@ -137,7 +165,10 @@ EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, vo
 		if (!known && (attributes[i] == RANGE_START || attributes[i] == RANGE_SIZE))
 			continue;
 		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
-			value = known ? 0 : attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER : attributes[i] == HOST_POINTER ? addr : 0;
+			value = known                             ? 0
+			        : attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER
+			        : attributes[i] == HOST_POINTER   ? addr
+			                                          : 0;
 		put(out[i], attributes[i], value);
 	}
 	UNLOCK;

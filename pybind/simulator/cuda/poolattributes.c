@@ -3,8 +3,19 @@
 #include "outside.h"
 
 enum attribute {
-	FOLLOW_EVENTS = 1, OPPORTUNISTIC, INTERNAL_DEPENDENCIES, THRESHOLD, RESERVED, MOST_RESERVED, USED, MOST_USED,
-	ALLOCATION_TYPE, HANDLE_TYPES, LOCATION_ID, LOCATION_TYPE, LARGEST
+	FOLLOW_EVENTS = 1,
+	OPPORTUNISTIC,
+	INTERNAL_DEPENDENCIES,
+	THRESHOLD,
+	RESERVED,
+	MOST_RESERVED,
+	USED,
+	MOST_USED,
+	ALLOCATION_TYPE,
+	HANDLE_TYPES,
+	LOCATION_ID,
+	LOCATION_TYPE,
+	LARGEST
 };
 enum { ON_DEVICE = 1, ON_HOST = 2, PINNED = 1, MANAGED = 2 };
 
@@ -130,7 +141,8 @@ EXPORT CUresult cuMemPoolGetAccess(int *flags, struct pool *handle, const struct
 		return INVALID_VALUE;
 	LOCK;
 	const struct pool *pool = find_pool(handle);
-	int known = pool != NULL && pool->gpu >= 0 && location->type == ON_DEVICE && location->id >= 0 && location->id < m->gpus;
+	int known =
+	    pool != NULL && pool->gpu >= 0 && location->type == ON_DEVICE && location->id >= 0 && location->id < m->gpus;
 	if (known)
 		*flags = location->id == pool->gpu || (pool->granted >> location->id & 1) ? 3 : 0;
 	UNLOCK;

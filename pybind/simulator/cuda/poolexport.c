@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools of other processes. A pool that was made for descriptors has its memory in a file, and a descriptor is that file, open once more. An
- * imported pool allocates nothing: it only gives the addresses of what its maker has allocated and described.
+ * Pools of other processes. A pool that was made for descriptors has its memory in a file, and a descriptor is that
+ * file, open once more. An imported pool allocates nothing: it only gives the addresses of what its maker has allocated
+ * and described.
  *
- * From its first export on, all that a pool reserves is a share of the card, which ends with the last process that has the pool.
+ * From its first export on, all that a pool reserves is a share of the card, which ends with the last process that has
+ * the pool.
  */
 #include "outside.h"
 
@@ -57,7 +59,8 @@ static int card_of(int descriptor) {
 	static const char wanted[] = "/memfd:" POOL_FILE " ";
 	char path[64], name[64];
 	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
-	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 || memcmp(name, wanted, sizeof wanted - 1) != 0)
+	if (descriptor < 0 || readlink(path, name, sizeof name) < (ssize_t)sizeof wanted - 1 ||
+	    memcmp(name, wanted, sizeof wanted - 1) != 0)
 		return -1;
 	off_t at = lseek(descriptor, 0, SEEK_CUR);
 	for (int i = 0; i < m->gpus; i++)
@@ -67,7 +70,8 @@ static int card_of(int descriptor) {
 }
 
 /* A descriptor is passed by value, in place of the pointer. */
-EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *handle, int type, unsigned long long flags) {
+EXPORT CUresult cuMemPoolImportFromShareableHandle(
+    struct pool **out, void *handle, int type, unsigned long long flags) {
 	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
 	if (out == NULL || type != DESCRIPTOR || flags != 0)
 		return INVALID_VALUE;
@@ -76,7 +80,8 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 	if (file >= 0) {
 		struct pool *new = calloc(1, sizeof *new);
 		uint64_t number = number_of_export(file, 0);
-		*new = (struct pool){.gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0, .next = m->pools};
+		*new = (struct pool){
+		    .gpu = gpu, .imported = 1, .file = file, .share = join_export(number) ? number : 0, .next = m->pools};
 		m->pools = new;
 		*out = new;
 	}
@@ -87,7 +92,9 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 static int describe(int file, struct description *out) {
 	struct stat facts;
 	int known = fstat(file, &facts) == 0;
-	*out = (struct description){.device = known ? facts.st_dev : 0, .inode = known ? facts.st_ino : 0, .bytes = known ? (uint64_t)facts.st_size : 0};
+	*out = (struct description){.device = known ? facts.st_dev : 0,
+	    .inode = known ? facts.st_ino : 0,
+	    .bytes = known ? (uint64_t)facts.st_size : 0};
 	return known;
 }
 
@@ -98,7 +105,8 @@ EXPORT CUresult cuMemPoolExportPointer(struct description *out, CUdeviceptr addr
 	struct outside *one = m->outside;
 	while (one != NULL && one->range.addr != addr)
 		one = one->next;
-	if (out != NULL && one != NULL && one->kind == POOL_MEMORY && one->pool->file > 0 && !one->pool->imported && describe(one->pool->file, out)) {
+	if (out != NULL && one != NULL && one->kind == POOL_MEMORY && one->pool->file > 0 && !one->pool->imported &&
+	    describe(one->pool->file, out)) {
 		out->offset = one->offset, out->bytes = one->range.bytes;
 		result = SUCCESS;
 	}
@@ -114,8 +122,9 @@ EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *out, struct pool *handle, co
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	CUresult result = pool == NULL || !pool->imported || !describe(pool->file, &file) ? INVALID_VALUE : SUCCESS;
-	if (result == SUCCESS && (described->device != file.device || described->inode != file.inode || described->bytes == 0 ||
-	                          described->offset > file.bytes || described->bytes > file.bytes - described->offset))
+	if (result == SUCCESS &&
+	    (described->device != file.device || described->inode != file.inode || described->bytes == 0 ||
+	        described->offset > file.bytes || described->bytes > file.bytes - described->offset))
 		result = INVALID_VALUE;
 	if (result == SUCCESS) {
 		struct outside *new = add_mapped(pool->file, described->offset, described->bytes, pool->gpu, POOL_MEMORY);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. A pool is one range of places that grows by whole segments: an allocation takes the lowest hole that is large
- * enough, and what lies behind the last one and beyond the threshold goes back at a synchronization. So were an H200's pools recorded, with
- * driver 580 (tests_py/driver_calls). A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
- * observed, which may need a synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
+ * Stream-ordered allocation. A pool is one range of places that grows by whole segments: an allocation takes the lowest
+ * hole that is large enough, and what lies behind the last one and beyond the threshold goes back at a synchronization.
+ * So were an H200's pools recorded, with driver 580 (tests_py/driver_calls). A free takes effect at once here: the
+ * order within streams is not modeled. A real driver trims only frees that it has observed, which may need a
+ * synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
  * A pool that may be exported has its memory in a file (poolexport.c).
  */
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 enum { LOCATION_NONE = 0, LOCATION_DEVICE = 1, LOCATION_LAST = 4 }; /* others are the host's */
-enum { PINNED = 1, MANAGED = 2 };                          /* CUmemAllocationType */
-enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
+enum { PINNED = 1, MANAGED = 2 };                                   /* CUmemAllocationType */
+enum { DESCRIPTOR = 1, FABRIC = 8 };                                /* CUmemAllocationHandleType */
 
 uint64_t segment(void) { return m->to_the_byte ? GRANULE : m->segment > 0 ? m->segment : 32 * MIB; }
 
@@ -67,7 +68,8 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	pool->reserved = wanted;
 }
 
-/* A pool that was destroyed ends with its last allocation, and then releases what it has reserved, as CUDA documents. */
+/* A pool that was destroyed ends with its last allocation, and then releases what it has reserved, as CUDA documents.
+ */
 static void end_pool(struct pool *pool) {
 	if (pool->first != NULL || pool->used > 0)
 		return;
@@ -182,9 +184,12 @@ static struct pool *standard_pool(int gpu) {
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED_SINCE(11020, cuMemPoolCreate);
-	if (out == NULL || props == NULL || props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) || props->location.type > LOCATION_LAST)
+	if (out == NULL || props == NULL ||
+	    props->location.type < (props->type == MANAGED ? LOCATION_NONE : LOCATION_DEVICE) ||
+	    props->location.type > LOCATION_LAST)
 		return INVALID_VALUE;
-	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown_device(props->location.id)))
+	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) ||
+	    (props->location.type == LOCATION_DEVICE && unknown_device(props->location.id)))
 		return INVALID_VALUE;
 	if ((props->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
 		return INVALID_VALUE;
@@ -252,7 +257,9 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 		return INVALID_VALUE;
 	if (where->type == LOCATION_DEVICE && unknown_device(where->id))
 		return INVALID_DEVICE;
-	*out = type == 2 ? &m->standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &m->standard_host;
+	*out = type == 2                        ? &m->standard_managed
+	       : where->type == LOCATION_DEVICE ? standard_pool(where->id)
+	                                        : &m->standard_host;
 	return SUCCESS;
 }
 
@@ -269,7 +276,9 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = unknown_device(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE : SUCCESS;
+	CUresult result = unknown_device(device)                                  ? INVALID_DEVICE
+	                  : pool == NULL || pool->gpu != device || pool->imported ? INVALID_VALUE
+	                                                                          : SUCCESS;
 	if (result == SUCCESS)
 		m->current[device] = pool;
 	UNLOCK;

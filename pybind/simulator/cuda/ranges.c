@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranges of addresses that a machine has from the host. They stay mapped until it closes: a stale pointer reads garbage but never faults,
- * and never meets memory of something else. A machine that was opened with cards uses a range that was returned for the next of its size.
+ * Ranges of addresses that a machine has from the host. They stay mapped until it closes: a stale pointer reads garbage
+ * but never faults, and never meets memory of something else. A machine that was opened with cards uses a range that
+ * was returned for the next of its size.
  */
 #include "driver.h"
 
@@ -13,7 +14,8 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-#define FIRST_PLACE UINT64_C(0x700000000000) /* below libraries and stacks, above what the kernel gives to a small program */
+#define FIRST_PLACE \
+	UINT64_C(0x700000000000) /* below libraries and stacks, above what the kernel gives to a small program */
 #define LAST_PLACE UINT64_C(0x780000000000)
 #define STEP (UINT64_C(1) << 30)
 
@@ -39,7 +41,7 @@ uint64_t map_anywhere(uint64_t bytes, uint64_t alignment, int access) {
 /* Maps at the first free place from an address on and below another one, which it tries in steps. 0: there is none. */
 uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignment, int access) {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
-	for (; bytes < last && addr < last - bytes; addr += alignment > STEP ? alignment : STEP) {
+	for (; bytes < last && addr<last - bytes; addr += alignment> STEP ? alignment : STEP) {
 		void *got = mmap((void *)(uintptr_t)addr, bytes, access, flags, -1, 0);
 		if (got == (void *)(uintptr_t)addr)
 			return addr;
@@ -53,7 +55,8 @@ uint64_t map_from(uint64_t addr, uint64_t last, uint64_t bytes, uint64_t alignme
 uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access) {
 	if (m->next_place == 0)
 		m->next_place = FIRST_PLACE;
-	uint64_t addr = map_from((m->next_place + alignment - 1) / alignment * alignment, LAST_PLACE, bytes, alignment, access);
+	uint64_t addr =
+	    map_from((m->next_place + alignment - 1) / alignment * alignment, LAST_PLACE, bytes, alignment, access);
 	if (addr == 0)
 		return map_anywhere(bytes, alignment, access);
 	m->next_place = addr + bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuGetProcAddress. With FAKECUDA_ALIASES in the environment it returns other addresses than dlsym: jumps to the functions, as a driver may
- * have entries of its own.
+ * cuGetProcAddress. With FAKECUDA_ALIASES in the environment it returns other addresses than dlsym: jumps to the
+ * functions, as a driver may have entries of its own.
  */
 #include "driver.h"
 
@@ -37,7 +37,8 @@ static void *alias(void *function) {
 	void *found = NULL;
 	LOCK;
 	if (aliases == NULL)
-		aliases = mmap(NULL, MAX_ALIASES * sizeof *aliases, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		aliases = mmap(NULL, MAX_ALIASES * sizeof *aliases, PROT_READ | PROT_WRITE | PROT_EXEC,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (int i = 0; i < count; i++)
 		if (aliases[i].function == function)
 			found = aliases[i].code;
@@ -46,7 +47,8 @@ static void *alias(void *function) {
 		const unsigned char jump[] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0}; /* mov rax, function; jmp rax */
 		const int operand = 2;
 #else
-		const unsigned char jump[] = {0x50, 0, 0, 0x58, 0, 2, 0x1f, 0xd6, 0, 0, 0, 0, 0, 0, 0, 0}; /* ldr x16, +8; br x16; function */
+		const unsigned char jump[] = {
+		    0x50, 0, 0, 0x58, 0, 2, 0x1f, 0xd6, 0, 0, 0, 0, 0, 0, 0, 0}; /* ldr x16, +8; br x16; function */
 		const int operand = 8;
 #endif
 		found = aliases[count].code;
@@ -75,9 +77,9 @@ static void *exported_as(const char *name) {
 enum found { FOUND, UNKNOWN_NAME, VERSION_TOO_OLD };
 
 /*
- * The newest form that the driver has in the requested version, which may be above the driver's own; a negative one is the newest. Exported
- * names with a suffix are not base names. A form that the build hides is missing: an older one does not stand in for it. Functions that a
- * build adds are there in every version.
+ * The newest form that the driver has in the requested version, which may be above the driver's own; a negative one is
+ * the newest. Exported names with a suffix are not base names. A form that the build hides is missing: an older one
+ * does not stand in for it. Functions that a build adds are there in every version.
  */
 static enum found find(const char *symbol, void **function, int version, uint64_t flags) {
 	enum found found = UNKNOWN_NAME;
@@ -104,12 +106,14 @@ static enum found find(const char *symbol, void **function, int version, uint64_
 	return FOUND;
 }
 
-/* Works before cuInit, too. The first form of the query leaves the pointer alone where it finds nothing, the second one sets it to NULL. */
+/* Works before cuInit, too. The first form of the query leaves the pointer alone where it finds nothing, the second one
+ * sets it to NULL. */
 static CUresult resolve(const char *symbol, void **function, int version, uint64_t flags, enum found *found) {
 	CUresult result = called("cuGetProcAddress", 0);
 	if (result == SUCCESS && (symbol == NULL || flags > 3))
 		result = INVALID_VALUE;
-	if (result == SUCCESS && driver_version() >= 13000 && version > driver_version()) /* older drivers answer as for their own version */
+	if (result == SUCCESS && driver_version() >= 13000 &&
+	    version > driver_version()) /* older drivers answer as for their own version */
 		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		*found = find(symbol, function, version, flags);
@@ -120,7 +124,8 @@ static CUresult resolve(const char *symbol, void **function, int version, uint64
 EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
 	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
-	CUresult result = driver_version() < 11030 ? not_done("cuGetProcAddress") : resolve(symbol, &answer, version, flags, &found);
+	CUresult result =
+	    driver_version() < 11030 ? not_done("cuGetProcAddress") : resolve(symbol, &answer, version, flags, &found);
 	if (result != SUCCESS || found != FOUND)
 		return result != SUCCESS ? result : NOT_FOUND;
 	if (function == NULL)
@@ -133,8 +138,8 @@ EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int ver
 	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
 	CUresult result = driver_version() < 12000 ? not_done("cuGetProcAddress_v2")
-	                         : function == NULL       ? INVALID_VALUE
-	                                                  : resolve(symbol, &answer, version, flags, &found);
+	                  : function == NULL       ? INVALID_VALUE
+	                                           : resolve(symbol, &answer, version, flags, &found);
 	if (result == INVALID_VALUE && symbol != NULL && flags <= 3 && status != NULL)
 		*status = 0;
 	if (result == SUCCESS) {

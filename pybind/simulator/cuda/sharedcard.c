@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory of a card is in use: by this machine, and by the other processes that have the same card. They account for it in a file of
- * pybind/budget, in which a card's limit is its size. The file's path is an option of a machine that is opened; the process's own machine has it
- * from GPUCONF_SIMULATED_CARDS, which `gpuconf run --simulate` sets.
+ * How much memory of a card is in use: by this machine, and by the other processes that have the same card. They
+ * account for it in a file of pybind/budget, in which a card's limit is its size. The file's path is an option of a
+ * machine that is opened; the process's own machine has it from GPUCONF_SIMULATED_CARDS, which `gpuconf run --simulate`
+ * sets.
  *
  * What a card's spec says that others use is no part of the limit, and of no account.
  *
- * The kernel drops a process's lock in the file when it ends, however it ends, and what it had is free at the next look of another.
+ * The kernel drops a process's lock in the file when it ends, however it ends, and what it had is free at the next look
+ * of another.
  */
 #include "driver.h"
 
@@ -34,7 +36,8 @@ void budget_note(const char *format, ...) {
 	va_end(arguments);
 }
 
-/* Whether the file has the machine's cards. If not, the program has chosen another machine than its job's, which it has for itself. */
+/* Whether the file has the machine's cards. If not, the program has chosen another machine than its job's, which it has
+ * for itself. */
 static int is_of_job(const struct budget *budget) {
 	for (int i = 0; i < m->gpus; i++) {
 		unsigned char uuid[16];
@@ -49,7 +52,9 @@ static int is_of_job(const struct budget *budget) {
 /* A machine that is opened says it to its caller, and the process's own, whose caller gets a number, to the user. */
 static CUresult complain(const char *path, const char *why) {
 	if (m->opened)
-		snprintf(m->trouble, sizeof m->trouble, "the file of shared simulated GPUs, %s, cannot be used: %s. Unset " SHARED_CARDS " if its job has ended", path, why);
+		snprintf(m->trouble, sizeof m->trouble,
+		    "the file of shared simulated GPUs, %s, cannot be used: %s. Unset " SHARED_CARDS " if its job has ended",
+		    path, why);
 	else
 		budget_note(SHARED_CARDS ": %s cannot be used: %s. Unset the variable if its job has ended", path, why);
 	return OPERATING_SYSTEM;

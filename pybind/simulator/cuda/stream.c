@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: queues of work, each with its own thread while it has work. Work waits for other work, as the legacy stream's rules and
- * events require, given as pairs of a stream and a number in it. Streams and events are never freed, so that use of a stale handle
- * is detected.
+ * Streams: queues of work, each with its own thread while it has work. Work waits for other work, as the legacy
+ * stream's rules and events require, given as pairs of a stream and a number in it. Streams and events are never freed,
+ * so that use of a stale handle is detected.
  */
 #include "stream.h"
 
@@ -13,7 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How many pieces of work all queues hold. Python computes at once what a card's stream would later, and reads without a call whether it has to wait. */
+/* How many pieces of work all queues hold. Python computes at once what a card's stream would later, and reads without
+ * a call whether it has to wait. */
 static uint32_t queued;
 
 EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
@@ -21,8 +22,9 @@ EXPORT const uint32_t *gpuconf_simulator_queued(void) { return &queued; }
 struct stream *all_streams(void) { return m->streams; }
 
 /*
- * Streams that have ended, and those that are destroyed and have no work, leave the list, else each walk through it would take longer with every stream that a program
- * has used. They keep their next: who waits in the middle of a walk may have come to one of them.
+ * Streams that have ended, and those that are destroyed and have no work, leave the list, else each walk through it
+ * would take longer with every stream that a program has used. They keep their next: who waits in the middle of a walk
+ * may have come to one of them.
  */
 static void retire_streams(void) {
 	for (struct stream **at = &m->streams; *at != NULL;) {
@@ -72,7 +74,9 @@ static struct stream *per_thread(struct context *context) {
 static void note_destroyed(void) {
 	static int noted;
 	if (m->cards_of_environment && !__atomic_exchange_n(&noted, 1, __ATOMIC_RELAXED))
-		fputs("gpuconf: the program uses the handle of a CUDA stream that it has destroyed: with an H200's driver, such a call ends the process\n", stderr);
+		fputs("gpuconf: the program uses the handle of a CUDA stream that it has destroyed: with an H200's driver, "
+		      "such a call ends the process\n",
+		    stderr);
 }
 
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
@@ -114,7 +118,9 @@ CUresult stream_and_context(CUstream handle, struct stream **stream, struct cont
 
 static int do_left_work(void);
 
-static int finished(struct mark mark) { return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq; }
+static int finished(struct mark mark) {
+	return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq;
+}
 
 static int ready(const struct piece *piece) {
 	for (int i = 0; i < piece->after_count; i++)
@@ -131,7 +137,9 @@ static int touchable_by(struct stream *stream, uint64_t addr, uint64_t bytes, in
 	return yes;
 }
 
-static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) { return touchable_by(stream, addr, bytes, stream->context->gpu); }
+static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
+	return touchable_by(stream, addr, bytes, stream->context->gpu);
+}
 
 static void pause_unlocked(unsigned us) {
 	UNLOCK;
@@ -163,8 +171,8 @@ static void run_await(struct stream *stream, struct work *work) {
 
 static void run_kernel(struct stream *stream, struct work *work) {
 	for (int i = 0; i < MAX_TOUCHED; i++)
-		if (work->touched[i].bytes > 0 &&
-		    !touchable_by(stream, work->touched[i].addr, work->touched[i].bytes, work->touched_by[i] > 0 ? work->touched_by[i] - 1 : stream->context->gpu))
+		if (work->touched[i].bytes > 0 && !touchable_by(stream, work->touched[i].addr, work->touched[i].bytes,
+		                                      work->touched_by[i] > 0 ? work->touched_by[i] - 1 : stream->context->gpu))
 			return;
 	work->kernel(work->staged);
 }
@@ -272,8 +280,8 @@ static void run_one(struct stream *stream) {
 }
 
 /*
- * Where the host refuses a thread, those who wait for work or ask for it do it: one piece at a time. Returns 0 if there is none. On a machine
- * that runs step by step only the work of a context that has ended is theirs: it is dropped.
+ * Where the host refuses a thread, those who wait for work or ask for it do it: one piece at a time. Returns 0 if there
+ * is none. On a machine that runs step by step only the work of a context that has ended is theirs: it is dropped.
  */
 static int do_left_work(void) {
 	int left = 0;
@@ -332,12 +340,13 @@ static int nothing_before(struct stream *stream, struct mark other) {
 }
 
 /*
- * Work that nothing delays is done by the thread that queues it: a GPU may be that fast, and a thread for each copy costs more than the copy.
- * Host functions are not, since they may take the locks of the thread that queues them. Nor is any work of a test's machine, which looks for
- * memory that is freed too early.
+ * Work that nothing delays is done by the thread that queues it: a GPU may be that fast, and a thread for each copy
+ * costs more than the copy. Host functions are not, since they may take the locks of the thread that queues them. Nor
+ * is any work of a test's machine, which looks for memory that is freed too early.
  */
 static int at_once(struct stream *stream, const struct work *work, struct mark other) {
-	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD || work->kind == SIGNAL;
+	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD ||
+	            work->kind == SIGNAL;
 	return brief && m->cards != NULL && m->delay_us == 0 && !m->stepped && nothing_before(stream, other);
 }
 
@@ -378,7 +387,9 @@ static uint64_t enqueue_after(struct stream *stream, struct work work, struct ma
 	return piece->seq;
 }
 
-uint64_t enqueue(struct stream *stream, struct work work) { return enqueue_after(stream, work, (struct mark){NULL, 0}); }
+uint64_t enqueue(struct stream *stream, struct work work) {
+	return enqueue_after(stream, work, (struct mark){NULL, 0});
+}
 
 void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
@@ -408,7 +419,8 @@ void end_streams(struct context *context) {
 				pthread_cond_wait(&m->progress, &m->lock);
 }
 
-/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns. */
+/* For tests that try every order: no work runs but what fakecuda_step runs. A call that waits for work never returns.
+ */
 EXPORT void fakecuda_hold(void) {
 	enter_machine();
 	LOCK;
@@ -426,7 +438,8 @@ static int steppable(const struct stream *stream) {
 	return next->work.kind != WAIT_WORD || word_holds(&next->work);
 }
 
-/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns how many. */
+/* fakecuda_steppable lists the streams of a GPU whose next piece of work could run now, the newest first, and returns
+ * how many. */
 EXPORT int fakecuda_steppable(int gpu, uint64_t *streams, int room) {
 	int found = 0;
 	enter_machine();
@@ -460,7 +473,8 @@ static CUresult create_stream(CUstream *out, unsigned flags, int priority) {
 	});
 }
 
-/* Without a context that can have the stream, NVIDIA's driver leaves a handle that no stream has, and not that of the default stream. */
+/* Without a context that can have the stream, NVIDIA's driver leaves a handle that no stream has, and not that of the
+ * default stream. */
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
 	static struct stream none;
 	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
@@ -618,8 +632,11 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 			result = external(stream, 1);
 		else if (stream->capture != NULL || event->capture != NULL)
 			result = wait_captured(stream, event);
-		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL && !shared_done(event->shared, last_shared(event->shared)))
-			enqueue(stream, (struct work){.kind = AWAIT, .shared = hold_shared(event->shared), .value = last_shared(event->shared)});
+		else if ((result = admits(stream)) == SUCCESS && event->shared != NULL &&
+		         !shared_done(event->shared, last_shared(event->shared)))
+			enqueue(
+			    stream, (struct work){
+			                .kind = AWAIT, .shared = hold_shared(event->shared), .value = last_shared(event->shared)});
 		else if (result == SUCCESS)
 			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
 	});
@@ -684,7 +701,8 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
 static void record_shared(struct event *event, struct stream *stream) {
 	uint64_t number = begin_shared(event->shared);
 	event->capture = NULL;
-	event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = SIGNAL, .shared = hold_shared(event->shared), .value = number})};
+	event->mark = (struct mark){
+	    stream, enqueue(stream, (struct work){.kind = SIGNAL, .shared = hold_shared(event->shared), .value = number})};
 }
 
 /* Other processes record it, too. */
@@ -709,7 +727,9 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 		else if (event->shared != NULL)
 			record_shared(event, stream);
 		else
-			event->capture = NULL, event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
+			event->capture = NULL,
+			event->mark = (struct mark){stream,
+			    enqueue(stream, (struct work){.kind = MARK, .src = event->untimed ? 0 : (uint64_t)(uintptr_t)event})};
 	});
 }
 
@@ -747,7 +767,10 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 			;
 		result = event_observed(event);
 		if (result == SUCCESS)
-			result = (event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark)) ? context->sticky : NOT_READY;
+			result =
+			    (event->shared != NULL ? shared_done(event->shared, last_shared(event->shared)) : finished(event->mark))
+			        ? context->sticky
+			        : NOT_READY;
 	});
 }
 
@@ -804,8 +827,8 @@ static CUresult copy_checked(struct work *work, int from_host, int gpu) {
 }
 
 /*
- * A copy or fill in a stream. CUDA also accepts host memory that is not page-locked, and may copy it at once or later; here it is
- * refused, or copied at once (FAKECUDA_LENIENT).
+ * A copy or fill in a stream. CUDA also accepts host memory that is not page-locked, and may copy it at once or later;
+ * here it is refused, or copied at once (FAKECUDA_LENIENT).
  */
 static CUresult queue_in(struct stream *stream, struct work work, int dst_host, int src_host) {
 	int gpu = stream->context->gpu;
@@ -840,12 +863,14 @@ static CUresult queue(CUstream handle, struct work work, int dst_host, int src_h
 
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyHtoDAsync);
-	return queue(stream, (struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 0, 1);
+	return queue(
+	    stream, (struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 0, 1);
 }
 
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
 	CALLED(cuMemcpyDtoHAsync);
-	return queue(stream, (struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes}, 1, 0);
+	return queue(
+	    stream, (struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes}, 1, 0);
 }
 
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
@@ -859,16 +884,17 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t byt
 }
 
 /*
- * For fake libraries over this one, such as tests_go/fakecublas: fakecuda_launch queues a kernel in a stream of the current
- * context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges of device memory, which
- * must be accessible to the kernel now and when it runs; empty ranges are ignored.
+ * For fake libraries over this one, such as tests_go/fakecublas: fakecuda_launch queues a kernel in a stream of the
+ * current context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges of
+ * device memory, which must be accessible to the kernel now and when it runs; empty ranges are ignored.
  */
 EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
 	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
 	memcpy(work.touched, touched, sizeof work.touched);
 	IN_STREAM(handle, {
 		for (int i = 0; i < MAX_TOUCHED; i++)
-			if (touched[i].bytes > 0 && (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
+			if (touched[i].bytes > 0 &&
+			    (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
 				result = ILLEGAL_ADDRESS;
 		if (result == SUCCESS)
 			result = admits(stream);

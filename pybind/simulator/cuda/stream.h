@@ -44,13 +44,13 @@ struct event {
 	int untimed, interprocess;
 	struct shared_event *shared; /* NULL: this process has it alone */
 	int foreign;                 /* another process has made it */
-	uint64_t when; /* ns: when the work before the record was done */
+	uint64_t when;               /* ns: when the work before the record was done */
 	struct event *next;
 };
 
 /*
- * A capture, and then the graph that it became. Bodies are shared by graphs, executables and launches. Like streams they are never
- * freed, so that use of stale handles is detected.
+ * A capture, and then the graph that it became. Bodies are shared by graphs, executables and launches. Like streams
+ * they are never freed, so that use of stale handles is detected.
  */
 struct object {
 	void (*destroy)(void *);
@@ -65,7 +65,7 @@ struct body {
 	int count;
 	struct object *objects[MAX_MEMBERS];
 	int object_count;
-	int unusable; /* a node's address names no memory */
+	int unusable;                   /* a node's address names no memory */
 	struct node *nodes, *last_node; /* graphmemory.c */
 };
 
@@ -99,8 +99,9 @@ void run_graph_memory(struct body *body);
 void add_work_node(struct body *body, enum work_kind kind);
 
 /* The lock is held. */
-CUresult admits(struct stream *stream);   /* may work be queued in it? */
-CUresult legacy_implies(const struct stream *stream); /* is it the legacy stream, and one that it waits for is captured? */
+CUresult admits(struct stream *stream); /* may work be queued in it? */
+CUresult legacy_implies(
+    const struct stream *stream);         /* is it the legacy stream, and one that it waits for is captured? */
 CUresult observes(struct stream *stream); /* may its state be queried? */
 CUresult event_observed(struct event *event);
 void take_piece(struct stream *stream, struct work work);

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 /*
- * The region of reservations: usually below libraries and stacks, and where ThreadSanitizer lets a program map. It has 512 GiB; what does not
- * fit there lies where the kernel puts it.
+ * The region of reservations: usually below libraries and stacks, and where ThreadSanitizer lets a program map. It has
+ * 512 GiB; what does not fit there lies where the kernel puts it.
  */
 #define FIRST_RESERVATION UINT64_C(0x7e8000000000)
 #define LAST_RESERVATION UINT64_C(0x7f0000000000)
 
 enum { READ = 1, WRITE = 2 };
 enum { DEVICE = 1, HOST, HOST_NODE, HOST_NODE_HERE }; /* locations */
-enum { DESCRIPTOR = 1, WIN32 = 2, FABRIC = 8 }; /* CUmemAllocationHandleType */
+enum { DESCRIPTOR = 1, WIN32 = 2, FABRIC = 8 };       /* CUmemAllocationHandleType */
 
 typedef struct {
 	int type, id;
@@ -41,7 +41,8 @@ typedef struct {
 	int flags;
 } access_desc;
 
-/* Physical memory: a part of a file. It lives until no handle of any process refers to it, and no descriptor that exports it is open. */
+/* Physical memory: a part of a file. It lives until no handle of any process refers to it, and no descriptor that
+ * exports it is open. */
 struct memory {
 	uint64_t bytes, offset;
 	int gpu, file;
@@ -85,7 +86,13 @@ int find_mapping(uint64_t addr, struct place *out) {
 	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
 			const struct memory *memory = one->handle->memory;
-			*out = (struct place){.range = one->range, .gpu = memory->host ? -1 : memory->gpu, .mapped = 1, .rdma = memory->rdma, .access = access_here(one), .handle_types = memory->types, .notes = &one->notes};
+			*out = (struct place){.range = one->range,
+			    .gpu = memory->host ? -1 : memory->gpu,
+			    .mapped = 1,
+			    .rdma = memory->rdma,
+			    .access = access_here(one),
+			    .handle_types = memory->types,
+			    .notes = &one->notes};
 			return 1;
 		}
 	return 0;
@@ -126,9 +133,9 @@ static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
 }
 
 /*
- * Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. A reservation takes the first place of its
- * region where it fits, whatever threads and libraries have mapped meanwhile. So only a later reservation uses the addresses of a freed one
- * again, as with NVIDIA's driver.
+ * Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. A reservation takes
+ * the first place of its region where it fits, whatever threads and libraries have mapped meanwhile. So only a later
+ * reservation uses the addresses of a freed one again, as with NVIDIA's driver.
  */
 static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
 	if (m->to_the_byte)
@@ -150,12 +157,14 @@ static void unreserve(struct range range) {
 		munmap((void *)(uintptr_t)range.addr, range.bytes);
 }
 
-EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+EXPORT CUresult cuMemAddressReserve(
+    CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
 	CALLED(cuMemAddressReserve);
 	uint64_t unit = m->lenient ? GRANULE : 4096; /* CUDA promises no more than pages, and gives more */
 	if (!m->vmm)
 		return NOT_SUPPORTED;
-	if (out == NULL || bytes == 0 || bytes % unit != 0 || hint % unit != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
+	if (out == NULL || bytes == 0 || bytes % unit != 0 || hint % unit != 0 || flags != 0 ||
+	    (alignment & (alignment - 1)) != 0)
 		return INVALID_VALUE;
 	if (alignment < unit)
 		alignment = unit;
@@ -216,7 +225,8 @@ static struct memory *add_memory(struct memory memory) {
 
 /* Each open descriptor that exports memory has a lock on the byte of its offset in the file. */
 static int is_exported(const struct memory *memory) {
-	return memory->types != 0 && !memory->foreign && locked_byte(memory->file, (int64_t)memory->offset, (int64_t)memory->offset) >= 0;
+	return memory->types != 0 && !memory->foreign &&
+	       locked_byte(memory->file, (int64_t)memory->offset, (int64_t)memory->offset) >= 0;
 }
 
 /* What is exported is charged to the share. */
@@ -230,7 +240,9 @@ static void leave_memory(const struct memory *memory) {
 /* The same number in every process that has a descriptor of the memory. */
 uint64_t number_of_export(int file, uint64_t offset) {
 	struct stat facts;
-	uint64_t number = fstat(file, &facts) != 0 ? 0 : (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
+	uint64_t number = fstat(file, &facts) != 0
+	                      ? 0
+	                      : (facts.st_ino ^ facts.st_dev << 32) * UINT64_C(0x9e3779b97f4a7c15) + offset / GRANULE;
 	return number;
 }
 
@@ -262,7 +274,8 @@ void exports_closed(void) {
 
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
-	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
+	if (out == NULL || prop == NULL || bytes == 0 || bytes % GRANULE != 0 || flags != 0 ||
+	    (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
 		return INVALID_VALUE;
 	CUresult result = check_prop(prop);
 	if (result != SUCCESS)
@@ -280,8 +293,14 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 			leave_card(gpu, bytes);
 		result = OUT_OF_MEMORY;
 	} else {
-		*out = add_handle(add_memory((struct memory){.bytes = bytes, .offset = gpu->file_end, .gpu = number, .file = gpu->memory_file, .host = host,
-		                                             .types = prop->handle_types, .rdma = prop->rdma, .compression = prop->compression}));
+		*out = add_handle(add_memory((struct memory){.bytes = bytes,
+		    .offset = gpu->file_end,
+		    .gpu = number,
+		    .file = gpu->memory_file,
+		    .host = host,
+		    .types = prop->handle_types,
+		    .rdma = prop->rdma,
+		    .compression = prop->compression}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		watch_host_memory();
 	}
@@ -304,8 +323,11 @@ EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUh
 	struct handle *handle = find_handle(number);
 	if (handle != NULL) {
 		const struct memory *memory = handle->memory;
-		*out = (allocation_prop){.type = 1, .handle_types = handle->imported ? 0 : memory->types, .location = {memory->host ? HOST_NODE : DEVICE, memory->host ? 0 : memory->gpu},
-		                         .compression = (unsigned char)memory->compression, .rdma = (unsigned char)memory->rdma};
+		*out = (allocation_prop){.type = 1,
+		    .handle_types = handle->imported ? 0 : memory->types,
+		    .location = {memory->host ? HOST_NODE : DEVICE, memory->host ? 0 : memory->gpu},
+		    .compression = (unsigned char)memory->compression,
+		    .rdma = (unsigned char)memory->rdma};
 	}
 	UNLOCK;
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
@@ -359,9 +381,11 @@ struct part {
 
 static int export_descriptor(const struct memory *memory) {
 	int descriptor = open_again(memory->file);
-	off_t position = (off_t)((memory->offset + memory->bytes / GRANULE) | (uint64_t)(m->gpu[memory->gpu].physical + 1) << CARD_BITS);
+	off_t position =
+	    (off_t)((memory->offset + memory->bytes / GRANULE) | (uint64_t)(m->gpu[memory->gpu].physical + 1) << CARD_BITS);
 	m->has_exports = 1;
-	if (descriptor >= 0 && (!share_byte(descriptor, (int64_t)memory->offset) || lseek(descriptor, position, SEEK_SET) < 0)) {
+	if (descriptor >= 0 &&
+	    (!share_byte(descriptor, (int64_t)memory->offset) || lseek(descriptor, position, SEEK_SET) < 0)) {
 		close(descriptor);
 		return -1;
 	}
@@ -380,7 +404,9 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 	struct stat facts;
 	LOCK;
 	struct handle *handle = find_handle(number);
-	CUresult result = handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign ? INVALID_VALUE : SUCCESS;
+	CUresult result = handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign
+	                      ? INVALID_VALUE
+	                      : SUCCESS;
 	if (result == SUCCESS && type == DESCRIPTOR) {
 		*(int *)out = export_descriptor(handle->memory);
 		result = *(int *)out < 0 ? UNKNOWN : SUCCESS;
@@ -415,7 +441,8 @@ static int read_position(int descriptor, struct part *part, int *gpu) {
 	snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
 	ssize_t length = descriptor < 0 ? -1 : readlink(path, name, sizeof name - 1);
 	off_t at = length < 0 ? -1 : lseek(descriptor, 0, SEEK_CUR);
-	if (at < 0 || strncmp(name, "/memfd:" MEMORY_FILE " ", sizeof MEMORY_FILE + 7) != 0 || fstat(descriptor, &facts) != 0)
+	if (at < 0 || strncmp(name, "/memfd:" MEMORY_FILE " ", sizeof MEMORY_FILE + 7) != 0 ||
+	    fstat(descriptor, &facts) != 0)
 		return 0;
 	uint64_t position = (uint64_t)at & ((UINT64_C(1) << CARD_BITS) - 1);
 	*part = (struct part){facts.st_ino, position / GRANULE * GRANULE, position % GRANULE * GRANULE, {0}};
@@ -431,7 +458,12 @@ static struct memory *import_foreign(int descriptor, const struct part *part, in
 		return NULL;
 	}
 	uint64_t number = number_of_export(file, part->offset);
-	return add_memory((struct memory){.bytes = part->bytes, .offset = part->offset, .gpu = gpu, .file = file, .foreign = 1, .share = join_export(number) ? number : 0});
+	return add_memory((struct memory){.bytes = part->bytes,
+	    .offset = part->offset,
+	    .gpu = gpu,
+	    .file = file,
+	    .foreign = 1,
+	    .share = join_export(number) ? number : 0});
 }
 
 static struct memory *import_descriptor(int descriptor) {
@@ -485,7 +517,8 @@ int file_of_part(struct handle *handle, uint64_t *offset, int *gpu) {
 /* For multicast.c: a reference more to memory of a GPU. NULL if there is none, or not all of it. */
 struct handle *hold_part(CUhandle number, uint64_t offset, uint64_t bytes, int *gpu) {
 	struct handle *handle = find_handle(number);
-	if (handle == NULL || handle->memory->host || offset > handle->memory->bytes || bytes > handle->memory->bytes - offset)
+	if (handle == NULL || handle->memory->host || offset > handle->memory->bytes ||
+	    bytes > handle->memory->bytes - offset)
 		return NULL;
 	handle->mappings++;
 	*gpu = handle->memory->gpu;
@@ -541,11 +574,14 @@ EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream str
 	return result;
 }
 
-EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstream stream) { return cuMemMapArrayAsync(list, count, stream); }
+EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstream stream) {
+	return cuMemMapArrayAsync(list, count, stream);
+}
 
 static int reserved(uint64_t addr, uint64_t bytes) {
 	for (struct reservation *one = m->reservations; one != NULL; one = one->next)
-		if (addr >= one->range.addr && addr - one->range.addr < one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
+		if (addr >= one->range.addr && addr - one->range.addr < one->range.bytes &&
+		    bytes <= one->range.bytes - (addr - one->range.addr))
 			return 1;
 	return 0;
 }
@@ -567,7 +603,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	if (fits) {
 		result = OUT_OF_MEMORY; /* the host limits the number of mappings */
 		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
-		         (off_t)handle->memory->offset) != MAP_FAILED) {
+		        (off_t)handle->memory->offset) != MAP_FAILED) {
 			struct mapping *new = calloc(1, sizeof *new);
 			*new = (struct mapping){.range = {addr, bytes}, .handle = handle, .next = *at};
 			*at = new;
@@ -598,7 +634,8 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	LOCK;
 	struct mapping **first = whole(addr, bytes, &end);
 	if (first != NULL) {
-		mmap((void *)(uintptr_t)addr, bytes, m->to_the_byte ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		mmap((void *)(uintptr_t)addr, bytes, m->to_the_byte ? PROT_READ | PROT_WRITE : PROT_NONE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		while (*first != end) {
 			struct mapping *gone = *first;
 			*first = gone->next;
@@ -607,7 +644,8 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 			free(gone);
 		}
 	}
-	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 && reserved(addr, GRANULE); /* its end is not looked at */
+	int nothing = first == NULL && m->lenient && bytes > 0 && addr % GRANULE == 0 && bytes % GRANULE == 0 &&
+	              reserved(addr, GRANULE); /* its end is not looked at */
 	for (const struct mapping *one = m->mappings; one != NULL; one = one->next)
 		nothing &= !overlap(one->range, addr, bytes);
 	UNLOCK;
@@ -625,7 +663,8 @@ static CUresult may_access(const access_desc *access, struct mapping *first, con
 		if (owner != gpu && (owner < 0 || !can_access(gpu, owner)))
 			return INVALID_DEVICE;
 		if (one->handle->memory->rdma && m->gpu[gpu].profile & GPUCONF_WSL)
-			return UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330 */
+			return UNKNOWN; /* though the attribute says that it is supported: github.com/pytorch/pytorch/issues/192330
+			                 */
 	}
 	return SUCCESS;
 }

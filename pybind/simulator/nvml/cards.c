@@ -7,26 +7,35 @@
 #include <stdio.h>
 #include <string.h>
 
-static void write_uuid(char *out, size_t room, const char *kind, const unsigned char uuid[16])
-{
+static void write_uuid(char *out, size_t room, const char *kind, const unsigned char uuid[16]) {
 	int at = snprintf(out, room, "%s-", kind);
 	for (int i = 0; i < 16; i++)
 		at += snprintf(out + at, room - (size_t)at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", uuid[i]);
 }
 
-static void add(const struct gpuconf_card *simulated, int slot)
-{
+static void add(const struct gpuconf_card *simulated, int slot) {
 	const struct gpuconf_model *model = simulated->model;
 	struct device *card = &machine.device[machine.devices++];
 	struct gpuconf_view view;
 
 	gpuconf_see(simulated, slot, &view);
-	*card = (struct device){
-		.parent = -1, .major = model->capability->major, .minor = model->capability->minor, .multiprocessors = model->multiprocessors,
-		.lanes = model->capability->lanes, .clock = model->clock_mhz, .memory_clock = model->memory_mhz, .bus_bits = model->bus_bits,
-		.total = view.mig ? model->memory : view.total, .reserved = simulated->memory == model->memory ? gpuconf_reserved(model) : 0, .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
-		.shares_host = view.integrated, .mps = view.mps, .hides_use = view.wsl, .addressing = view.host_page_tables ? 2 : 0,
-		.model = model, .alone = view.integrated || gpuconf_is_alone(model, simulated->profile)};
+	*card = (struct device){.parent = -1,
+	    .major = model->capability->major,
+	    .minor = model->capability->minor,
+	    .multiprocessors = model->multiprocessors,
+	    .lanes = model->capability->lanes,
+	    .clock = model->clock_mhz,
+	    .memory_clock = model->memory_mhz,
+	    .bus_bits = model->bus_bits,
+	    .total = view.mig ? model->memory : view.total,
+	    .reserved = simulated->memory == model->memory ? gpuconf_reserved(model) : 0,
+	    .mig = gpuconf_slice(model) != NULL ? MIG_OFF : MIG_NONE,
+	    .shares_host = view.integrated,
+	    .mps = view.mps,
+	    .hides_use = view.wsl,
+	    .addressing = view.host_page_tables ? 2 : 0,
+	    .model = model,
+	    .alone = view.integrated || gpuconf_is_alone(model, simulated->profile)};
 	sscanf(view.bus, "%x:%x", &card->domain, &card->bus);
 	snprintf(card->name, sizeof card->name, "%s", model->product);
 	write_uuid(card->uuid, sizeof card->uuid, "GPU", view.uuid);
@@ -47,8 +56,7 @@ static void add(const struct gpuconf_card *simulated, int slot)
 	write_uuid(instance->uuid, sizeof instance->uuid, "MIG", view.instance);
 }
 
-static void set_driver(int cuda)
-{
+static void set_driver(int cuda) {
 	const struct gpuconf_driver *driver;
 	for (int i = 0; (driver = gpuconf_driver(i)) != NULL; i++)
 		if (driver->cuda == cuda) {
@@ -57,8 +65,7 @@ static void set_driver(int cuda)
 		}
 }
 
-int simulate(const char *spec, char *complaint, unsigned room)
-{
+int simulate(const char *spec, char *complaint, unsigned room) {
 	struct gpuconf_card cards[GPUCONF_MOST_CARDS];
 	int count = spec != NULL && *spec != '\0' ? gpuconf_read_spec(spec, strlen(spec), cards, complaint, room) : 0;
 	set_driver(DEFAULT_CUDA);

@@ -2,8 +2,8 @@
 /*
  * The strict mode of the simulated NVML, for tests: a machine that a text file describes.
  *
- * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's name is
- * written.
+ * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's
+ * name is written.
  *
  *     driver 550.54.15
  *     cuda 12040
@@ -15,10 +15,11 @@
  *     fail nvmlDeviceGetMemoryInfo 3
  *     fail nvmlDeviceGetName 15 GPU-1
  *
- * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". With "live" its use grows by what the driver
- * has given out, as the calling thread's context sees it. A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
- * without an instance. A process belongs to the card above it; "bytes=-1" is memory that the driver does not know; its list is
- * "compute", "mps" or "graphics". A call fails with the given number, for one UUID or for all.
+ * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". With "live" its use grows by what
+ * the driver has given out, as the calling thread's context sees it. A card's mig is "none", "off" or "on", and it has
+ * room for MAX_INSTANCES instances. A line "hole" among them stands for a place without an instance. A process belongs
+ * to the card above it; "bytes=-1" is memory that the driver does not know; its list is "compute", "mps" or "graphics".
+ * A call fails with the given number, for one UUID or for all.
  */
 #include "nvml.h"
 
@@ -26,47 +27,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void misread(const char *line)
-{
+static void misread(const char *line) {
 	fprintf(stderr, "fake NVML: can't read the line: %s", line);
 	abort();
 }
 
-static void read_card(const char *line)
-{
+static void read_card(const char *line) {
 	struct device *card = &machine.device[machine.devices++];
 	char mig[8];
 	if (sscanf(line, "card %79s domain=%u bus=%u device=%u cc=%d.%d mig=%7s total=%llu used=%llu %95[^\n]", card->uuid,
-		   &card->domain, &card->bus, &card->slot, &card->major, &card->minor, mig, &card->total, &card->used,
-		   card->name) != 10)
+	        &card->domain, &card->bus, &card->slot, &card->major, &card->minor, mig, &card->total, &card->used,
+	        card->name) != 10)
 		misread(line);
 	card->parent = -1;
 	card->mig = strcmp(mig, "on") == 0 ? MIG_ON : strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
 }
 
-static int last_card(void)
-{
+static int last_card(void) {
 	int last = machine.devices - 1;
 	return machine.device[last].parent < 0 ? last : machine.device[last].parent;
 }
 
-static void read_instance(const char *line)
-{
+static void read_instance(const char *line) {
 	int parent = last_card();
 	struct device *instance = &machine.device[machine.devices++];
-	if (sscanf(line, "instance %79s gi=%d ci=%d total=%llu used=%llu %95[^\n]", instance->uuid, &instance->gi, &instance->ci,
-		   &instance->total, &instance->used, instance->name) != 6)
+	if (sscanf(line, "instance %79s gi=%d ci=%d total=%llu used=%llu %95[^\n]", instance->uuid, &instance->gi,
+	        &instance->ci, &instance->total, &instance->used, instance->name) != 6)
 		misread(line);
 	instance->parent = parent;
 	instance->place = machine.device[parent].places++;
 }
 
-static void read_process(const char *line)
-{
+static void read_process(const char *line) {
 	struct process *process = &machine.process[machine.processes++];
 	long long bytes;
 	int gi, ci;
-	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &process->pid, &bytes, process->list, &gi, &ci) != 5)
+	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &process->pid, &bytes, process->list, &gi, &ci) !=
+	    5)
 		misread(line);
 	process->card = last_card();
 	process->bytes = (unsigned long long)bytes;
@@ -74,8 +71,7 @@ static void read_process(const char *line)
 	process->ci = (unsigned)ci;
 }
 
-static void read_addressing(const char *line)
-{
+static void read_addressing(const char *line) {
 	static const char *const modes[] = {"none", "hmm", "ats"};
 	char mode[8] = "";
 	if (sscanf(line, "addressing %7s", mode) != 1)
@@ -85,8 +81,7 @@ static void read_addressing(const char *line)
 			machine.device[last_card()].addressing = i;
 }
 
-void describe(const char *path)
-{
+void describe(const char *path) {
 	FILE *file = fopen(path, "r");
 	char line[512];
 	while (file != NULL && fgets(line, sizeof line, file) != NULL) {

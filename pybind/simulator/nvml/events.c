@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded on an H200 with
- * driver 580 (tests_py/driver_calls/facts.py).
+ * Sets of events. Nothing happens to a simulated card, so who waits waits until the time is over. Answers as recorded
+ * on an H200 with driver 580 (tests_py/driver_calls/facts.py).
  */
 #include "nvml.h"
 
@@ -14,15 +14,13 @@ enum { SUPPORTED_TYPES = 0xff9f, MOST_SETS = 256, LOOK_MS = 50 };
 /* A handle is the address of one of these, so that a wrong one is noticed. */
 static char sets[MOST_SETS];
 
-static int is_set(const char *set)
-{
+static int is_set(const char *set) {
 	return set >= sets && set < sets + MOST_SETS && __atomic_load_n(set, __ATOMIC_ACQUIRE);
 }
 
 #pragma GCC visibility push(default)
 
-int nvmlEventSetCreate(char **set)
-{
+int nvmlEventSetCreate(char **set) {
 	BEGIN_SYSTEM(NULL, set);
 	SIMULATED();
 	for (char *one = sets; one < sets + MOST_SETS; one++)
@@ -33,8 +31,7 @@ int nvmlEventSetCreate(char **set)
 	return INSUFFICIENT_RESOURCES;
 }
 
-int nvmlEventSetFree(char *set)
-{
+int nvmlEventSetFree(char *set) {
 	BEGIN_SYSTEM(NULL, set);
 	SIMULATED();
 	if (!is_set(set))
@@ -43,16 +40,14 @@ int nvmlEventSetFree(char *set)
 	return SUCCESS;
 }
 
-int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *types)
-{
+int nvmlDeviceGetSupportedEventTypes(struct device *device, unsigned long long *types) {
 	BEGIN(device, types);
 	SIMULATED();
 	*types = SUPPORTED_TYPES;
 	return SUCCESS;
 }
 
-int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, char *set)
-{
+int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, char *set) {
 	BEGIN(device, set);
 	SIMULATED();
 	if (!is_set(set))
@@ -60,16 +55,14 @@ int nvmlDeviceRegisterEvents(struct device *device, unsigned long long types, ch
 	return types & ~(unsigned long long)SUPPORTED_TYPES ? NOT_SUPPORTED : SUCCESS;
 }
 
-static int64_t now_ms(void)
-{
+static int64_t now_ms(void) {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* A time of 2^32 - 1 has no end, as in NVML, until another thread frees the set or stops NVML. */
-static int wait_for_nothing(const char *function, char *set, unsigned milliseconds)
-{
+static int wait_for_nothing(const char *function, char *set, unsigned milliseconds) {
 	int64_t end = now_ms() + milliseconds;
 	for (;;) {
 		int64_t left = milliseconds == UINT32_MAX ? LOOK_MS : end - now_ms();
@@ -83,13 +76,14 @@ static int wait_for_nothing(const char *function, char *set, unsigned millisecon
 	}
 }
 
-int nvmlEventSetWait_v2(char *set, void *event, unsigned milliseconds)
-{
+int nvmlEventSetWait_v2(char *set, void *event, unsigned milliseconds) {
 	BEGIN_SYSTEM(NULL, event);
 	SIMULATED();
 	return wait_for_nothing(__func__, set, milliseconds);
 }
 
-int nvmlEventSetWait(char *set, void *event, unsigned milliseconds) { return nvmlEventSetWait_v2(set, event, milliseconds); }
+int nvmlEventSetWait(char *set, void *event, unsigned milliseconds) {
+	return nvmlEventSetWait_v2(set, event, milliseconds);
+}
 
 #endif

@@ -5,8 +5,7 @@
 #ifndef FAKE_NVML_OLD
 
 #define FUNCTION(name) \
-	__attribute__((weak, visibility("default"))) int name(void) \
-	{ \
+	__attribute__((weak, visibility("default"))) int name(void) { \
 		static int told; \
 		return unsupported(#name, &told); \
 	}

@@ -40,9 +40,9 @@ struct device {
 	unsigned domain, bus, slot;
 	int major, minor;
 	enum mig mig;
-	int places; /* of a card: including holes */
+	int places;                               /* of a card: including holes */
 	unsigned long long total, used, reserved; /* reserved: beyond the total */
-	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
+	unsigned addressing;                      /* 0 none, 1 HMM, 2 ATS */
 	int live;
 	int multiprocessors, lanes, clock, memory_clock, bus_bits; /* MHz; 0: unknown */
 	int restricted;  /* its memory, processes and use are hidden: a MIG instance's card, in a container */
@@ -118,7 +118,8 @@ int is_device(const struct device *device);
 			return INVALID_ARGUMENT; \
 	} while (0)
 
-/* A new function is what users of a simulated machine see. A described machine has the functions that its tests know. */
+/* A new function is what users of a simulated machine see. A described machine has the functions that its tests know.
+ */
 #define SIMULATED() \
 	do { \
 		if (!machine.simulated) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory of a card is in use, and which processes have it: from the file that the processes of a job share (pybind/budget), so that
- * a program sees it without a CUDA driver of its own; without one, what the simulated driver of this process says, the libcuda.so.1 beside
- * this library.
+ * How much memory of a card is in use, and which processes have it: from the file that the processes of a job share
+ * (pybind/budget), so that a program sees it without a CUDA driver of its own; without one, what the simulated driver
+ * of this process says, the libcuda.so.1 beside this library.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -29,8 +29,7 @@ void lock_shared_cards(void) { pthread_mutex_lock(&lock); }
 
 void unlock_shared_cards(void) { pthread_mutex_unlock(&lock); }
 
-void budget_note(const char *format, ...)
-{
+void budget_note(const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -40,14 +39,15 @@ void budget_note(const char *format, ...)
 	va_end(arguments);
 }
 
-int open_shared_cards(char *complaint, unsigned room)
-{
+int open_shared_cards(char *complaint, unsigned room) {
 	const char *path = secure_getenv(SHARED_CARDS);
 
 	pthread_mutex_lock(&lock);
 	if (state == SHARED)
 		close_budget(&budget);
-	state = path == NULL || *path == '\0' ? ALONE : open_budget(path, 1, &budget, trouble, sizeof trouble) ? SHARED : UNKNOWN;
+	state = path == NULL || *path == '\0'                            ? ALONE
+	        : open_budget(path, 1, &budget, trouble, sizeof trouble) ? SHARED
+	                                                                 : UNKNOWN;
 	if (state == UNKNOWN)
 		snprintf(complaint, room, SHARED_CARDS ": the file %.200s cannot be used: %s", path, trouble);
 	int usable = state != UNKNOWN;
@@ -57,9 +57,9 @@ int open_shared_cards(char *complaint, unsigned room)
 
 static int digit(char letter) { return letter <= '9' ? letter - '0' : (letter | 0x20) - 'a' + 10; }
 
-/* The place of a card in the file; -1: it is not there, as the program has chosen another machine than its job's. The UUID is one of this library's own texts. */
-static int place_of(const char *uuid)
-{
+/* The place of a card in the file; -1: it is not there, as the program has chosen another machine than its job's. The
+ * UUID is one of this library's own texts. */
+static int place_of(const char *uuid) {
 	unsigned char number[16] = {0};
 	int digits = 0;
 
@@ -71,8 +71,7 @@ static int place_of(const char *uuid)
 	return place_in_budget(&budget, number);
 }
 
-static uint64_t in_this_process(const char *uuid)
-{
+static uint64_t in_this_process(const char *uuid) {
 	static const char driver[] = "libcuda.so.1";
 	char path[PATH_MAX];
 	Dl_info self;
@@ -86,18 +85,19 @@ static uint64_t in_this_process(const char *uuid)
 		return 0;
 	memcpy(path, self.dli_fname, folder);
 	memcpy(path + folder, driver, sizeof driver);
-	void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD); /* only if it is loaded already: a question starts no driver */
+	void *library =
+	    dlopen(path, RTLD_NOW | RTLD_NOLOAD); /* only if it is loaded already: a question starts no driver */
 	if (library == NULL)
 		return 0;
-	int (*ask)(const char *, uint64_t *, uint64_t *) = (int (*)(const char *, uint64_t *, uint64_t *))dlsym(library, "gpuconf_simulator_used");
+	int (*ask)(const char *, uint64_t *, uint64_t *) =
+	    (int (*)(const char *, uint64_t *, uint64_t *))dlsym(library, "gpuconf_simulator_used");
 	if (ask != NULL && ask(uuid, &total, &used) != 0)
 		used = 0;
 	dlclose(library);
 	return used;
 }
 
-uint64_t used_here(const char *uuid)
-{
+uint64_t used_here(const char *uuid) {
 	uint64_t used = 0;
 
 	pthread_mutex_lock(&lock);
@@ -112,8 +112,7 @@ uint64_t used_here(const char *uuid)
 }
 
 /* Processes that have a context or memory. */
-int processes_here(const char *uuid, struct budget_process *out, int room)
-{
+int processes_here(const char *uuid, struct budget_process *out, int room) {
 	int count = 0, kept = 0;
 
 	pthread_mutex_lock(&lock);

@@ -24,7 +24,9 @@ EXPORT const char *cublasGetStatusName(int status) {
 }
 
 EXPORT const char *cublasGetStatusString(int status) {
-	return status == SUCCESS ? "success" : status == NOT_SUPPORTED_HERE ? "the requested functionality is not supported" : "an internal operation failed";
+	return status == SUCCESS              ? "success"
+	       : status == NOT_SUPPORTED_HERE ? "the requested functionality is not supported"
+	                                      : "an internal operation failed";
 }
 
 OBJECT(cublasCreate_v2, cublasDestroy_v2, 64, ALLOC_FAILED)
@@ -64,27 +66,33 @@ EXPORT int cublasGetMathMode(const struct follower *handle, int *mode) {
 			NOTHING_TO(int, host); \
 		return succeed((const struct follower *)a0, card, (int)count) == SUCCESS ? SUCCESS : INTERNAL_ERROR; \
 	}
-#define ALL(name, ...) SOLVES(cublasS##name, __VA_ARGS__) SOLVES(cublasD##name, __VA_ARGS__) SOLVES(cublasC##name, __VA_ARGS__) SOLVES(cublasZ##name, __VA_ARGS__)
+#define ALL(name, ...) \
+	SOLVES(cublasS##name, __VA_ARGS__) \
+	SOLVES(cublasD##name, __VA_ARGS__) SOLVES(cublasC##name, __VA_ARGS__) SOLVES(cublasZ##name, __VA_ARGS__)
 ALL(getrfBatched, 0, a5, a6)
 ALL(getrsBatched, a9, 0, 0)
 ALL(geqrfBatched, a6, 0, 0)
 ALL(gelsBatched, a9, a10, a11)
 
 /* Vectors and matrices that are copied have values: of elements, in columns of a leading dimension. */
-static int copy(int64_t rows, int64_t columns, int64_t element, const char *from, int64_t from_leading, char *to, int64_t to_leading, void *stream) {
+static int copy(int64_t rows, int64_t columns, int64_t element, const char *from, int64_t from_leading, char *to,
+    int64_t to_leading, void *stream) {
 	int result = begin();
 	if (rows < 0 || columns < 0 || element <= 0 || from_leading < 1 || to_leading < 1)
 		return BLAS_INVALID_VALUE;
 	for (int64_t i = 0; result == SUCCESS && i < columns; i++)
-		result = copy_async(to + i * to_leading * element, from + i * from_leading * element, (size_t)(rows * element), stream);
+		result = copy_async(
+		    to + i * to_leading * element, from + i * from_leading * element, (size_t)(rows * element), stream);
 	return result == SUCCESS ? SUCCESS : INTERNAL_ERROR;
 }
 
 #define COPIES(name) \
-	EXPORT int cublas##name##VectorAsync(int count, int element, const void *from, int from_step, void *to, int to_step, void *stream) { \
+	EXPORT int cublas##name##VectorAsync( \
+	    int count, int element, const void *from, int from_step, void *to, int to_step, void *stream) { \
 		return copy(1, count, element, from, from_step, to, to_step, stream); \
 	} \
-	EXPORT int cublas##name##MatrixAsync(int rows, int columns, int element, const void *from, int from_leading, void *to, int to_leading, void *stream) { \
+	EXPORT int cublas##name##MatrixAsync(int rows, int columns, int element, const void *from, int from_leading, \
+	    void *to, int to_leading, void *stream) { \
 		return copy(rows, columns, element, from, from_leading, to, to_leading, stream); \
 	}
 COPIES(Set)
@@ -101,7 +109,8 @@ struct heuristic {
 	int reserved[4];
 };
 
-EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d, void *preference, int most, struct heuristic *out, int *count) {
+EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, void *b, void *c, void *d,
+    void *preference, int most, struct heuristic *out, int *count) {
 	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)preference;
 	*count = most > 0;
 	if (most > 0)
@@ -109,13 +118,15 @@ EXPORT int cublasLtMatmulAlgoGetHeuristic(void *handle, void *product, void *a, 
 	return SUCCESS;
 }
 
-EXPORT int cublasLtMatmulAlgoCheck(void *handle, void *product, void *a, void *b, void *c, void *d, void *algorithm, struct heuristic *out) {
+EXPORT int cublasLtMatmulAlgoCheck(
+    void *handle, void *product, void *a, void *b, void *c, void *d, void *algorithm, struct heuristic *out) {
 	(void)handle, (void)product, (void)a, (void)b, (void)c, (void)d, (void)algorithm;
 	memset(out, 0, sizeof *out);
 	return SUCCESS;
 }
 
-EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *out, size_t bytes, size_t *written) {
+EXPORT int cublasLtMatmulAlgoConfigGetAttribute(
+    const void *algorithm, int attribute, void *out, size_t bytes, size_t *written) {
 	(void)algorithm, (void)attribute;
 	memset(out, 0, bytes);
 	if (written != NULL)

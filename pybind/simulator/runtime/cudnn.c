@@ -53,8 +53,9 @@ EXPORT const char *cudnnGetErrorString(int status) {
 		int status;
 		const char *name;
 	} names[] = {{0, "CUDNN_STATUS_SUCCESS"}, {1001, "CUDNN_STATUS_NOT_INITIALIZED"}, {2000, "CUDNN_STATUS_BAD_PARAM"},
-	             {2002, "CUDNN_STATUS_BAD_PARAM_NULL_POINTER"}, {2004, "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"}, {3000, "CUDNN_STATUS_NOT_SUPPORTED"},
-	             {4000, "CUDNN_STATUS_INTERNAL_ERROR"}, {4003, "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"}, {5000, "CUDNN_STATUS_EXECUTION_FAILED"}};
+	    {2002, "CUDNN_STATUS_BAD_PARAM_NULL_POINTER"}, {2004, "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED"},
+	    {3000, "CUDNN_STATUS_NOT_SUPPORTED"}, {4000, "CUDNN_STATUS_INTERNAL_ERROR"},
+	    {4003, "CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"}, {5000, "CUDNN_STATUS_EXECUTION_FAILED"}};
 	last_failure = status;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (names[i].status == status)
@@ -87,7 +88,8 @@ size_t cudnn_element(int type) {
 	return type >= 0 && (size_t)type < sizeof bytes ? bytes[type] : 4;
 }
 
-EXPORT int cudnnSetTensorNdDescriptor(struct cudnn_tensor *tensor, int type, int dimensions, const int *sizes, const int *strides) {
+EXPORT int cudnnSetTensorNdDescriptor(
+    struct cudnn_tensor *tensor, int type, int dimensions, const int *sizes, const int *strides) {
 	if (tensor == NULL || sizes == NULL || strides == NULL)
 		return CUDNN_NULL_POINTER;
 	if (dimensions < 1 || dimensions > CUDNN_MOST_DIMENSIONS)
@@ -99,7 +101,8 @@ EXPORT int cudnnSetTensorNdDescriptor(struct cudnn_tensor *tensor, int type, int
 	return SUCCESS;
 }
 
-EXPORT int cudnnSetFilterNdDescriptor(struct cudnn_tensor *filter, int type, int format, int dimensions, const int *sizes) {
+EXPORT int cudnnSetFilterNdDescriptor(
+    struct cudnn_tensor *filter, int type, int format, int dimensions, const int *sizes) {
 	int result = cudnnSetTensorNdDescriptor(filter, type, dimensions, sizes, sizes);
 	if (result == SUCCESS)
 		filter->format = format;
@@ -108,7 +111,8 @@ EXPORT int cudnnSetFilterNdDescriptor(struct cudnn_tensor *filter, int type, int
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-EXPORT int cudnnGetTensorNdDescriptor(const struct cudnn_tensor *tensor, int room, int *type, int *dimensions, int *sizes, int *strides) {
+EXPORT int cudnnGetTensorNdDescriptor(
+    const struct cudnn_tensor *tensor, int room, int *type, int *dimensions, int *sizes, int *strides) {
 	if (tensor == NULL)
 		return CUDNN_NULL_POINTER;
 	if (type != NULL)
@@ -124,14 +128,16 @@ EXPORT int cudnnGetTensorNdDescriptor(const struct cudnn_tensor *tensor, int roo
 	return SUCCESS;
 }
 
-EXPORT int cudnnGetFilterNdDescriptor(const struct cudnn_tensor *filter, int room, int *type, int *format, int *dimensions, int *sizes) {
+EXPORT int cudnnGetFilterNdDescriptor(
+    const struct cudnn_tensor *filter, int room, int *type, int *format, int *dimensions, int *sizes) {
 	if (filter != NULL && format != NULL)
 		*format = filter->format;
 	return cudnnGetTensorNdDescriptor(filter, room, type, dimensions, sizes, NULL);
 }
 
 /*
- * NVIDIA documents no size. On an H200 it was that of a cuRAND generator (curandState of 48 bytes) for each thread of a block on each multiprocessor.
+ * NVIDIA documents no size. On an H200 it was that of a cuRAND generator (curandState of 48 bytes) for each thread of a
+ * block on each multiprocessor.
  */
 EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
 	if (handle == NULL || bytes == NULL)
@@ -141,7 +147,8 @@ EXPORT int cudnnDropoutGetStatesSize(const void *handle, size_t *bytes) {
 }
 
 /* The states are memory of the caller, which no kernel fills. Of a dropout only counts whether there is one. */
-EXPORT int cudnnSetDropoutDescriptor(int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
+EXPORT int cudnnSetDropoutDescriptor(
+    int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
 	(void)states, (void)bytes, (void)seed;
 	if (descriptor == NULL || handle == NULL)
 		return CUDNN_NULL_POINTER;
@@ -149,7 +156,8 @@ EXPORT int cudnnSetDropoutDescriptor(int *descriptor, const void *handle, float 
 	return SUCCESS;
 }
 
-EXPORT int cudnnRestoreDropoutDescriptor(int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
+EXPORT int cudnnRestoreDropoutDescriptor(
+    int *descriptor, const void *handle, float dropout, const void *states, size_t bytes, unsigned long long seed) {
 	return cudnnSetDropoutDescriptor(descriptor, handle, dropout, states, bytes, seed);
 }
 
@@ -163,14 +171,15 @@ SETS(cudnnSetPooling2dDescriptor)
 SETS(cudnnSetSpatialTransformerNdDescriptor)
 
 /* The sizes of CTC loss's workspaces are not documented: no kernel needs one here. */
-EXPORT int cudnnGetCTCLossWorkspaceSize(const void *handle, const void *probabilities, const void *gradients, const int *labels, const int *label_lengths,
-                                        const int *lengths, int algorithm, const void *loss, size_t *bytes) {
-	(void)handle, (void)probabilities, (void)gradients, (void)labels, (void)label_lengths, (void)lengths, (void)algorithm, (void)loss;
+EXPORT int cudnnGetCTCLossWorkspaceSize(const void *handle, const void *probabilities, const void *gradients,
+    const int *labels, const int *label_lengths, const int *lengths, int algorithm, const void *loss, size_t *bytes) {
+	(void)handle, (void)probabilities, (void)gradients, (void)labels, (void)label_lengths, (void)lengths,
+	    (void)algorithm, (void)loss;
 	*bytes = 0;
 	return SUCCESS;
 }
 
-EXPORT int cudnnGetCTCLossWorkspaceSize_v8(const void *handle, int algorithm, const void *loss, const void *probabilities, const void *gradients,
-                                           size_t *bytes) {
+EXPORT int cudnnGetCTCLossWorkspaceSize_v8(const void *handle, int algorithm, const void *loss,
+    const void *probabilities, const void *gradients, size_t *bytes) {
 	return cudnnGetCTCLossWorkspaceSize(handle, probabilities, gradients, NULL, NULL, NULL, algorithm, loss, bytes);
 }

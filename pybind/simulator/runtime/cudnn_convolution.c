@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * Algorithm 0 of each kind: CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM and the algorithms 0 of the gradients, which form no matrix in memory and
- * take every shape.
+ * Algorithm 0 of each kind: CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM and the algorithms 0 of the gradients, which form
+ * no matrix in memory and take every shape.
  */
 struct performance {
 	int algorithm, status;
@@ -37,7 +37,8 @@ static int answer(int most, int *count, struct performance *out) {
 }
 
 #define HEURISTIC(name) \
-	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, int most, int *count, struct performance *out) { \
+	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, \
+	    int most, int *count, struct performance *out) { \
 		(void)handle, (void)a, (void)b, (void)convolution, (void)c; \
 		return answer(most, count, out); \
 	}
@@ -46,8 +47,8 @@ HEURISTIC(cudnnGetConvolutionBackwardDataAlgorithm_v7)
 HEURISTIC(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
 
 #define TRIAL(name) \
-	EXPORT int name(const void *handle, const void *a, const void *a_data, const void *b, const void *b_data, const void *convolution, const void *c, \
-	                void *c_data, int most, int *count, struct performance *out) { \
+	EXPORT int name(const void *handle, const void *a, const void *a_data, const void *b, const void *b_data, \
+	    const void *convolution, const void *c, void *c_data, int most, int *count, struct performance *out) { \
 		(void)handle, (void)a, (void)a_data, (void)b, (void)b_data, (void)convolution, (void)c, (void)c_data; \
 		return answer(most, count, out); \
 	}
@@ -63,7 +64,8 @@ static int none(size_t *bytes) {
 }
 
 #define WORKSPACE(name) \
-	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, int algorithm, size_t *bytes) { \
+	EXPORT int name(const void *handle, const void *a, const void *b, const void *convolution, const void *c, \
+	    int algorithm, size_t *bytes) { \
 		(void)handle, (void)a, (void)b, (void)convolution, (void)c, (void)algorithm; \
 		return none(bytes); \
 	}
@@ -72,8 +74,9 @@ WORKSPACE(cudnnGetConvolutionBackwardDataWorkspaceSize)
 WORKSPACE(cudnnGetConvolutionBackwardFilterWorkspaceSize)
 
 /*
- * The sizes are not documented. The persistent kernels, which PyTorch takes for channels that come last, needed on an H200 some partial sums for
- * each tile of 64 channels and of rows, and a counter for each 64 channels; others are not known to need memory.
+ * The sizes are not documented. The persistent kernels, which PyTorch takes for channels that come last, needed on an
+ * H200 some partial sums for each tile of 64 channels and of rows, and a counter for each 64 channels; others are not
+ * known to need memory.
  */
 static size_t partial_sums(const struct cudnn_tensor *x, int mode, int rows, int sums, int fixed) {
 	enum { PERSISTENT = 2, CHANNELS = 64, COUNTER = 4 };
@@ -85,8 +88,9 @@ static size_t partial_sums(const struct cudnn_tensor *x, int mode, int rows, int
 	return (all + (size_t)rows - 1) / (size_t)rows * tiles * (size_t)sums + (size_t)fixed + COUNTER * tiles;
 }
 
-EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *handle, int mode, int operations, const struct cudnn_tensor *x, const void *z,
-                                                                    const void *y, const void *scale, const void *activation, size_t *bytes) {
+EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *handle, int mode, int operations,
+    const struct cudnn_tensor *x, const void *z, const void *y, const void *scale, const void *activation,
+    size_t *bytes) {
 	(void)handle, (void)operations, (void)z, (void)y, (void)scale, (void)activation;
 	if (bytes == NULL)
 		return CUDNN_NULL_POINTER;
@@ -94,8 +98,9 @@ EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(const void *
 	return SUCCESS;
 }
 
-EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle, int mode, int operations, const struct cudnn_tensor *x, const void *y, const void *dy,
-                                                             const void *dz, const void *dx, const void *scale, const void *activation, size_t *bytes) {
+EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle, int mode, int operations,
+    const struct cudnn_tensor *x, const void *y, const void *dy, const void *dz, const void *dx, const void *scale,
+    const void *activation, size_t *bytes) {
 	(void)handle, (void)operations, (void)y, (void)dy, (void)dz, (void)dx, (void)scale, (void)activation;
 	if (bytes == NULL)
 		return CUDNN_NULL_POINTER;
@@ -103,7 +108,8 @@ EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(const void *handle,
 	return SUCCESS;
 }
 
-EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(const void *handle, int mode, int operations, const void *activation, const void *x, size_t *bytes) {
+EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
+    const void *handle, int mode, int operations, const void *activation, const void *x, size_t *bytes) {
 	(void)handle, (void)mode, (void)operations, (void)activation, (void)x;
 	return none(bytes);
 }

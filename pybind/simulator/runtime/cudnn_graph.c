@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out has one answer: the
- * engines of cudnn_graph.h, which have no knobs. Engines and their workspaces are not documented; cudnn_workspace.c has what was recorded.
+ * cuDNN's graph functions. A descriptor keeps the attributes that are set, and gives them back. What cuDNN works out
+ * has one answer: the engines of cudnn_graph.h, which have no knobs. Engines and their workspaces are not documented;
+ * cudnn_workspace.c has what was recorded.
  */
 #include "cudnn_graph.h"
 
@@ -117,7 +118,8 @@ EXPORT int cudnnBackendDestroyDescriptor(struct descriptor *descriptor) {
 	return SUCCESS;
 }
 
-EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int type, int64_t count, const void *values) {
+EXPORT int cudnnBackendSetAttribute(
+    struct descriptor *descriptor, int name, int type, int64_t count, const void *values) {
 	if (descriptor == NULL || (values == NULL && count > 0))
 		return CUDNN_NULL_POINTER;
 	if (count < 0 || descriptor->finalized)
@@ -128,7 +130,8 @@ EXPORT int cudnnBackendSetAttribute(struct descriptor *descriptor, int name, int
 	return result;
 }
 
-/* The count is of all values, but of a heuristic's results those that there is room for: PyTorch 2.14 and later request one, and read as many as are counted. */
+/* The count is of all values, but of a heuristic's results those that there is room for: PyTorch 2.14 and later request
+ * one, and read as many as are counted. */
 static int get(const struct attribute *attribute, int type, int64_t room, int64_t *count, void *values) {
 	int result = SUCCESS;
 	if (attribute->type != type)
@@ -148,7 +151,8 @@ static int get(const struct attribute *attribute, int type, int64_t room, int64_
 }
 
 /* What is not set has no values: notes, knobs, intermediate results. */
-EXPORT int cudnnBackendGetAttribute(struct descriptor *descriptor, int name, int type, int64_t room, int64_t *count, void *values) {
+EXPORT int cudnnBackendGetAttribute(
+    struct descriptor *descriptor, int name, int type, int64_t room, int64_t *count, void *values) {
 	int result = SUCCESS;
 	if (descriptor == NULL)
 		return CUDNN_NULL_POINTER;
@@ -174,14 +178,18 @@ static struct descriptor *make(int kind) {
 static int complete_config(struct descriptor *config) {
 	static const int64_t no_bytes = 0;
 	static const int32_t no_shared = 0;
-	int result = cudnn_attribute(config, CONFIG_ENGINE) == NULL ? CUDNN_BAD_PARAM : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
+	int result = cudnn_attribute(config, CONFIG_ENGINE) == NULL
+	                 ? CUDNN_BAD_PARAM
+	                 : set(config, CONFIG_WORKSPACE, TYPE_INT64, 1, &no_bytes);
 	return result != SUCCESS ? result : set(config, CONFIG_SHARED_MEMORY, TYPE_INT32, 1, &no_shared);
 }
 
 static int make_config(const struct attribute *graph, int64_t number, struct descriptor **out) {
-	static const int32_t tensor_cores = 0; /* CUDNN_NUMERICAL_NOTE_TENSOR_CORE, by which PyTorch leaves out TensorFloat-32 */
+	static const int32_t tensor_cores =
+	    0; /* CUDNN_NUMERICAL_NOTE_TENSOR_CORE, by which PyTorch leaves out TensorFloat-32 */
 	struct descriptor *engine = make(ENGINE), *config = *out = make(ENGINE_CONFIG);
-	int result = engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY : set(engine, ENGINE_GRAPH, TYPE_DESCRIPTOR, 1, graph->values);
+	int result = engine == NULL || config == NULL ? CUDNN_NO_HOST_MEMORY
+	                                              : set(engine, ENGINE_GRAPH, TYPE_DESCRIPTOR, 1, graph->values);
 	if (result == SUCCESS)
 		result = set(engine, ENGINE_INDEX, TYPE_INT64, 1, &number);
 	if (result == SUCCESS && (number == ENGINE_USUAL || number == ENGINE_LARGEST))
@@ -198,7 +206,8 @@ static int make_config(const struct attribute *graph, int64_t number, struct des
 static int recommend(struct descriptor *heuristic) {
 	const struct attribute *graph = cudnn_attribute(heuristic, HEURISTIC_GRAPH);
 	struct descriptor *configs[ENGINES] = {NULL};
-	int result = graph == NULL ? CUDNN_BAD_PARAM : SUCCESS, count = cudnn_engines(cudnn_held(heuristic, HEURISTIC_GRAPH));
+	int result = graph == NULL ? CUDNN_BAD_PARAM : SUCCESS,
+	    count = cudnn_engines(cudnn_held(heuristic, HEURISTIC_GRAPH));
 	for (int i = 0; result == SUCCESS && i < count; i++)
 		result = make_config(graph, i, &configs[i]);
 	if (result == SUCCESS)
@@ -253,7 +262,8 @@ EXPORT int cudnnBackendFinalize(struct descriptor *descriptor) {
 	return result;
 }
 
-/* PyTorch measures the engines of a convolution, and takes the fastest. On an H200, that was seldom the one that needs most memory. */
+/* PyTorch measures the engines of a convolution, and takes the fastest. On an H200, that was seldom the one that needs
+ * most memory. */
 static void take_time(const struct descriptor *plan) {
 	static const struct timespec longer = {.tv_nsec = 100000};
 	if (engine_of(plan) >= ENGINE_LARGEST)

@@ -5,7 +5,14 @@
 
 #include "cudnn.h"
 
-enum type { TYPE_BOOLEAN = 2, TYPE_INT64 = 3, TYPE_NOTE = 11, TYPE_DESCRIPTOR = 15, TYPE_INT32 = 23, TYPE_CHARACTER = 24 };
+enum type {
+	TYPE_BOOLEAN = 2,
+	TYPE_INT64 = 3,
+	TYPE_NOTE = 11,
+	TYPE_DESCRIPTOR = 15,
+	TYPE_INT32 = 23,
+	TYPE_CHARACTER = 24
+};
 enum kind {
 	ENGINE = 2,
 	ENGINE_CONFIG = 3,
@@ -71,8 +78,9 @@ struct attribute *cudnn_attribute(const struct descriptor *descriptor, int name)
 const struct descriptor *cudnn_held(const struct descriptor *descriptor, int name);
 
 /*
- * The engines of a convolution, in the order in which they are recommended: with tensor cores, which float takes in TensorFloat-32, and without; and the
- * engines that need most memory, which PyTorch tries with torch.backends.cudnn.benchmark.
+ * The engines of a convolution, in the order in which they are recommended: with tensor cores, which float takes in
+ * TensorFloat-32, and without; and the engines that need most memory, which PyTorch tries with
+ * torch.backends.cudnn.benchmark.
  */
 enum engine { ENGINE_USUAL, ENGINE_PLAIN, ENGINE_LARGEST, ENGINE_LARGEST_PLAIN, ENGINES };
 

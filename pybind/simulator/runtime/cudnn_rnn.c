@@ -2,15 +2,25 @@
 /*
  * cuDNN's recurrent networks: where each weight is in the weight space, and how large that and the others are.
  *
- * The space has the matrices of each layer and direction (of the input's gates, of the recurrent ones, of a projection), and then the biases in
- * the same order. Nothing is padded: cuDNN's documentation gives the shapes, and PyTorch checks that the gates of a matrix are adjacent.
+ * The space has the matrices of each layer and direction (of the input's gates, of the recurrent ones, of a
+ * projection), and then the biases in the same order. Nothing is padded: cuDNN's documentation gives the shapes, and
+ * PyTorch checks that the gates of a matrix are adjacent.
  */
 #include "cudnn.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LSTM = 2, GRU = 3, NO_BIAS = 0, INPUT_BIAS = 1, TWO_BIASES = 2, RECURRENT_BIAS = 3, SKIPPED_INPUT = 1, TRAINING = 1 };
+enum {
+	LSTM = 2,
+	GRU = 3,
+	NO_BIAS = 0,
+	INPUT_BIAS = 1,
+	TWO_BIASES = 2,
+	RECURRENT_BIAS = 3,
+	SKIPPED_INPUT = 1,
+	TRAINING = 1
+};
 
 struct rnn {
 	int mode, bias, directions, skips_input, type, input, hidden, projection, layers, drops;
@@ -24,8 +34,9 @@ struct sequences {
 CUDNN_OBJECT(RNNDescriptor, sizeof(struct rnn))
 CUDNN_OBJECT(RNNDataDescriptor, sizeof(struct sequences))
 
-EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, int bias, int direction, int input_mode, int type, int precision, int math,
-                                    int input, int hidden, int projection, int layers, const int *dropout, unsigned flags) {
+EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, int bias, int direction, int input_mode,
+    int type, int precision, int math, int input, int hidden, int projection, int layers, const int *dropout,
+    unsigned flags) {
 	(void)algorithm, (void)precision, (void)math, (void)flags;
 	if (rnn == NULL)
 		return CUDNN_NULL_POINTER;
@@ -33,12 +44,13 @@ EXPORT int cudnnSetRNNDescriptor_v8(struct rnn *rnn, int algorithm, int mode, in
 		return CUDNN_BAD_PARAM;
 	if (projection == 0)
 		projection = hidden;
-	*rnn = (struct rnn){mode, bias, 1 + (direction == 1), input_mode == SKIPPED_INPUT, type, input, hidden, projection, layers,
-	                    dropout != NULL && *dropout};
+	*rnn = (struct rnn){mode, bias, 1 + (direction == 1), input_mode == SKIPPED_INPUT, type, input, hidden, projection,
+	    layers, dropout != NULL && *dropout};
 	return SUCCESS;
 }
 
-EXPORT int cudnnSetRNNDataDescriptor(struct sequences *data, int type, int layout, int most, int batch, int vector, const int *lengths, const void *filling) {
+EXPORT int cudnnSetRNNDataDescriptor(struct sequences *data, int type, int layout, int most, int batch, int vector,
+    const int *lengths, const void *filling) {
 	(void)filling;
 	if (data == NULL || lengths == NULL)
 		return CUDNN_NULL_POINTER;
@@ -79,7 +91,8 @@ EXPORT int cudnnGetRNNWeightSpaceSize(const void *handle, const struct rnn *rnn,
 	if (handle == NULL || rnn == NULL || bytes == NULL)
 		return CUDNN_NULL_POINTER;
 	int pseudos = rnn->layers * rnn->directions;
-	*bytes = cudnn_element(rnn->type) * (size_t)(before(rnn, pseudos) + (int64_t)pseudos * biases(rnn) * gates(rnn) * rnn->hidden);
+	*bytes = cudnn_element(rnn->type) *
+	         (size_t)(before(rnn, pseudos) + (int64_t)pseudos * biases(rnn) * gates(rnn) * rnn->hidden);
 	return SUCCESS;
 }
 
@@ -89,34 +102,42 @@ struct part {
 };
 
 static struct part matrix(const struct rnn *rnn, int pseudo, int linear) {
-	int64_t at = before(rnn, pseudo), each = columns(rnn, pseudo) * rnn->hidden, again = (int64_t)rnn->projection * rnn->hidden;
+	int64_t at = before(rnn, pseudo), each = columns(rnn, pseudo) * rnn->hidden,
+	        again = (int64_t)rnn->projection * rnn->hidden;
 	int many = gates(rnn);
 	if (linear < many)
 		return (struct part){at + linear * each, each > 0 ? rnn->hidden : 0, columns(rnn, pseudo)};
 	at += many * each;
 	if (linear < 2 * many)
 		return (struct part){at + (linear - many) * again, rnn->hidden, rnn->projection};
-	return (struct part){at + many * again, linear == 8 && rnn->projection < rnn->hidden ? rnn->projection : 0, rnn->hidden};
+	return (struct part){
+	    at + many * again, linear == 8 && rnn->projection < rnn->hidden ? rnn->projection : 0, rnn->hidden};
 }
 
 static struct part bias(const struct rnn *rnn, int pseudo, int linear) {
 	int many = gates(rnn), recurrent = linear >= many;
 	int64_t at = before(rnn, rnn->layers * rnn->directions) + (int64_t)pseudo * biases(rnn) * many * rnn->hidden;
-	if (linear >= 2 * many || rnn->bias == NO_BIAS || (rnn->bias == INPUT_BIAS && recurrent) || (rnn->bias == RECURRENT_BIAS && !recurrent))
+	if (linear >= 2 * many || rnn->bias == NO_BIAS || (rnn->bias == INPUT_BIAS && recurrent) ||
+	    (rnn->bias == RECURRENT_BIAS && !recurrent))
 		return (struct part){0, 0, 0};
-	return (struct part){at + (int64_t)(rnn->bias == RECURRENT_BIAS ? linear - many : linear) * rnn->hidden, rnn->hidden, 1};
+	return (struct part){
+	    at + (int64_t)(rnn->bias == RECURRENT_BIAS ? linear - many : linear) * rnn->hidden, rnn->hidden, 1};
 }
 
-static void describe(const struct rnn *rnn, struct part part, const char *space, struct cudnn_tensor *out, const void **address) {
+static void describe(
+    const struct rnn *rnn, struct part part, const char *space, struct cudnn_tensor *out, const void **address) {
 	if (out != NULL)
-		*out = (struct cudnn_tensor){.type = rnn->type, .dimensions = part.rows > 0 ? 3 : 0, .sizes = {1, (int)part.rows, (int)part.columns},
-		                             .strides = {(int)(part.rows * part.columns), (int)part.columns, 1}};
+		*out = (struct cudnn_tensor){.type = rnn->type,
+		    .dimensions = part.rows > 0 ? 3 : 0,
+		    .sizes = {1, (int)part.rows, (int)part.columns},
+		    .strides = {(int)(part.rows * part.columns), (int)part.columns, 1}};
 	if (address != NULL)
 		*address = part.rows > 0 ? space + (size_t)part.at * cudnn_element(rnn->type) : NULL;
 }
 
-EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, int pseudo, size_t bytes, const void *space, int linear, struct cudnn_tensor *matrix_out,
-                                   const void **matrix_address, struct cudnn_tensor *bias_out, const void **bias_address) {
+EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, int pseudo, size_t bytes,
+    const void *space, int linear, struct cudnn_tensor *matrix_out, const void **matrix_address,
+    struct cudnn_tensor *bias_out, const void **bias_address) {
 	size_t needed;
 	if (handle == NULL || rnn == NULL)
 		return CUDNN_NULL_POINTER;
@@ -129,15 +150,17 @@ EXPORT int cudnnGetRNNWeightParams(const void *handle, const struct rnn *rnn, in
 }
 
 /*
- * NVIDIA documents neither size. These are rules for what cuDNN 9.19 answered on an H200 for a grid of shapes (tests_py/test_library_sizes.py has
- * how many agree).
+ * NVIDIA documents neither size. These are rules for what cuDNN 9.19 answered on an H200 for a grid of shapes
+ * (tests_py/test_library_sizes.py has how many agree).
  *
- * The workspace has 8 MiB for the products of each layer and direction, and a copy of the weights; for each step the gates, an output, in two
- * directions four more outputs, and the input; and states for each sequence. In training an RNN has the steps twice, and a GRU its input.
+ * The workspace has 8 MiB for the products of each layer and direction, and a copy of the weights; for each step the
+ * gates, an output, in two directions four more outputs, and the input; and states for each sequence. In training an
+ * RNN has the steps twice, and a GRU its input.
  */
 static size_t working(const struct rnn *rnn, const struct sequences *data, int training) {
 	enum { PRODUCT = 8 << 20, HEADER = 256, SEQUENCE = 8 };
-	int64_t hidden = rnn->hidden, both = rnn->directions - 1, pseudos = rnn->layers * rnn->directions, input = rnn->input;
+	int64_t hidden = rnn->hidden, both = rnn->directions - 1, pseudos = rnn->layers * rnn->directions,
+	        input = rnn->input;
 	int64_t steps = (gates(rnn) + 1) * rnn->directions * hidden + 4 * both * hidden + input;
 	int64_t states = (rnn->mode == LSTM ? 10 : rnn->mode == GRU ? 5 : 3) + 2 * both;
 	if (training && gates(rnn) == 1) {
@@ -151,8 +174,9 @@ static size_t working(const struct rnn *rnn, const struct sequences *data, int t
 }
 
 /*
- * The reserve space has, for each step, layer and direction, an RNN's output, an LSTM's four gates and cell, or six vectors of a GRU; the outputs
- * of the layers below the last; and a bit for each output that may be dropped, once for each direction of the next layer.
+ * The reserve space has, for each step, layer and direction, an RNN's output, an LSTM's four gates and cell, or six
+ * vectors of a GRU; the outputs of the layers below the last; and a bit for each output that may be dropped, once for
+ * each direction of the next layer.
  */
 static size_t reserved(const struct rnn *rnn, int64_t steps) {
 	enum { HEADER = 256 };
@@ -162,7 +186,8 @@ static size_t reserved(const struct rnn *rnn, int64_t steps) {
 	return HEADER + (size_t)(steps * rnn->directions * each) * cudnn_element(rnn->type) + (size_t)masks;
 }
 
-EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, int mode, const struct sequences *data, size_t *workspace, size_t *reserve) {
+EXPORT int cudnnGetRNNTempSpaceSizes(const void *handle, const struct rnn *rnn, int mode, const struct sequences *data,
+    size_t *workspace, size_t *reserve) {
 	if (handle == NULL || rnn == NULL || data == NULL)
 		return CUDNN_NULL_POINTER;
 	if (workspace != NULL)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuFFT's plans. cuFFT documents that the size of a work area depends on the plan, and no sizes. These are rules for what cuFFT of CUDA 13.0 answered
- * on an H200 (tests_py/test_library_sizes.py has how many agree).
+ * cuFFT's plans. cuFFT documents that the size of a work area depends on the plan, and no sizes. These are rules for
+ * what cuFFT of CUDA 13.0 answered on an H200 (tests_py/test_library_sizes.py has how many agree).
  */
 #include "runtime.h"
 
@@ -13,7 +13,8 @@ EXPORT int cufftCreate(int *plan) {
 
 enum { ODDEST = 127, ONE_KERNEL = 4096, LONG = 32768, SHORT = 1024 };
 
-/* Whether a length has a large prime factor. Such a transform is a convolution (Bluestein's) of more than twice the length. */
+/* Whether a length has a large prime factor. Such a transform is a convolution (Bluestein's) of more than twice the
+ * length. */
 static int is_odd(long long n) {
 	for (long long factor = 2; factor <= ODDEST; factor++)
 		while (n % factor == 0)
@@ -50,8 +51,9 @@ static long long of_rows(long long rows, long long n, long long count, long long
 	return n % 2 != 0 ? rows * n * (count + 1) * element : rows * (n / 2 + 1) * count * element;
 }
 
-EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in, long long in_stride, long long in_distance, int in_type, void *to,
-                               long long to_stride, long long to_distance, int to_type, long long batch, size_t *workspace, int type) {
+EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in, long long in_stride,
+    long long in_distance, int in_type, void *to, long long to_stride, long long to_distance, int to_type,
+    long long batch, size_t *workspace, int type) {
 	enum { COMPLEX_SINGLE = 4, COMPLEX_DOUBLE = 5, INVALID_SIZE = 8 };
 	int is_real = in_type < COMPLEX_SINGLE || to_type < COMPLEX_SINGLE;
 	long long element = type == COMPLEX_DOUBLE ? 16 : type == COMPLEX_SINGLE ? 8 : 4, rows = 1;
@@ -62,6 +64,8 @@ EXPORT int cufftXtMakePlanMany(int plan, int rank, const long long *n, void *in,
 	for (int i = 0; i < rank - 1; i++)
 		rows *= n[i];
 	long long last = n[rank - 1];
-	*workspace = (size_t)(rank > 1 ? of_rows(rows, last, batch, element, is_real) : is_real ? of_real(last, batch, element) : of_complex(last, batch, element));
+	*workspace = (size_t)(rank > 1  ? of_rows(rows, last, batch, element, is_real)
+	                      : is_real ? of_real(last, batch, element)
+	                                : of_complex(last, batch, element));
 	return SUCCESS;
 }

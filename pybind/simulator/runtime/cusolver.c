@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuSOLVER. A solver computes nothing, and says on the card that it succeeded. The sizes of workspaces are in cusolver_sizes.h; a solver that it
- * does not have needs none here.
+ * cuSOLVER. A solver computes nothing, and says on the card that it succeeded. The sizes of workspaces are in
+ * cusolver_sizes.h; a solver that it does not have needs none here.
  */
 #include "unmarked.h"
 
@@ -20,7 +20,8 @@ SETS_STREAM(cusolverDnSetStream)
 static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t count) {
 	if (computes(name) != SUCCESS)
 		return NOT_SUPPORTED_HERE;
-	return succeed((const struct follower *)handle, info, count) == SUCCESS ? SUCCESS : 6; /* CUSOLVER_STATUS_EXECUTION_FAILED */
+	return succeed((const struct follower *)handle, info, count) == SUCCESS ? SUCCESS
+	                                                                        : 6; /* CUSOLVER_STATUS_EXECUTION_FAILED */
 }
 
 /* The places of the size and of the result, and of the number of matrices. */
@@ -49,8 +50,9 @@ static int solve(const char *name, uintptr_t handle, uintptr_t info, int64_t cou
 	EACH(C, name, lwork, size, 1) EACH(Z, name, lwork, size, 1) COMPLEX(SOLVES, name, info, 1)
 #define ALL_OF(name, lwork, size, info) REAL_OF(name, lwork, size, info) COMPLEX_OF(name, lwork, size, info)
 #define IN_BYTES(name, lwork, size, info) \
-	EACH(S, name, lwork, size(4), 4) EACH(D, name, lwork, size(8), 8) EACH(C, name, lwork, size(8), 8) EACH(Z, name, lwork, size(16), 16) \
-	ALL(SOLVES, name, info, 1)
+	EACH(S, name, lwork, size(4), 4) \
+	EACH(D, name, lwork, size(8), 8) \
+	EACH(C, name, lwork, size(8), 8) EACH(Z, name, lwork, size(16), 16) ALL(SOLVES, name, info, 1)
 
 #define ASKED_992(name, ...) ASKED(name, a11, 992)
 #define POTRF(element) potrf_bytes((int)a1 == 1, (int)a2, element)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sizes of cuSOLVER's workspaces. NVIDIA documents none. These are rules for what the library of CUDA 13.0 answered on an H200 for grids of
- * shapes up to 4096 (tests_py/test_library_sizes.py has how many agree). Sizes are in elements of the matrix unless their names say bytes.
+ * The sizes of cuSOLVER's workspaces. NVIDIA documents none. These are rules for what the library of CUDA 13.0 answered
+ * on an H200 for grids of shapes up to 4096 (tests_py/test_library_sizes.py has how many agree). Sizes are in elements
+ * of the matrix unless their names say bytes.
  */
 #ifndef CUSOLVER_SIZES_H
 #define CUSOLVER_SIZES_H
@@ -15,7 +16,9 @@ static inline int64_t tiles(int64_t n) { return (n + 31) / 32; }
 static inline int64_t aligned(int64_t n) { return 32 * tiles(n); }
 
 /* Cholesky, of the lower triangle or, as an upper one, in place. */
-static inline int64_t potrf_bytes(int upper, int64_t n, int64_t element) { return 128 + (upper ? 32 * element : aligned(4 * tiles(n) * tiles(n))); }
+static inline int64_t potrf_bytes(int upper, int64_t n, int64_t element) {
+	return 128 + (upper ? 32 * element : aligned(4 * tiles(n) * tiles(n)));
+}
 
 /* LU: a panel of at most 16 tiles, a power of two. */
 static inline int64_t getrf_bytes(int64_t m, int64_t n) {
@@ -27,13 +30,17 @@ static inline int64_t getrf_bytes(int64_t m, int64_t n) {
 
 static inline int64_t geqrf(int64_t n) { return (512 + most(n, 256)) * 1024; }
 
-static inline int64_t orgqr(int64_t m, int64_t n, int64_t k) { return n < 128 ? 33024 + aligned(m * k) : 16640 + 128 * m + 256 * n; }
+static inline int64_t orgqr(int64_t m, int64_t n, int64_t k) {
+	return n < 128 ? 33024 + aligned(m * k) : 16640 + 128 * m + 256 * n;
+}
 
 static inline int64_t ormqr(int64_t m, int64_t n) { return 65792 + 256 * m + 512 * n + aligned(m * n) + aligned(n); }
 
 static inline int64_t sytrf(int64_t n, int64_t least) { return most(least, (n < 4096 ? 64 : 128) * n + 64); }
 
-static inline int64_t gesvd(int64_t n) { return 65760 + 256 * n + 3 * aligned(n * n) + 4 * aligned(n) + (n * n % 32 == 0 ? 32 : 0) - (n <= 32 ? 32 : 0); }
+static inline int64_t gesvd(int64_t n) {
+	return 65760 + 256 * n + 3 * aligned(n * n) + 4 * aligned(n) + (n * n % 32 == 0 ? 32 : 0) - (n <= 32 ? 32 : 0);
+}
 
 /* Eigenvalues by divide and conquer: three or four matrices. */
 static inline int64_t syevd(int64_t n) {

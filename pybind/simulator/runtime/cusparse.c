@@ -7,13 +7,15 @@
 enum { ALLOC_FAILED = 2 };
 
 EXPORT const char *cusparseGetErrorString(int status) {
-	static const char *const texts[] = {"success", "initialization error", "out of memory", "invalid value", "architecture mismatch", "mapping error",
-	                                    "kernel launch failure", "internal error", "matrix type not supported", "zero pivot", "operation not supported",
-	                                    "insufficient resources"};
+	static const char *const texts[] = {"success", "initialization error", "out of memory", "invalid value",
+	    "architecture mismatch", "mapping error", "kernel launch failure", "internal error",
+	    "matrix type not supported", "zero pivot", "operation not supported", "insufficient resources"};
 	return status >= 0 && (size_t)status < sizeof texts / sizeof *texts ? texts[status] : "unknown error";
 }
 
-EXPORT const char *cusparseGetErrorName(int status) { return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED"; }
+EXPORT const char *cusparseGetErrorName(int status) {
+	return status == SUCCESS ? "CUSPARSE_STATUS_SUCCESS" : "CUSPARSE_STATUS_NOT_SUPPORTED";
+}
 
 /* The descriptor of a sparse matrix has its sizes. */
 struct matrix {
@@ -37,7 +39,9 @@ EXPORT int cusparseCreateCsr(void **out, int64_t rows, int64_t columns, int64_t 
 	return SUCCESS;
 }
 
-EXPORT int cusparseCreateCoo(void **out, int64_t rows, int64_t columns, int64_t elements) { return cusparseCreateCsr(out, rows, columns, elements); }
+EXPORT int cusparseCreateCoo(void **out, int64_t rows, int64_t columns, int64_t elements) {
+	return cusparseCreateCsr(out, rows, columns, elements);
+}
 
 EXPORT int cusparseDestroySpMat(void *object) {
 	free(object);
@@ -59,7 +63,9 @@ SETS_STREAM(cusparseSetStream)
 		NOTHING_TO(type, size); \
 		return SUCCESS; \
 	}
-#define ALL(M, name, ...) M(cusparseS##name, __VA_ARGS__) M(cusparseD##name, __VA_ARGS__) M(cusparseC##name, __VA_ARGS__) M(cusparseZ##name, __VA_ARGS__)
+#define ALL(M, name, ...) \
+	M(cusparseS##name, __VA_ARGS__) \
+	M(cusparseD##name, __VA_ARGS__) M(cusparseC##name, __VA_ARGS__) M(cusparseZ##name, __VA_ARGS__)
 ALL(SIZED, bsrsv2_bufferSize, int, a11)
 ALL(SIZED, bsrsm2_bufferSize, int, a13)
 ALL(SIZED, csrgeam2_bufferSizeExt, size_t, a19)

@@ -15,7 +15,9 @@ static __thread int last_error, chosen;
 /* The runtime works in the primary context of each device, and keeps it. */
 static void *primary[MOST_DEVICES];
 
-EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas) { versions = (struct versions){cuda, cudnn, nccl, cublas}; }
+EXPORT void gpuconf_runtime_versions(int cuda, int cudnn, int nccl, int cublas) {
+	versions = (struct versions){cuda, cudnn, nccl, cublas};
+}
 
 int keep(int result) {
 	if (result != SUCCESS)
@@ -64,10 +66,12 @@ EXPORT const char *cudaGetErrorName(int error) {
 	static const struct {
 		int error;
 		const char *name;
-	} names[] = {{0, "cudaSuccess"}, {1, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"}, {3, "cudaErrorInitializationError"},
-	             {9, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"}, {101, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"},
-	             {600, "cudaErrorNotReady"}, {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"}, {801, "cudaErrorNotSupported"},
-	             {900, "cudaErrorStreamCaptureUnsupported"}, {901, "cudaErrorStreamCaptureInvalidated"}, {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"}};
+	} names[] = {{0, "cudaSuccess"}, {1, "cudaErrorInvalidValue"}, {2, "cudaErrorMemoryAllocation"},
+	    {3, "cudaErrorInitializationError"}, {9, "cudaErrorInvalidConfiguration"}, {100, "cudaErrorNoDevice"},
+	    {101, "cudaErrorInvalidDevice"}, {400, "cudaErrorInvalidResourceHandle"}, {600, "cudaErrorNotReady"},
+	    {700, "cudaErrorIllegalAddress"}, {704, "cudaErrorPeerAccessAlreadyEnabled"}, {801, "cudaErrorNotSupported"},
+	    {900, "cudaErrorStreamCaptureUnsupported"}, {901, "cudaErrorStreamCaptureInvalidated"},
+	    {906, "cudaErrorStreamCaptureImplicit"}, {999, "cudaErrorUnknown"}};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (names[i].error == error)
 			return names[i].name;
@@ -108,7 +112,9 @@ EXPORT int cudaDeviceGetAttribute(int *value, int attribute, int device) {
 	return keep(result != SUCCESS ? result : cuDeviceGetAttribute(value, attribute, device));
 }
 
-EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device) { return keep(cuDeviceGetPCIBusId(text, room, device)); }
+EXPORT int cudaDeviceGetPCIBusId(char *text, int room, int device) {
+	return keep(cuDeviceGetPCIBusId(text, room, device));
+}
 
 EXPORT int cudaDeviceCanAccessPeer(int *can, int device, int peer) {
 	int result = cuInit(0);
@@ -178,9 +184,12 @@ static int properties(char *out, size_t bytes, int twelve, int device) {
 EXPORT int cudaGetDeviceProperties_v2(char *out, int device) { return keep(properties(out, 1032, 1, device)); }
 
 /* CUDA 12's function of this name has an older layout, which PyTorch does not use. */
-EXPORT int cudaGetDeviceProperties(char *out, int device) { return keep(versions.cuda < 13000 ? NOT_SUPPORTED : properties(out, 1008, 0, device)); }
+EXPORT int cudaGetDeviceProperties(char *out, int device) {
+	return keep(versions.cuda < 13000 ? NOT_SUPPORTED : properties(out, 1008, 0, device));
+}
 
-EXPORT int cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version, unsigned long long flags, int *status) {
+EXPORT int cudaGetDriverEntryPointByVersion(
+    const char *symbol, void **function, unsigned version, unsigned long long flags, int *status) {
 	return keep(cuGetProcAddress_v2(symbol, function, (int)version, flags, status));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every function that PyTorch imports and no other file has. It computes nothing, and returns success, or its library's status for what
- * is not supported, which is noted by name. The definitions are weak, so a function takes the place of its stub by being defined.
+ * Every function that PyTorch imports and no other file has. It computes nothing, and returns success, or its library's
+ * status for what is not supported, which is noted by name. The definitions are weak, so a function takes the place of
+ * its stub by being defined.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,9 @@ void not_done(const char *name) {
 }
 
 /* gpuconf_runtime_noted returns the name of the function that was noted as the nth, from 0, or NULL. */
-EXPORT const char *gpuconf_runtime_noted(unsigned n) { return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n], __ATOMIC_SEQ_CST) : NULL; }
+EXPORT const char *gpuconf_runtime_noted(unsigned n) {
+	return n < sizeof noted / sizeof *noted ? __atomic_load_n(&noted[n], __ATOMIC_SEQ_CST) : NULL;
+}
 
 #define COMPUTES(name, status) \
 	EXPORT __attribute__((weak)) long name(void) { return computes(#name) == SUCCESS ? SUCCESS : status; }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fork waits until no other thread has a lock, as that of the driver does (cuda/machine.c). They are taken before the driver's. */
+/* A fork waits until no other thread has a lock, as that of the driver does (cuda/machine.c). They are taken before the
+ * driver's. */
 #include "runtime.h"
 
 static pthread_mutex_t *const locks[] = {&cudnn_lock, &kernels_lock, &names_lock};

@@ -4,9 +4,12 @@
 
 static void (*launched)(void *executable);
 
-EXPORT void gpuconf_runtime_on_graph_launch(void (*callback)(void *executable)) { __atomic_store_n(&launched, callback, __ATOMIC_RELEASE); }
+EXPORT void gpuconf_runtime_on_graph_launch(void (*callback)(void *executable)) {
+	__atomic_store_n(&launched, callback, __ATOMIC_RELEASE);
+}
 
-/* What the graph copies and fills is done by the driver. The function that is called at the launch computes what its kernels would. */
+/* What the graph copies and fills is done by the driver. The function that is called at the launch computes what its
+ * kernels would. */
 static int replay(void *executable, void *stream) {
 	void (*call)(void *) = __atomic_load_n(&launched, __ATOMIC_ACQUIRE);
 	int result = call == NULL ? computes("cudaGraphLaunch") : SUCCESS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names of kernels, which a library registers when it is loaded: about 30,000 in PyTorch's. A name is made readable at its first use. */
+/* The names of kernels, which a library registers when it is loaded: about 30,000 in PyTorch's. A name is made readable
+ * at its first use. */
 #include "kernels.h"
 
 #include "unmarked.h"
@@ -51,11 +52,12 @@ EXPORT void __cudaRegisterFunction(void **handle, const char *function, char *sy
 }
 
 /*
- * The C++ runtime's, if the program has one, as PyTorch does. "void at::native::fill<float>(int)" becomes "at::native::fill", and
- * "std::enable_if<(4)>(0), void>::type norm<int>(int)" becomes "norm".
+ * The C++ runtime's, if the program has one, as PyTorch does. "void at::native::fill<float>(int)" becomes
+ * "at::native::fill", and "std::enable_if<(4)>(0), void>::type norm<int>(int)" becomes "norm".
  */
 static char *readable(const char *symbol) {
-	char *(*demangle)(const char *, char *, size_t *, int *) = (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
+	char *(*demangle)(const char *, char *, size_t *, int *) =
+	    (char *(*)(const char *, char *, size_t *, int *))dlsym(RTLD_DEFAULT, "__cxa_demangle");
 	int status = 0;
 	char *text = demangle != NULL ? demangle(symbol, NULL, NULL, &status) : NULL;
 	if (text == NULL)
@@ -93,7 +95,8 @@ static struct kernel look_up(const void *function, const char *name) {
 	return found;
 }
 
-/* The symbol is read without the lock: that takes the loader's, which a thread has that loads a library and registers its kernels. */
+/* The symbol is read without the lock: that takes the loader's, which a thread has that loads a library and registers
+ * its kernels. */
 const char *kernel_name(const void *function) {
 	struct kernel kernel = look_up(function, NULL);
 	char *text = kernel.function != NULL && kernel.name == NULL ? readable(kernel.symbol) : NULL;

@@ -3,7 +3,8 @@
 #ifndef KERNELS_H
 #define KERNELS_H
 
-/* The kernel's name as in its source, without template arguments and parameters; "a kernel" for an unknown address. It stays. */
+/* The kernel's name as in its source, without template arguments and parameters; "a kernel" for an unknown address. It
+ * stays. */
 const char *kernel_name(const void *function);
 
 #endif

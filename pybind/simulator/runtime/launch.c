@@ -53,13 +53,15 @@ static int launch(const void *function, struct dim3 grid, struct dim3 block, voi
 		result = computes(kernel_name(function));
 	if (result != SUCCESS)
 		return keep(result);
-	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 || (uint64_t)block.x * block.y * block.z > 1024)
+	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0 ||
+	    (uint64_t)block.x * block.y * block.z > 1024)
 		return keep(INVALID_CONFIGURATION);
 	result = cuStreamIsCapturing(stream, &capturing);
 	return keep(result == SUCCESS && capturing ? cuLaunchHostFunc(stream, nothing, NULL) : result);
 }
 
-EXPORT int cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
+EXPORT int cudaLaunchKernel(
+    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
 	(void)arguments;
 	(void)shared;
 	return launch(function, grid, block, stream);
@@ -71,23 +73,26 @@ EXPORT int __cudaGetKernel(const void **kernel, const void *function) {
 	return SUCCESS;
 }
 
-EXPORT int __cudaLaunchKernel(const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
+EXPORT int __cudaLaunchKernel(
+    const void *kernel, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
 	return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
 }
 
-EXPORT int cudaLaunchCooperativeKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
+EXPORT int cudaLaunchCooperativeKernel(
+    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream) {
 	return cudaLaunchKernel(function, grid, block, arguments, shared, stream);
 }
 
 EXPORT int cudaLaunchKernelExC(const struct configuration *configuration, const void *function, void **arguments) {
 	(void)arguments;
-	return configuration == NULL ? keep(INVALID_VALUE) : launch(function, configuration->grid, configuration->block, configuration->stream);
+	return configuration == NULL ? keep(INVALID_VALUE)
+	                             : launch(function, configuration->grid, configuration->block, configuration->stream);
 }
 
 /*
- * The compute capabilities that PyTorch's kernels are compiled for, as 86, if they are known. A card runs those of the greatest one that is
- * not above its own and has the same major number: an L4 (89) runs kernels for 86. CUB looks the answer up among those that it is compiled
- * for, and returns an error that it never set if it is not there.
+ * The compute capabilities that PyTorch's kernels are compiled for, as 86, if they are known. A card runs those of the
+ * greatest one that is not above its own and has the same major number: an L4 (89) runs kernels for 86. CUB looks the
+ * answer up among those that it is compiled for, and returns an error that it never set if it is not there.
  */
 static int compiled[32], compiled_count;
 
@@ -127,8 +132,10 @@ EXPORT int cudaFuncGetAttributes(struct attributes *out, const void *function) {
 
 static int least(int a, int b) { return a < b ? a : b; }
 
-/* Attributes: 39 threads, 106 blocks and 81 shared memory of a multiprocessor, 111 shared memory that CUDA takes of each block. */
-EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, const void *function, int threads, size_t shared, unsigned flags) {
+/* Attributes: 39 threads, 106 blocks and 81 shared memory of a multiprocessor, 111 shared memory that CUDA takes of
+ * each block. */
+EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+    int *blocks, const void *function, int threads, size_t shared, unsigned flags) {
 	int result = begin();
 	(void)function;
 	(void)flags;
@@ -141,6 +148,7 @@ EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, c
 	return SUCCESS;
 }
 
-EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int threads, size_t shared) {
+EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int *blocks, const void *function, int threads, size_t shared) {
 	return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared, 0);
 }

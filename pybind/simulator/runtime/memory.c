@@ -24,8 +24,8 @@ EXPORT int cudaMemcpy(void *to, const void *from, size_t bytes, int kind) {
 }
 
 /*
- * Launches do nothing, so a stream has work only until its copies and fills are done. They are done when the call returns, because what
- * the CPU computes next in this memory comes after them. Under capture they become nodes.
+ * Launches do nothing, so a stream has work only until its copies and fills are done. They are done when the call
+ * returns, because what the CPU computes next in this memory comes after them. Under capture they become nodes.
  */
 static int finish(int result, void *stream) {
 	int capturing = 0;
@@ -44,8 +44,9 @@ int copy_async(void *to, const void *from, size_t bytes, void *stream) {
 }
 
 /*
- * What a kernel would have written and PyTorch reads on the host: the thread's next copies of at most 8 bytes to the host get these values, if the
- * Python layer knows them, and so PyTorch allocates what it does on a card. A further one reads what no kernel has written: it is missed.
+ * What a kernel would have written and PyTorch reads on the host: the thread's next copies of at most 8 bytes to the
+ * host get these values, if the Python layer knows them, and so PyTorch allocates what it does on a card. A further one
+ * reads what no kernel has written: it is missed.
  */
 static __thread struct {
 	const int64_t *values; /* NULL: none are expected */
@@ -92,7 +93,9 @@ EXPORT int cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int fr
 	IN_CONTEXT(copy_async(to, from, bytes, stream));
 }
 
-EXPORT int cudaMemset(void *to, int value, size_t bytes) { IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes)); }
+EXPORT int cudaMemset(void *to, int value, size_t bytes) {
+	IN_CONTEXT(bytes == 0 ? SUCCESS : cuMemsetD8_v2(to, (unsigned char)value, bytes));
+}
 
 EXPORT int cudaMemsetAsync(void *to, int value, size_t bytes, void *stream) {
 	IN_CONTEXT(bytes == 0 ? SUCCESS : finish(cuMemsetD8Async(to, (unsigned char)value, bytes, stream), stream));
@@ -126,9 +129,12 @@ static int describe(struct pointer *out, const void *address) {
 	return SUCCESS;
 }
 
-EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) { IN_CONTEXT(out == NULL ? INVALID_VALUE : describe(out, address)); }
+EXPORT int cudaPointerGetAttributes(struct pointer *out, const void *address) {
+	IN_CONTEXT(out == NULL ? INVALID_VALUE : describe(out, address));
+}
 
-/* The place is a device, -1 the host; in CUDA 13 a cudaMemLocation of a kind, 1 for devices, and an id, with flags before the stream. */
+/* The place is a device, -1 the host; in CUDA 13 a cudaMemLocation of a kind, 1 for devices, and an id, with flags
+ * before the stream. */
 EXPORT int cudaMemPrefetchAsync(const void *address, size_t bytes, uint64_t place, uintptr_t fourth, void *fifth) {
 	int result = begin(), old = versions.cuda < 13000;
 	int device = old ? (int)place : (uint32_t)place == 1 ? (int)(place >> 32) : -1;

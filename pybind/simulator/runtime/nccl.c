@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL's communicators: of the ranks of one process, or of processes of this machine. No call waits for other ranks but a split. */
+/* NCCL's communicators: of the ranks of one process, or of processes of this machine. No call waits for other ranks but
+ * a split. */
 #include "nccl.h"
 
 #include <fcntl.h>
@@ -15,13 +16,16 @@ EXPORT int ncclGetVersion(int *version) {
 }
 
 EXPORT const char *ncclGetErrorString(int result) {
-	static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error", "invalid argument", "invalid usage",
-	                                    "remote process exited or there was a network error", "NCCL operation in progress"};
+	static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
+	    "invalid argument", "invalid usage", "remote process exited or there was a network error",
+	    "NCCL operation in progress"};
 	return result >= 0 && (size_t)result < sizeof texts / sizeof *texts ? texts[result] : "unknown result code";
 }
 
 EXPORT const char *ncclGetLastError(const struct nccl_comm *comm) {
-	return comm != NULL && comm->error == NCCL_REMOTE ? "a simulated rank ended or was aborted before it reached this operation" : "";
+	return comm != NULL && comm->error == NCCL_REMOTE
+	           ? "a simulated rank ended or was aborted before it reached this operation"
+			   : "";
 }
 
 EXPORT int ncclGetUniqueId(struct nccl_id *id) {
@@ -58,7 +62,8 @@ EXPORT int ncclCommInitRankConfig(struct nccl_comm **out, int ranks, struct nccl
 	return ncclCommInitRank(out, ranks, id, rank);
 }
 
-EXPORT int ncclCommInitRankScalable(struct nccl_comm **out, int ranks, int rank, int count, const struct nccl_id *ids, const void *config) {
+EXPORT int ncclCommInitRankScalable(
+    struct nccl_comm **out, int ranks, int rank, int count, const struct nccl_id *ids, const void *config) {
 	(void)config;
 	return ids == NULL || count < 1 ? NCCL_INVALID_ARGUMENT : ncclCommInitRank(out, ranks, ids[0], rank);
 }
@@ -164,10 +169,12 @@ EXPORT int ncclCommSplit(struct nccl_comm *comm, int color, int key, struct nccl
 	if (result == SUCCESS)
 		result = nccl_meet(comm, 1);
 	*out = NULL;
-	return result != SUCCESS || color < 0 ? result : ncclCommInitRank(out, count, derived(&comm->id, number, color), rank);
+	return result != SUCCESS || color < 0 ? result
+	                                      : ncclCommInitRank(out, count, derived(&comm->id, number, color), rank);
 }
 
-EXPORT int ncclCommShrink(struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out, const void *config, int flags) {
+EXPORT int ncclCommShrink(
+    struct nccl_comm *comm, const int *excluded, int count, struct nccl_comm **out, const void *config, int flags) {
 	int rank;
 	(void)config, (void)flags;
 	if (comm == NULL || out == NULL || excluded == NULL || count < 1 || count >= comm->ranks)
@@ -186,7 +193,8 @@ EXPORT int ncclRedOpCreatePreMulSum(int *op, const void *factor, int type, int r
 		return NCCL_INVALID_ARGUMENT;
 	for (int i = 0; i < NCCL_MOST_OPERATORS; i++)
 		if (!comm->factors[i].used) {
-			comm->factors[i] = (struct nccl_factor){.used = 1, .type = type, .on_card = residence == 0, .address = factor};
+			comm->factors[i] =
+			    (struct nccl_factor){.used = 1, .type = type, .on_card = residence == 0, .address = factor};
 			if (residence != 0)
 				memcpy(comm->factors[i].value, factor, (size_t)nccl_size(type));
 			*op = NCCL_OWN + i;
@@ -208,7 +216,9 @@ EXPORT int ncclMemAlloc(void **out, size_t bytes) {
 	return result == SUCCESS && cuMemAlloc_v2(out, bytes) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA;
 }
 
-EXPORT int ncclMemFree(void *address) { return address == NULL || cuMemFree_v2(address) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA; }
+EXPORT int ncclMemFree(void *address) {
+	return address == NULL || cuMemFree_v2(address) == SUCCESS ? SUCCESS : NCCL_UNHANDLED_CUDA;
+}
 
 /* Registered memory is used as other memory is. */
 EXPORT int ncclCommRegister(const struct nccl_comm *comm, void *buffer, size_t bytes, void **handle) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's collectives and messages. A group of them is one piece of work of its stream, which moves the values through the memory that the ranks
- * share, and waits there for the other ranks. Values above a limit are not moved, as where nothing is computed; the ranks meet all the same.
+ * NCCL's collectives and messages. A group of them is one piece of work of its stream, which moves the values through
+ * the memory that the ranks share, and waits there for the other ranks. Values above a limit are not moved, as where
+ * nothing is computed; the ranks meet all the same.
  */
 #include "nccl.h"
 
@@ -38,9 +39,13 @@ static __thread struct batch *group;
 /* Sets how many bytes of an operation are moved at most. */
 EXPORT void gpuconf_runtime_collective_limit(uint64_t bytes) { __atomic_store_n(&limit, bytes, __ATOMIC_RELAXED); }
 
-static size_t bytes_of(const struct operation *operation) { return operation->count * (size_t)nccl_size(operation->type); }
+static size_t bytes_of(const struct operation *operation) {
+	return operation->count * (size_t)nccl_size(operation->type);
+}
 
-static int moves(const struct operation *operation) { return bytes_of(operation) <= __atomic_load_n(&limit, __ATOMIC_RELAXED); }
+static int moves(const struct operation *operation) {
+	return bytes_of(operation) <= __atomic_load_n(&limit, __ATOMIC_RELAXED);
+}
 
 /* One chunk: all ranks that have something to say put it into their slots, then all that want to know take it. */
 struct chunk {
@@ -94,14 +99,17 @@ static void take(struct nccl_comm *comm, const struct operation *operation, cons
 			memcpy(operation->to + chunk->at, nccl_slot(comm, operation->peer), chunk->bytes);
 		break;
 	default: /* each rank's part in its place */
-		if (operation->kind == ALL_GATHER || (operation->kind == GATHER && root) || (operation->kind == ALL_TO_ALL && mine))
+		if (operation->kind == ALL_GATHER || (operation->kind == GATHER && root) ||
+		    (operation->kind == ALL_TO_ALL && mine))
 			for (int i = 0; i < comm->ranks; i++)
 				memcpy(operation->to + (size_t)i * all + chunk->at, nccl_slot(comm, i), chunk->bytes);
 	}
 }
 
 static int collect(struct nccl_comm *comm, const struct operation *operation) {
-	int parts = operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER ? comm->ranks : 1;
+	int parts = operation->kind == REDUCE_SCATTER || operation->kind == ALL_TO_ALL || operation->kind == SCATTER
+	                ? comm->ranks
+	                : 1;
 	size_t all = moves(operation) ? bytes_of(operation) : 0;
 	int result = nccl_meet(comm, 0);
 	for (int whose = 0; whose < parts; whose++)
@@ -117,23 +125,30 @@ static int collect(struct nccl_comm *comm, const struct operation *operation) {
 	return result;
 }
 
-static int is_message(const struct operation *operation) { return operation->kind == SEND || operation->kind == RECEIVE; }
+static int is_message(const struct operation *operation) {
+	return operation->kind == SEND || operation->kind == RECEIVE;
+}
 
-/* Moves a part of a message if it is this rank's turn. A message without bytes has one part. Returns 2 when it is moved, 1 after a part. */
+/* Moves a part of a message if it is this rank's turn. A message without bytes has one part. Returns 2 when it is
+ * moved, 1 after a part. */
 static int advance(struct nccl_comm *comm, struct operation *operation) {
 	int sends = operation->kind == SEND;
-	struct nccl_box *box = sends ? nccl_box(comm, comm->rank, operation->peer) : nccl_box(comm, operation->peer, comm->rank);
+	struct nccl_box *box =
+	    sends ? nccl_box(comm, comm->rank, operation->peer) : nccl_box(comm, operation->peer, comm->rank);
 	uint32_t full = __atomic_load_n(&box->full, __ATOMIC_ACQUIRE);
-	size_t all = moves(operation) ? bytes_of(operation) : 0, part = all - operation->done < NCCL_MAIL ? all - operation->done : NCCL_MAIL;
+	size_t all = moves(operation) ? bytes_of(operation) : 0,
+	       part = all - operation->done < NCCL_MAIL ? all - operation->done : NCCL_MAIL;
 	if ((full & 1) == (uint32_t)sends)
 		return 0;
-	memcpy(sends ? box->bytes : operation->to + operation->done, sends ? operation->from + operation->done : box->bytes, part);
+	memcpy(sends ? box->bytes : operation->to + operation->done, sends ? operation->from + operation->done : box->bytes,
+	    part);
 	__atomic_store_n(&box->full, full + 1, __ATOMIC_RELEASE);
 	operation->done += part;
 	return operation->done == all ? 2 : 1;
 }
 
-/* All messages of a group advance together: their order is not the same in all ranks. Those between the same ranks stay in order. */
+/* All messages of a group advance together: their order is not the same in all ranks. Those between the same ranks stay
+ * in order. */
 static int exchange(struct nccl_comm *comm, struct operation *operations, int count) {
 	int left = 0;
 	unsigned idle = 0;
@@ -150,7 +165,8 @@ static int exchange(struct nccl_comm *comm, struct operation *operations, int co
 		for (int i = 0; i < count; i++) {
 			int waits = over[i] || !is_message(&operations[i]);
 			for (int j = 0; j < i && !waits; j++)
-				waits = !over[j] && operations[j].kind == operations[i].kind && operations[j].peer == operations[i].peer;
+				waits =
+				    !over[j] && operations[j].kind == operations[i].kind && operations[j].peer == operations[i].peer;
 			int step = waits ? 0 : advance(comm, &operations[i]);
 			moved |= step;
 			over[i] |= step == 2;
@@ -160,7 +176,8 @@ static int exchange(struct nccl_comm *comm, struct operation *operations, int co
 		if (idle > 100)
 			nanosleep(&(struct timespec){0, idle > 1000 ? 1000000 : 50000}, NULL);
 		if (idle > 100 && idle % 50 == 0 && nccl_lost(comm))
-			result = idle % 100 == 0 ? NCCL_REMOTE : SUCCESS; /* a rank that has sent all may have left: look again once */
+			result =
+			    idle % 100 == 0 ? NCCL_REMOTE : SUCCESS; /* a rank that has sent all may have left: look again once */
 	}
 	free(over);
 	return result;
@@ -197,9 +214,12 @@ static void run(void *argument) {
 
 EXPORT void gpuconf_runtime_collective(void *batch) { run(batch); }
 
-EXPORT void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch)) { __atomic_store_n(&captured, callback, __ATOMIC_RELEASE); }
+EXPORT void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch)) {
+	__atomic_store_n(&captured, callback, __ATOMIC_RELEASE);
+}
 
-/* A node of the graph without an effect, if the one who computes the graph's other operations does this work in its turn. */
+/* A node of the graph without an effect, if the one who computes the graph's other operations does this work in its
+ * turn. */
 static void nothing(void *unused) { (void)unused; }
 
 static int submit(struct batch *batch) {
@@ -258,12 +278,14 @@ static struct batch *batch_for(struct nccl_comm *comm, void *stream) {
 }
 
 static int add(const char *name, struct nccl_comm *comm, void *stream, struct operation operation) {
-	if (comm == NULL || nccl_size(operation.type) == 0 || operation.peer < 0 || operation.peer >= comm->ranks || operation.op < 0 ||
-	    operation.op >= NCCL_OWN + NCCL_MOST_OPERATORS || (operation.op >= NCCL_OWN && !comm->factors[operation.op - NCCL_OWN].used))
+	if (comm == NULL || nccl_size(operation.type) == 0 || operation.peer < 0 || operation.peer >= comm->ranks ||
+	    operation.op < 0 || operation.op >= NCCL_OWN + NCCL_MOST_OPERATORS ||
+	    (operation.op >= NCCL_OWN && !comm->factors[operation.op - NCCL_OWN].used))
 		return NCCL_INVALID_ARGUMENT;
 	if (begin() != SUCCESS)
 		return NCCL_UNHANDLED_CUDA;
-	if ((operation.kind == ALL_REDUCE || operation.kind == REDUCE || operation.kind == REDUCE_SCATTER) && !nccl_reducible(operation.type)) {
+	if ((operation.kind == ALL_REDUCE || operation.kind == REDUCE || operation.kind == REDUCE_SCATTER) &&
+	    !nccl_reducible(operation.type)) {
 		not_done("a reduction of 8-bit floating-point numbers by NCCL");
 		return NCCL_INVALID_ARGUMENT;
 	}
@@ -273,7 +295,8 @@ static int add(const char *name, struct nccl_comm *comm, void *stream, struct op
 		return NCCL_INVALID_USAGE;
 	ncclGroupStart();
 	struct batch *batch = batch_for(comm, stream);
-	struct operation *more = batch != NULL ? realloc(batch->operations, sizeof *more * (size_t)(batch->count + 1)) : NULL;
+	struct operation *more =
+	    batch != NULL ? realloc(batch->operations, sizeof *more * (size_t)(batch->count + 1)) : NULL;
 	if (more != NULL) {
 		batch->operations = more;
 		more[batch->count++] = operation;
@@ -285,19 +308,23 @@ static int add(const char *name, struct nccl_comm *comm, void *stream, struct op
 #define COLLECTIVE(name, kind, count, type, op, root) \
 	return add(#name, comm, stream, (struct operation){kind, from, to, count, 0, type, op, root, {0}})
 
-EXPORT int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclAllReduce(
+    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclAllReduce, ALL_REDUCE, count, type, op, 0);
 }
 
-EXPORT int ncclReduce(const void *from, void *to, size_t count, int type, int op, int root, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclReduce(
+    const void *from, void *to, size_t count, int type, int op, int root, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclReduce, REDUCE, count, type, op, root);
 }
 
-EXPORT int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclReduceScatter(
+    const void *from, void *to, size_t count, int type, int op, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclReduceScatter, REDUCE_SCATTER, count, type, op, 0);
 }
 
-EXPORT int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclBroadcast(
+    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclBroadcast, BROADCAST, count, type, 0, root);
 }
 
@@ -313,11 +340,13 @@ EXPORT int ncclAlltoAll(const void *from, void *to, size_t count, int type, stru
 	COLLECTIVE(ncclAlltoAll, ALL_TO_ALL, count, type, 0, 0);
 }
 
-EXPORT int ncclGather(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclGather(
+    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclGather, GATHER, count, type, 0, root);
 }
 
-EXPORT int ncclScatter(const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
+EXPORT int ncclScatter(
+    const void *from, void *to, size_t count, int type, int root, struct nccl_comm *comm, void *stream) {
 	COLLECTIVE(ncclScatter, SCATTER, count, type, 0, root);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arithmetic of NCCL's reductions: in the order of the ranks, so the result is the same each time. Halves are summed as floats. */
+/* The arithmetic of NCCL's reductions: in the order of the ranks, so the result is the same each time. Halves are
+ * summed as floats. */
 #include "nccl.h"
 
 #include <string.h>
@@ -83,7 +84,8 @@ enum { PART = 1024 };
 				} \
 			} \
 			for (size_t i = 0; i < many; i++) \
-				((stored *)out)[at + i] = (stored)store(op == NCCL_AVERAGE ? (type)(sums[i] / (type)comm->ranks) : sums[i]); \
+				((stored *)out)[at + i] = \
+				    (stored)store(op == NCCL_AVERAGE ? (type)(sums[i] / (type)comm->ranks) : sums[i]); \
 		} \
 	}
 
@@ -111,6 +113,6 @@ NUMBERS(bfloats, uint16_t, float, of_bfloat16, to_bfloat16)
 
 void nccl_reduce(struct nccl_comm *comm, int type, int op, const struct nccl_factor *factor, char *out, size_t count) {
 	static void (*const of_type[TYPES])(struct nccl_comm *, int, const struct nccl_factor *, char *, size_t) = {
-		int8, uint8, int32, uint32, int64, uint64, halves, floats, doubles, bfloats};
+	    int8, uint8, int32, uint32, int64, uint64, halves, floats, doubles, bfloats};
 	of_type[type](comm, op, factor, out, count);
 }

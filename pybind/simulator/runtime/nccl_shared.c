@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory that the ranks of an NCCL communicator share: a file in the folder of the job's cards, or in /dev/shm, of which only what is used takes
- * memory. The last rank that joins removes its name. A rank locks a byte of the file as long as it lives, so the others notice that it has died.
+ * The memory that the ranks of an NCCL communicator share: a file in the folder of the job's cards, or in /dev/shm, of
+ * which only what is used takes memory. The last rank that joins removes its name. A rank locks a byte of the file as
+ * long as it lives, so the others notice that it has died.
  */
 #include "nccl.h"
 
@@ -41,7 +42,9 @@ static size_t boxes_at(int ranks) { return slots_at(ranks) + (size_t)ranks * NCC
 
 static size_t size_of(int ranks) { return boxes_at(ranks) + (size_t)ranks * (size_t)ranks * sizeof(struct nccl_box); }
 
-char *nccl_slot(struct nccl_comm *comm, int rank) { return (char *)comm->shared + slots_at(comm->ranks) + (size_t)rank * NCCL_CHUNK; }
+char *nccl_slot(struct nccl_comm *comm, int rank) {
+	return (char *)comm->shared + slots_at(comm->ranks) + (size_t)rank * NCCL_CHUNK;
+}
 
 int *nccl_word(struct nccl_comm *comm, int rank) { return comm->shared->members[rank].words; }
 
@@ -53,7 +56,8 @@ struct nccl_box *nccl_box(struct nccl_comm *comm, int from, int to) {
 static void path_of(const struct nccl_id *id, char *path, size_t room) {
 	const char *cards = secure_getenv(SHARED_CARDS);
 	const char *slash = cards != NULL ? strrchr(cards, '/') : NULL;
-	int used = slash != NULL ? snprintf(path, room, "%.*s", (int)(slash - cards), cards) : snprintf(path, room, "/dev/shm");
+	int used =
+	    slash != NULL ? snprintf(path, room, "%.*s", (int)(slash - cards), cards) : snprintf(path, room, "/dev/shm");
 	used += snprintf(path + used, room - (size_t)used, "/gpuconf-nccl-");
 	for (int i = 0; i < 16; i++)
 		used += snprintf(path + used, room - (size_t)used, "%02x", (unsigned char)id->bytes[i]);
@@ -65,7 +69,8 @@ static int open_of_job(const char *path) {
 	int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0 && errno == EEXIST)
 		file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (file >= 0 && (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid() || (facts.st_mode & 077) != 0)) {
+	if (file >= 0 && (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_uid != geteuid() ||
+	                     (facts.st_mode & 077) != 0)) {
 		close(file);
 		return -1;
 	}
@@ -87,7 +92,9 @@ int nccl_attach(struct nccl_comm *comm) {
 		close(comm->file);
 		return taken ? NCCL_INVALID_USAGE : NCCL_SYSTEM;
 	}
-	if (!__atomic_compare_exchange_n(&comm->shared->ranks, &nobody, comm->ranks, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && nobody != comm->ranks) {
+	if (!__atomic_compare_exchange_n(
+	        &comm->shared->ranks, &nobody, comm->ranks, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+	    nobody != comm->ranks) {
 		munmap(comm->shared, bytes);
 		close(comm->file);
 		return NCCL_INVALID_USAGE;
@@ -117,7 +124,9 @@ int nccl_lost(struct nccl_comm *comm) {
 	return 0;
 }
 
-static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *limit) { syscall(SYS_futex, word, operation, value, limit, NULL, 0); }
+static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *limit) {
+	syscall(SYS_futex, word, operation, value, limit, NULL, 0);
+}
 
 int nccl_meet(struct nccl_comm *comm, int which) {
 	static const struct timespec look = {0, 50000000};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NVRTC: a program compiles to PTX with an empty kernel for each kernel of the source that has a name of C, and for each name expression. The
- * simulated driver finds them there. Nothing else of the source is checked.
+ * NVRTC: a program compiles to PTX with an empty kernel for each kernel of the source that has a name of C, and for
+ * each name expression. The simulated driver finds them there. Nothing else of the source is checked.
  */
 #include "runtime.h"
 
@@ -10,7 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, NO_EXPRESSIONS_AFTER = 8, NO_NAMES_BEFORE = 9, EXPRESSION_NOT_VALID = 10 };
+enum {
+	OUT_OF_MEMORY = 1,
+	INVALID_INPUT = 3,
+	INVALID_PROGRAM = 4,
+	NO_EXPRESSIONS_AFTER = 8,
+	NO_NAMES_BEFORE = 9,
+	EXPRESSION_NOT_VALID = 10
+};
 
 struct expression {
 	char *text, lowered[32];
@@ -31,14 +38,16 @@ EXPORT int nvrtcVersion(int *major, int *minor) {
 }
 
 EXPORT const char *nvrtcGetErrorString(int result) {
-	static const char *const names[] = {"NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY", "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT",
-	                                    "NVRTC_ERROR_INVALID_PROGRAM", "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION",
-	                                    "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE", "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION",
-	                                    "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION", "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID", "NVRTC_ERROR_INTERNAL_ERROR"};
+	static const char *const names[] = {"NVRTC_SUCCESS", "NVRTC_ERROR_OUT_OF_MEMORY",
+	    "NVRTC_ERROR_PROGRAM_CREATION_FAILURE", "NVRTC_ERROR_INVALID_INPUT", "NVRTC_ERROR_INVALID_PROGRAM",
+	    "NVRTC_ERROR_INVALID_OPTION", "NVRTC_ERROR_COMPILATION", "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE",
+	    "NVRTC_ERROR_NO_NAME_EXPRESSIONS_AFTER_COMPILATION", "NVRTC_ERROR_NO_LOWERED_NAMES_BEFORE_COMPILATION",
+	    "NVRTC_ERROR_NAME_EXPRESSION_NOT_VALID", "NVRTC_ERROR_INTERNAL_ERROR"};
 	return result >= 0 && (size_t)result < sizeof names / sizeof *names ? names[result] : "NVRTC_ERROR unknown";
 }
 
-EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int headers, const char *const *texts, const char *const *include_names) {
+EXPORT int nvrtcCreateProgram(struct program **out, const char *source, const char *name, int headers,
+    const char *const *texts, const char *const *include_names) {
 	(void)name, (void)headers, (void)texts, (void)include_names;
 	if (out == NULL || source == NULL)
 		return INVALID_INPUT;
@@ -85,7 +94,8 @@ EXPORT int nvrtcAddNameExpression(struct program *program, const char *text) {
 
 static int is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* The name before the parenthesis that opens a kernel's parameters. What the attribute __launch_bounds__ has in its own is passed over. */
+/* The name before the parenthesis that opens a kernel's parameters. What the attribute __launch_bounds__ has in its own
+ * is passed over. */
 static size_t kernel_name(const char *at, const char **name) {
 	static const char bounds[] = "__launch_bounds__";
 	for (;;) {

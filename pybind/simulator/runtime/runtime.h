@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for the CUDA libraries that PyTorch imports: the CUDA runtime over the simulated driver, and libraries that compute nothing.
- * Memory, streams, events and graphs are the driver's. A launch has no effect, except that it is a node of a graph under capture.
+ * Stands in for the CUDA libraries that PyTorch imports: the CUDA runtime over the simulated driver, and libraries that
+ * compute nothing. Memory, streams, events and graphs are the driver's. A launch has no effect, except that it is a
+ * node of a graph under capture.
  *
- * It is loaded with RTLD_GLOBAL after the simulated libcuda.so.1, whose functions it uses, and before PyTorch (_core/stand_ins.py).
+ * It is loaded with RTLD_GLOBAL after the simulated libcuda.so.1, whose functions it uses, and before PyTorch
+ * (_core/stand_ins.py).
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H
@@ -32,7 +34,8 @@ struct versions {
 };
 extern struct versions versions;
 
-/* fork.c: no thread has these at a fork, so that no child waits for one for ever. None is taken under another one, in this order. */
+/* fork.c: no thread has these at a fork, so that no child waits for one for ever. None is taken under another one, in
+ * this order. */
 extern pthread_mutex_t cudnn_lock, kernels_lock, names_lock;
 
 /* Remembers an error for cudaGetLastError, and returns it. */
@@ -84,7 +87,8 @@ int cuPointerGetAttribute(void *out, int attribute, const void *address);
 int cuStreamCreateWithPriority(void **out, unsigned flags, int priority);
 int cuStreamSynchronize(void *stream);
 int cuStreamIsCapturing(void *stream, int *status);
-int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies, const void **edges, size_t *count);
+int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, void **graph, const void **dependencies,
+    const void **edges, size_t *count);
 int cuStreamUpdateCaptureDependencies(void *stream, void *dependencies, size_t count, unsigned flags);
 int cuLaunchHostFunc(void *stream, void (*function)(void *), void *data);
 int cuEventCreate(void **out, unsigned flags);

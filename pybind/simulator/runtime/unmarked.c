@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What computes on a card has no effect here. The Python layer that computes an operation's values itself marks its thread meanwhile. A launch
- * or a library's product in a thread that is not marked leaves its result without a value, which is counted here by name.
+ * What computes on a card has no effect here. The Python layer that computes an operation's values itself marks its
+ * thread meanwhile. A launch or a library's product in a thread that is not marked leaves its result without a value,
+ * which is counted here by name.
  *
  * Copies and fills have values in any thread: the driver does them.
  */
@@ -32,7 +33,9 @@ EXPORT void *gpuconf_runtime_mark_address(void) { return &marks; }
 
 EXPORT const void *gpuconf_runtime_queued_address(void) { return gpuconf_simulator_queued(); }
 
-EXPORT void gpuconf_runtime_clear(void *memory, size_t bytes) { gpuconf_simulator_clear((uint64_t)(uintptr_t)memory, bytes); }
+EXPORT void gpuconf_runtime_clear(void *memory, size_t bytes) {
+	gpuconf_simulator_clear((uint64_t)(uintptr_t)memory, bytes);
+}
 
 EXPORT uint64_t gpuconf_runtime_unmarked(void) { return __atomic_load_n(&all, __ATOMIC_RELAXED); }
 
@@ -45,11 +48,14 @@ EXPORT int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room
 	return SUCCESS;
 }
 
-EXPORT void gpuconf_runtime_on_unmarked(void (*callback)(const char *name)) { __atomic_store_n(&notice, callback, __ATOMIC_RELEASE); }
+EXPORT void gpuconf_runtime_on_unmarked(void (*callback)(const char *name)) {
+	__atomic_store_n(&notice, callback, __ATOMIC_RELEASE);
+}
 
 EXPORT void gpuconf_runtime_strict(int on) { __atomic_store_n(&strict, on, __ATOMIC_RELAXED); }
 
-/* The strings are compared last, since most names are literals of one place. Returns how many names there were if the name is new. */
+/* The strings are compared last, since most names are literals of one place. Returns how many names there were if the
+ * name is new. */
 static unsigned look_up(const char *name, int texts, unsigned *count) {
 	*count = __atomic_load_n(&used, __ATOMIC_ACQUIRE);
 	for (unsigned i = 0; i < *count; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What computes on a card, and the interface by which Python says that it computes instead. The library exports gpuconf_runtime_*. */
+/* What computes on a card, and the interface by which Python says that it computes instead. The library exports
+ * gpuconf_runtime_*. */
 #ifndef UNMARKED_H
 #define UNMARKED_H
 
@@ -20,24 +21,26 @@ void gpuconf_runtime_clear(void *memory, size_t bytes);
 /* How many launches and library calls computed nothing although their thread was not marked. */
 uint64_t gpuconf_runtime_unmarked(void);
 
-/* The name and the count of the nth of their functions, from 0. Returns 1 when there are no more. A kernel's name is as in its source. */
+/* The name and the count of the nth of their functions, from 0. Returns 1 when there are no more. A kernel's name is as
+ * in its source. */
 int gpuconf_runtime_unmarked_name(unsigned index, char *name, size_t room, uint64_t *count);
 
-/* Is called at the first such call of each function, or at each one if they are errors, in the thread that calls. NULL: none. */
+/* Is called at the first such call of each function, or at each one if they are errors, in the thread that calls. NULL:
+ * none. */
 void gpuconf_runtime_on_unmarked(void (*callback)(const char *name));
 
 /* Whether they are errors: cudaErrorNotSupported, or the library's status for what is not supported. */
 void gpuconf_runtime_strict(int on);
 
 /*
- * Is called after each launch of a graph (a cudaGraphExec_t), in the thread that launches; the work may not have run. The launch is not counted
- * then. NULL: none.
+ * Is called after each launch of a graph (a cudaGraphExec_t), in the thread that launches; the work may not have run.
+ * The launch is not counted then. NULL: none.
  */
 void gpuconf_runtime_on_graph_launch(void (*callback)(void *executable));
 
 /*
- * Is called for each group of NCCL's operations under capture, with what gpuconf_runtime_collective takes to do it, whenever the graph's other
- * operations are computed. NULL: the graph does it when it is launched.
+ * Is called for each group of NCCL's operations under capture, with what gpuconf_runtime_collective takes to do it,
+ * whenever the graph's other operations are computed. NULL: the graph does it when it is launched.
  */
 void gpuconf_runtime_on_captured_collective(void (*callback)(void *batch));
 void gpuconf_runtime_collective(void *batch);

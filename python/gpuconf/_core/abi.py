@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C symbols of ``gpuconf.h``, through ctypes, for passing function addresses to other libraries and for calls like theirs.
+"""The C symbols of ``gpuconf.h``, through ctypes, for passing function addresses to other libraries and for calls like
+theirs.
 
 Like the functions of the core, these functions check for a fork themselves.
 """
@@ -73,7 +74,10 @@ _LIBRARIES = {"cupy": 3, "numba": 4}  # pybind/cabi/abi.h
 
 
 def malloc(name: str, nbytes: int, ordinal: int, stream: int | None) -> int:
-    """Allocate device memory that counts for a library, as ``gpuconf_malloc`` does. Return its address, 0 on failure."""
+    """Allocate device memory that counts for a library, as ``gpuconf_malloc`` does.
+
+    Return its address, 0 on failure.
+    """
     return library().gpuconf_library_malloc(_LIBRARIES[name], nbytes, ordinal, stream) or 0
 
 
@@ -84,13 +88,19 @@ def trim() -> None:
 
 
 def redirect_torch() -> None:
-    """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises if this PyTorch cannot be routed."""
+    """Make gpuconf the source of the segments of PyTorch's own caching allocator.
+
+    Raises if this PyTorch cannot be routed.
+    """
     if not library().gpuconf_torch_redirect():
         raise failure()
 
 
 def count_torch(on: bool) -> None:
-    """Count the allocations of PyTorch's own allocator, or no longer, for `injected`. Raises if this PyTorch does not let us."""
+    """Count the allocations of PyTorch's own allocator, or no longer, for `injected`.
+
+    Raises if this PyTorch does not let us.
+    """
     if not library().gpuconf_torch_count(int(on)):
         raise failure()
 
@@ -128,7 +138,9 @@ def begin_stacks() -> None:
     """Prepare to note the Python calls that lead to allocations. Calls inside gpuconf itself are left out."""
     hide = os.path.join(os.path.dirname(os.path.dirname(library_path())), "")
     if not _python_library().gpuconf_python_stacks_begin(os.fsencode(hide)):
-        raise errors.UnimplementedError("record(stacks=True) needs functions that this Python lacks; record without stacks")
+        raise errors.UnimplementedError(
+            "record(stacks=True) needs functions that this Python lacks; record without stacks"
+        )
 
 
 def end_stacks() -> None:

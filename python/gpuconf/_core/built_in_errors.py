@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The TensorFlow-shaped modules raise Python's own classes where TensorFlow does.
 
-TensorFlow checks most arguments in Python, and raises plain ValueError, TypeError, RuntimeError and so on. Only its native code
-raises the classes of ``tf.errors``. So ``except tf.errors.OpError`` must not catch the former. gpuconf's own functions raise the
-classes of ``gpuconf.errors`` for both.
+TensorFlow checks most arguments in Python, and raises plain ValueError, TypeError, RuntimeError and so on. Only its
+native code raises the classes of ``tf.errors``. So ``except tf.errors.OpError`` must not catch the former. gpuconf's
+own functions raise the classes of ``gpuconf.errors`` for both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _ALWAYS: dict[type, type[Exception]] = {
     errors.MissingKeyError: KeyError,
     errors.NestingError: AssertionError,
 }
-_IN_PYTHON: dict[type, type[Exception]] = {errors.InvalidArgumentError: ValueError, errors.FailedPreconditionError: RuntimeError}
+_IN_PYTHON: dict[type, type[Exception]] = {
+    errors.InvalidArgumentError: ValueError,
+    errors.FailedPreconditionError: RuntimeError,
+}
 
 # What gpuconf reports when a graph is built, and TensorFlow's native code when it runs.
 _WHEN_RUN = "Malformed device specification "
@@ -35,12 +38,16 @@ _WHEN_RUN = "Malformed device specification "
 def built_in(error: BaseException, everything: bool = False) -> Exception | None:
     """Return the error that TensorFlow raises instead, or None if that is ``error``.
 
-    With ``everything``, also for errors of the core that TensorFlow's native code reports: it builds graphs in a way that turns
-    them into Python's.
+    With ``everything``, also for errors of the core that TensorFlow's native code reports: it builds graphs in a way
+    that turns them into Python's.
     """
     kind = type(error)
     found = _ALWAYS.get(kind)
-    if found is None and kind in _IN_PYTHON and (error.in_python or (everything and not str(error).startswith(_WHEN_RUN))):  # type: ignore[attr-defined]
+    if (
+        found is None
+        and kind in _IN_PYTHON
+        and (error.in_python or (everything and not str(error).startswith(_WHEN_RUN)))  # type: ignore[attr-defined]
+    ):
         found = _IN_PYTHON[kind]
     return None if found is None else found(*error.args)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resolution of ``device`` arguments: a string, a DeviceSpec, a LogicalDevice, or a GPU that is exactly one logical GPU."""
+"""Resolution of ``device`` arguments: a string, a DeviceSpec, a LogicalDevice, or a GPU that is exactly one logical
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ Device = str | DeviceSpec | LogicalDevice | PhysicalDevice | VisibleDevice
 def text_of(device: object) -> str:
     """Return the string that names the device. The runtime must be initialized.
 
-    Raises InvalidTypeError for an object of another type, and InvalidArgumentError for a string that cannot be passed to the core
-    or a GPU that is not exactly one logical GPU.
+    Raises InvalidTypeError for an object of another type, and InvalidArgumentError for a string that cannot be passed
+    to the core or a GPU that is not exactly one logical GPU.
     """
     if isinstance(device, LogicalDevice):
         device = device.name
@@ -43,7 +45,9 @@ def _only_logical_gpu(device: PhysicalDevice | VisibleDevice) -> str:
 
 
 def _name_of(device: PhysicalDevice | VisibleDevice) -> str | None:
-    """Return the name in the list of physical devices, or None if it is not a GPU there: a CPU, or a device of another machine."""
+    """Return the name in the list of physical devices, or None if it is not a GPU there: a CPU, or a device of another
+    machine.
+    """
     name = device.name if isinstance(device, PhysicalDevice) else device.physical_device
     position, _ = runtime.position((name, "GPU"))
     if position < 0 or (isinstance(device, PhysicalDevice) and device.device_type != "GPU"):

@@ -11,7 +11,8 @@ _PARTS = ("job", "replica", "task", "device_type", "device_index")
 
 
 class DeviceSpec:
-    """The parts of a device string: ``job``, ``replica``, ``task``, ``device_type`` and ``device_index``. A part may be None.
+    """The parts of a device string:
+    ``job``, ``replica``, ``task``, ``device_type`` and ``device_index``. A part may be None.
 
     Use it in place of a device string, as in ``gpuconf.device(spec)``. It cannot be changed: :meth:`replace` and
     :meth:`make_merged_spec` return new ones. ``replica``, ``task`` and ``device_index`` are converted to int; ``"cpu"`` and
@@ -65,8 +66,8 @@ class DeviceSpec:
     def from_string(cls, spec: str) -> Any:
         """Return the spec of a string such as ``"/job:worker/device:GPU:1"``, ``"/gpu:0"`` or ``""``.
 
-        Raises ValueError for an unknown attribute, a second device type, or an index that is not an integer, and TypeError if
-        ``spec`` is not a string.
+        Raises ValueError for an unknown attribute, a second device type, or an index that is not an integer, and
+        TypeError if ``spec`` is not a string.
         """
         return cls(**_parse(spec))
 
@@ -75,7 +76,10 @@ class DeviceSpec:
         return self.from_string(spec)
 
     def make_merged_spec(self, dev: Any) -> Any:
-        """Return a spec with the parts of ``dev``, and this one's where ``dev`` has none. Raises TypeError if it is not a spec."""
+        """Return a spec with the parts of ``dev``, and this one's where ``dev`` has none.
+
+        Raises TypeError if it is not a spec.
+        """
         return type(self)(**_merged(self, dev))
 
     def replace(self, **kwargs: Any) -> Any:
@@ -171,7 +175,10 @@ class MutableDeviceSpec(DeviceSpec):
         self._device_index = _number(device_index)
 
     def parse_from_string(self, spec: str) -> MutableDeviceSpec:
-        """Take all parts from a string and return this spec. Raises as :meth:`from_string`, and then changes nothing."""
+        """Take all parts from a string and return this spec.
+
+        Raises as :meth:`from_string`, and then changes nothing.
+        """
         self._take(_parse(spec))
         return self
 

@@ -61,9 +61,9 @@ class _LogicalDeviceConfiguration(NamedTuple):
 class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
     """The configuration of one logical device, for ``set_logical_device_configuration``.
 
-    ``memory_limit`` is a hard limit in MiB, truncated to an integer. ``experimental_priority`` is a CUDA stream priority (lower
-    numbers are higher priority). ``experimental_device_ordinal`` orders the logical devices. The constructor does not check the
-    values.
+    ``memory_limit`` is a hard limit in MiB, truncated to an integer. ``experimental_priority`` is a CUDA stream
+    priority (lower numbers are higher priority). ``experimental_device_ordinal`` orders the logical devices. The
+    constructor does not check the values.
 
     >>> LogicalDeviceConfiguration(memory_limit=5)
     LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)
@@ -75,7 +75,9 @@ class LogicalDeviceConfiguration(_LogicalDeviceConfiguration):
 
 
 class ConfiguredLimit(LogicalDeviceConfiguration):
-    """What ``configure`` sets: a limit that counts to the byte, where TensorFlow's call truncates ``memory_limit`` to whole MiB."""
+    """What ``configure`` sets: a limit that counts to the byte, where TensorFlow's call truncates ``memory_limit`` to
+    whole MiB.
+    """
 
     limit_bytes: int | None = None  # None in what _replace returns
 

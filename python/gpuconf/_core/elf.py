@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a 64-bit shared library needs, and makes an empty one with a name. Little-endian, as x86-64 and arm64 are."""
+"""Reads what a 64-bit shared library needs, and makes an empty one with a name.
+
+Little-endian, as x86-64 and arm64 are.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ _SHT_DYNSYM = 11
 
 
 def needs(path: str) -> tuple[list[str], set[str]]:
-    """Return the libraries that a library names as needed, and the symbols that it imports. Raises ValueError for another file."""
+    """Return the libraries that a library names as needed, and the symbols that it imports.
+
+    Raises ValueError for another file.
+    """
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             return _needs(data)
@@ -38,7 +44,8 @@ def _needs(data: mmap.mmap) -> tuple[list[str], set[str]]:
             entries = struct.iter_unpack("<qQ", content)
             libraries += [_text(data, texts + value) for tag, value in entries if tag == _DT_NEEDED]
         else:
-            # An entry begins with its name in 4 bytes, and has its section in the 7th and 8th of 24. PyTorch has 100,000 of them.
+            # An entry begins with its name in 4 bytes, and has its section in the 7th and 8th of 24. PyTorch has
+            # 100,000 of them.
             names, places = array("I", content)[::6], array("H", content)[3::12]
             symbols.update(_text(data, texts + name) for name, place in zip(names, places, strict=True) if not place)
     return libraries, symbols
@@ -49,7 +56,9 @@ def _text(data: mmap.mmap, at: int) -> str:
 
 
 def empty(name: str, needed: str, machine: int) -> bytes:
-    """Return a library that has only a name and one needed library, so that the loader takes it for the one of that name."""
+    """Return a library that has only a name and one needed library, so that the loader takes it for the one of that
+    name.
+    """
     texts = b"\0" + name.encode() + b"\0" + needed.encode() + b"\0"
     strings = 64 + 3 * 56
     symbols = (strings + len(texts) + 7) & ~7
@@ -59,7 +68,11 @@ def empty(name: str, needed: str, machine: int) -> bytes:
         (_DT_STRSZ, len(texts)), (_DT_SYMENT, 24), (0, 0),
     )  # fmt: skip
     end = dynamic + 16 * len(tags)
-    header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)
+    header = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, 3, 64, 0, 0)
+    )
     segments = b"".join(
         struct.pack("<IIQQQQQQ", kind, 6, offset, offset, offset, size, size, align)
         for kind, offset, size, align in (

@@ -7,7 +7,8 @@ from .. import errors
 
 
 def missing(what: str, package: str, extra: str, error: ImportError) -> errors.MissingPackageError:
-    """Return the error for a feature whose package cannot be imported: one line that ends with the command that installs it.
+    """Return the error for a feature whose package cannot be imported: one line that ends with the command that
+    installs it.
 
     ``what`` is the feature, with its verb. If the package is there, but its import fails, the line has the reason, too.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of host addresses that a program supplies: through ``from_address`` of ``ctypes``, or ``__array_interface__``.
 
-All other memory that reaches gpuconf belongs to an object that allocated it. A supplied address may be wrong, and reading a wrong
-one crashes the process. So the address is first looked up in the process's memory map.
+All other memory that reaches gpuconf belongs to an object that allocated it. A supplied address may be wrong, and
+reading a wrong one crashes the process. So the address is first looked up in the process's memory map.
 """
 
 from __future__ import annotations
@@ -46,11 +46,18 @@ def made_up(owner: Any) -> bool:
     if owner is None:
         return False
     # A ctypes type is recognized by its metaclass, without importing ctypes.
-    return type(type(owner)).__module__ == "_ctypes" or hasattr(owner, "__array_interface__") or hasattr(owner, "__array_struct__")
+    return (
+        type(type(owner)).__module__ == "_ctypes"
+        or hasattr(owner, "__array_interface__")
+        or hasattr(owner, "__array_struct__")
+    )
 
 
 def _ours(owner: Any) -> bool:
-    """Whether it is the array behind a ``Buffer.view``. Such memory stays mapped, in too many mappings for a quick lookup."""
+    """Whether it is the array behind a ``Buffer.view``.
+
+    Such memory stays mapped, in too many mappings for a quick lookup.
+    """
     return id(owner) in views
 
 

@@ -10,15 +10,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any  # here and in public.py: `import gpuconf` imports no file for names of private functions
 
-# The longest that a fork waits for another thread's import, in seconds. The import may be waiting for the forking thread.
+# The longest that a fork waits for another thread's import, in seconds. The import may be waiting for the forking
+# thread.
 _PATIENCE_S = 1.0
 
 
 def module_lock(module: dict[str, Any], name: str) -> RLock:
-    """Return a reentrant lock for the global ``name`` of a module, or an entry of another dict. A forked child replaces it.
+    """Return a reentrant lock for the global ``name`` of a module, or an entry of another dict.
 
-    Use the lock by its global name, ``with _lock:``. If a thread forks inside such a block, the block also ends normally in the
-    child, because it holds the old lock.
+    A forked child replaces it.
+
+    Use the lock by its global name, ``with _lock:``. If a thread forks inside such a block, the block also ends
+    normally in the child, because it holds the old lock.
     """
 
     def replace() -> None:
@@ -29,10 +32,12 @@ def module_lock(module: dict[str, Any], name: str) -> RLock:
 
 
 def import_lock(module: dict[str, Any], name: str) -> RLock:
-    """Return a lock like :func:`module_lock`'s for imports on first use. No other thread's fork comes while a thread holds it.
+    """Return a lock like :func:`module_lock`'s for imports on first use.
 
-    Python's own lock of a module that is being imported would stay locked in the child, which would hang when it imports the
-    module too.
+    No other thread's fork comes while a thread holds it.
+
+    Python's own lock of a module that is being imported would stay locked in the child, which would hang when it
+    imports the module too.
     """
     lock = module_lock(module, name)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of 0.2 that 0.3 still takes, each with one line on standard error: environment variables and keys of settings files."""
+"""Names of 0.2 that 0.3 still takes, each with one line on standard error: environment variables and keys of settings
+files.
+"""
 
 from __future__ import annotations
 

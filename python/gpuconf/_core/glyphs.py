@@ -23,7 +23,10 @@ ASCII = Glyphs("#", "+", ".", "|", "|")
 
 
 def glyphs_of(stream: object) -> Glyphs:
-    """Return the characters that a stream can write. A stream without an encoding, such as ``io.StringIO``, can write all."""
+    """Return the characters that a stream can write.
+
+    A stream without an encoding, such as ``io.StringIO``, can write all.
+    """
     encoding = getattr(stream, "encoding", None)
     if not isinstance(encoding, str):
         return BLOCKS

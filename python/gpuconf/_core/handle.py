@@ -21,9 +21,9 @@ class _Ref(ReferenceType):  # type: ignore[type-arg]
     receipt: list[int]
 
 
-# A handle is closed by its __del__, which an exception from a signal handler may interrupt, even before its first line. So each
-# handle has a weak reference here. Its callback is not Python code and cannot be interrupted: it adds the reference to the list
-# of handles left to close.
+# A handle is closed by its __del__, which an exception from a signal handler may interrupt, even before its first line.
+# So each handle has a weak reference here. Its callback is not Python code and cannot be interrupted: it adds the
+# reference to the list of handles left to close.
 _held: set[_Ref] = set()
 _abandoned: list[_Ref] = []
 
@@ -31,12 +31,13 @@ _abandoned: list[_Ref] = []
 class Handle:
     """An object in the core, identified by a number. :meth:`close`, or dropping the handle, closes it.
 
-    ``drop`` is the core function that closes it. The number is written to a receipt in one step, so an exception from a signal
-    handler cannot lose it.
+    ``drop`` is the core function that closes it. The number is written to a receipt in one step, so an exception from a
+    signal handler cannot lose it.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-    _ref: _Ref | None = None  # also set on the class: __del__ runs even if __init__ of a subclass raised, as in a forked child
+    # Also set on the class: __del__ runs even if __init__ of a subclass raised, as in a forked child.
+    _ref: _Ref | None = None
 
     def __init__(self, drop: Callable[[int], object]) -> None:
         close_abandoned()

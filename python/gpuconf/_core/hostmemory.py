@@ -33,7 +33,8 @@ class _PyBuffer(ctypes.Structure):
 _SIMPLE = 0  # PyBUF_SIMPLE: contiguous bytes
 _WRITABLE = 1  # PyBUF_WRITABLE
 
-# Looked up with [], which creates a separate function object: the attribute is shared with all users of ctypes in the process.
+# Looked up with [], which creates a separate function object: the attribute is shared with all users of ctypes in the
+# process.
 _get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
 _get_buffer.restype = ctypes.c_int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML of objects in notebooks: static, without scripts and style sheets, legible on light and dark pages.
 
-Text has the page's color. The colors of bars contrast with white and with black, and their grays are translucent. Some pages, such
-as GitHub's, remove styles, so the text beside a bar has all of its numbers.
+Text has the page's color. The colors of bars contrast with white and with black, and their grays are translucent. Some
+pages, such as GitHub's, remove styles, so the text beside a bar has all of its numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ class Displayed:
 
 
 class InLists:
-    """A mixin for named tuples that show themselves as HTML. Without it, marimo shows those in a list as plain tuples."""
+    """A mixin for named tuples that show themselves as HTML.
+
+    Without it, marimo shows those in a list as plain tuples.
+    """
 
     __slots__ = ()
 
@@ -51,7 +54,10 @@ def shown(html: Html) -> str:
 
 
 def escape(value: object) -> Html:
-    """Return the text of a value as HTML. Lone surrogates, which a message to a notebook cannot contain, are escaped too."""
+    """Return the text of a value as HTML.
+
+    Lone surrogates, which a message to a notebook cannot contain, are escaped too.
+    """
     if isinstance(value, Html):
         return value
     text = str(value).encode("utf-8", "backslashreplace").decode()
@@ -74,7 +80,9 @@ def code(value: object) -> Html:
 
 
 def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em", most: str = "10vw") -> Html:
-    """Return a bar of ``total`` bytes with colored parts, from the left. Zeros are left out; the smallest part is 2 pixels wide.
+    """Return a bar of ``total`` bytes with colored parts, from the left.
+
+    Zeros are left out; the smallest part is 2 pixels wide.
 
     ``most`` limits the width in a narrow window.
     """
@@ -86,7 +94,8 @@ def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em", most:
         if nbytes > 0
     ]
     return Html(
-        f'<div style="width:{width};max-width:{most};height:0.8em;margin:0.2em 0;overflow:hidden;background-color:{FREE}" '
+        f'<div style="width:{width};max-width:{most};height:0.8em;margin:0.2em '
+        f'0;overflow:hidden;background-color:{FREE}" '
         f'aria-hidden="true">{"".join(drawn)}</div>'
     )
 
@@ -109,7 +118,8 @@ def table(head: Sequence[object], rows: Iterable[Sequence[object]], left: int = 
     def cells(tag: str, row: Sequence[object]) -> str:
         sides = ("left" if i < left else "right" for i in range(len(row)))
         return "".join(
-            f'<{tag} style="text-align:{side};{_APART}">{escape(value)}</{tag}>' for side, value in zip(sides, row, strict=True)
+            f'<{tag} style="text-align:{side};{_APART}">{escape(value)}</{tag}>'
+            for side, value in zip(sides, row, strict=True)
         )
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if head else ""

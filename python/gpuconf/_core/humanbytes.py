@@ -23,7 +23,8 @@ def human_bytes(count: int) -> str:
 
 
 def human_limit(count: int) -> str:
-    """Return what ``human_bytes`` does, rounded up: under a limit of this text, a program that needs ``count`` bytes fits.
+    """Return what ``human_bytes`` does, rounded up: under a limit of this text, a program that needs ``count`` bytes
+    fits.
 
     >>> human_bytes((4 << 30) + 1), human_limit((4 << 30) + 1), human_limit(4 << 30)
     ('4.00GiB', '4.01GiB', '4.00GiB')

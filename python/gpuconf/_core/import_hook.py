@@ -22,12 +22,17 @@ _right_after: dict[str, Callable[[], None]] = {}  # before those that wait
 
 
 class _Finder:
-    """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
+    """The first finder in ``sys.meta_path``.
+
+    It finds nothing itself, but wraps the loaders that other finders return.
+    """
 
     def __init__(self) -> None:
         self._looking = _local()  # the other finders may look up the same name again
 
-    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if (name not in _waiting and name not in _before) or getattr(self._looking, "name", None) == name:
             return None
         self._looking.name = name
@@ -53,7 +58,9 @@ _finder = _Finder()
 
 
 def _wrap(name: str, loader: Any) -> None:
-    """Run the callbacks around the next ``exec_module`` of this loader object; nothing else about the loader changes."""
+    """Run the callbacks around the next ``exec_module`` of this loader object; nothing else about the loader
+    changes.
+    """
     execute = loader.exec_module
 
     def execute_and_follow_up(module: ModuleType) -> None:
@@ -90,7 +97,8 @@ def right_after_import(name: str, do: Callable[[], None]) -> None:
 
 
 def before_import(name: str, do: Callable[[], None], *, keep: bool = False) -> None:
-    """Call ``do`` once, before module ``name`` is first imported, instead of an earlier callback, unless ``keep`` lets that stay.
+    """Call ``do`` once, before module ``name`` is first imported, instead of an earlier callback, unless ``keep`` lets
+    that stay.
 
     If ``do`` raises, the import fails.
     """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Injected failures of allocations: the n-th allocation from now on fails with the ordinary out-of-memory error of its library.
+"""Injected failures of allocations: the n-th allocation from now on fails with the ordinary out-of-memory error of its
+library.
 
-Allocations of device memory in all threads count, on all logical GPUs, by PyTorch, CuPy, Numba, buffers, tensors and C programs;
-those of 0 bytes do not. In PyTorch's mode ``segments`` its requests for segments count. A reset ends the counting. The core does
-it, so that the failure takes the path of a real one; the report contains "injected".
+Allocations of device memory in all threads count, on all logical GPUs, by PyTorch, CuPy, Numba, buffers, tensors and C
+programs; those of 0 bytes do not. In PyTorch's mode ``segments`` its requests for segments count. A reset ends the
+counting. The core does it, so that the failure takes the path of a real one; the report contains "injected".
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _counts_torch: list[bool] = []  # not empty once PyTorch's own allocator was cou
 
 
 def _count_torch(on: bool) -> None:
-    """Count the allocations of PyTorch's own allocator, if it has one and a GPU; gpuconf's pools count those that they serve."""
+    """Count the allocations of PyTorch's own allocator, if it has one and a GPU; gpuconf's pools count those that they
+    serve.
+    """
     torch: Any = sys.modules.get("torch")
     routed = getattr(sys.modules.get("gpuconf.allocators.torch"), "_mode", None)
     if not on or torch is None or routed or not torch.backends.cuda.is_built() or not torch.cuda.is_available():
@@ -41,7 +44,9 @@ def _count_torch(on: bool) -> None:
         torch.empty(1, dtype=torch.uint8, device="cuda")
         if abi.torch_allocations_seen() == before:
             abi.count_torch(False)
-            raise errors.UnimplementedError(f"allocations of PyTorch {torch.__version__} cannot be made to fail: use 2.6 to 2.15")
+            raise errors.UnimplementedError(
+                f"allocations of PyTorch {torch.__version__} cannot be made to fail: use 2.6 to 2.15"
+            )
         _counts_torch.append(True)
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Zero-copy access by other libraries, through DLPack and the CUDA array interface. A buffer is a one-dimensional byte array."""
+"""Zero-copy access by other libraries, through DLPack and the CUDA array interface.
+
+A buffer is a one-dimensional byte array.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ _TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32), "bool": (6, 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:
     """Return version 3 of the interface. Not available on simulated GPUs, whose memory is host memory."""
     if runtime.host_visible():
-        raise AttributeError("a buffer on a simulated GPU has no __cuda_array_interface__: its memory is host memory. Use view()")
+        raise AttributeError(
+            "a buffer on a simulated GPU has no __cuda_array_interface__: its memory is host memory. Use view()"
+        )
     buffer._check_live()
     return {
         "shape": (buffer.nbytes,),
@@ -54,14 +59,25 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
     where = _place("buffer", device(buffer), dl_device, copy)
     if where[0] == _CPU:
         if stream is not None:
-            raise errors.InvalidArgumentError("stream must be None for a buffer on a simulated GPU, whose memory is host memory")
+            raise errors.InvalidArgumentError(
+                "stream must be None for a buffer on a simulated GPU, whose memory is host memory"
+            )
     else:
         _keep_until_used(buffer.ptr, buffer.nbytes, stream)
-    return _made(buffer._lend(), buffer.ptr, (buffer.nbytes,), _BYTES, where, _WRITABLE if _knows_versions(max_version) else _OLDER)
+    return _made(
+        buffer._lend(),
+        buffer.ptr,
+        (buffer.nbytes,),
+        _BYTES,
+        where,
+        _WRITABLE if _knows_versions(max_version) else _OLDER,
+    )
 
 
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
-    """Return a DLPack capsule of a tensor in a real GPU's memory, marked read-only if the consumer supports versions."""
+    """Return a DLPack capsule of a tensor in a real GPU's memory, marked read-only if the consumer supports
+    versions.
+    """
     info = tensor._about()
     where = _place("tensor", gpu_of(info["backing_device"]), dl_device, copy)
     _keep_until_used(info["address"], info["address"], stream)
@@ -80,7 +96,9 @@ def _place(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> tupl
 
 
 def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:
-    """Keep the memory from being reused before the consumer's stream is done. gpuconf's own writes are already complete."""
+    """Keep the memory from being reused before the consumer's stream is done. gpuconf's own writes are already
+    complete.
+    """
     from . import abi
 
     if stream is None or stream == _NO_SYNCHRONISATION or not nbytes:
@@ -95,7 +113,9 @@ def _knows_versions(max_version: Any) -> bool:
     return max_version is not None and tuple(max_version) >= (1, 0)
 
 
-def _made(owner: Any, ptr: int, shape: tuple[int, ...], dtype: tuple[int, int], where: tuple[int, int], flags: int) -> Any:
+def _made(
+    owner: Any, ptr: int, shape: tuple[int, ...], dtype: tuple[int, int], where: tuple[int, int], flags: int
+) -> Any:
     from ctypes import c_int64
 
     from . import abi

@@ -8,8 +8,13 @@ from collections.abc import Mapping, Sequence
 from .. import errors
 
 
-def refuse_unknown(function: str, unknown: Mapping[str, object], known: Sequence[str], meant: Mapping[str, str]) -> None:
-    """Raise InvalidTypeError for the first keyword that a function does not know. ``meant`` has words of other tools."""
+def refuse_unknown(
+    function: str, unknown: Mapping[str, object], known: Sequence[str], meant: Mapping[str, str]
+) -> None:
+    """Raise InvalidTypeError for the first keyword that a function does not know.
+
+    ``meant`` has words of other tools.
+    """
     for name in unknown:
         import difflib
 

@@ -18,13 +18,14 @@ MACHINE_FOLDER = "/var/lib/gpuconf/ledger"
 
 
 def default_folder(environ: Mapping[str, str] | None = None) -> str:
-    """Return the ledger's folder: the one that is set, else the machine's if there is one, else a private one of this user.
+    """Return the ledger's folder: the one that is set, else the machine's if there is one, else a private one of this
+    user.
 
     ``GPUCONF_LEDGER`` sets it, or ``ledger`` in gpuconf.toml.
 
-    A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time directory
-    and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not read: batch systems
-    give each job its own, and jobs with different ledgers would not see each other's leases.
+    A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time
+    directory and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not
+    read: batch systems give each job its own, and jobs with different ledgers would not see each other's leases.
     """
     environ = os.environ if environ is None else environ
     chosen = settings.value(VARIABLE, environ)

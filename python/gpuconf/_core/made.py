@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 class Made(type):
-    """The metaclass of such a class. Calling the class raises an error that names the functions (``_made_by``); they call ``make``.
+    """The metaclass of such a class.
+
+    Calling the class raises an error that names the functions (``_made_by``); they call ``make``.
 
     Instances constructed from arbitrary arguments would fail later, in methods that cannot report the cause.
     """

@@ -2,12 +2,12 @@
 """The only module that accesses the compiled extension module.
 
 ``core`` acts as the extension module: ``core.pybind_MemoryInfo("GPU:0")``. The first attribute access loads it, so
-``import gpuconf`` starts neither Go nor CUDA. Each function is wrapped once, on first use: an error that Go marks with a known
-code is raised as the class of that code.
+``import gpuconf`` starts neither Go nor CUDA. Each function is wrapped once, on first use: an error that Go marks with
+a known code is raised as the class of that code.
 
 Go does not support fork. In a child forked after the load (or during it, by another thread), every function raises
-ForkedProcessError; a child forked earlier can load the core itself. The extension module also checks for a fork, for processes
-in which Python's fork hooks did not run.
+ForkedProcessError; a child forked earlier can load the core itself. The extension module also checks for a fork, for
+processes in which Python's fork hooks did not run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _MARK = "\x1e"
 
 _LEAST_ADDRESS_SPACE = 1 << 30  # bytes; Go alone does not start with 800 MB
 
-_lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handler may call the core while this thread loads it
+# A buffer's __del__ or a signal handler may call the core while this thread loads it.
+_lock = module_lock(globals(), "_lock")
 _loader_pid: int | None = None  # set before the load begins, so that a fork during the load counts as a fork after it
 _forked_from: int | None = None
 _module: Any = None  # the extension module, once it is loaded
@@ -45,7 +46,8 @@ def _translate(error: RuntimeError) -> Exception:
 def _error_of(text: str) -> Exception:
     """Return the exception for a marked text. The extension module's C code calls it, too."""
     code, _, message = text[1:].partition(_MARK)
-    if code == "FORKED":  # forked by C code, which bypasses Python's hooks, or in a process where C code opened the library
+    # Forked by C code, which bypasses Python's hooks, or in a process where C code opened the library.
+    if code == "FORKED":
         _mark_forked()
         return _forked_error()
     return errors.from_code(code, message)
@@ -53,7 +55,8 @@ def _error_of(text: str) -> Exception:
 
 def _forked_error() -> errors.ForkedProcessError:
     return errors.ForkedProcessError(
-        f"gpuconf was loaded in process {_forked_from} and cannot be used in its forked child {os.getpid()}: its core is "
+        f"gpuconf was loaded in process {_forked_from} and cannot be used in its forked child {os.getpid()}: its core "
+        "is "
         "written in Go, which does not support fork(). Start workers with the 'spawn' or 'forkserver' method, "
         "or make the first gpuconf call in the child."
     )
@@ -80,8 +83,8 @@ def _wrapped(raw: Callable[..., Any]) -> Callable[..., Any]:
 def keep(receipt: list[Any], function: Callable[..., Any], *args: Any) -> None:
     """Append the result of a ``core`` function to ``receipt``, in one step of the interpreter.
 
-    A signal handler that raises (as on Ctrl-C) can run between any two steps. The receipt then already holds what the core
-    returned, so the caller can release it.
+    A signal handler that raises (as on Ctrl-C) can run between any two steps. The receipt then already holds what the
+    core returned, so the caller can release it.
     """
     raw = function.raw  # type: ignore[attr-defined]
     try:
@@ -105,8 +108,9 @@ class _Core:
 def _load() -> Any:
     """Load the core, and the modules that gpuconf imports lazily.
 
-    If another thread is importing a module at a fork, the module's import lock stays locked in the child, and importing it there
-    hangs. So gpuconf imports nothing before the core is loaded, and a forked child raises before it imports anything.
+    If another thread is importing a module at a fork, the module's import lock stays locked in the child, and importing
+    it there hangs. So gpuconf imports nothing before the core is loaded, and a forked child raises before it imports
+    anything.
     """
     global _loader_pid, _module
     if _module is not None:
@@ -126,7 +130,8 @@ def _load() -> Any:
             if "t" in getattr(sys, "abiflags", ""):
                 _loader_pid = None
                 raise errors.UnavailableError(
-                    "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack. "
+                    "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which "
+                    "they lack. "
                     "Use a regular build of CPython 3.10 or newer"
                 ) from error
             raise
@@ -139,7 +144,9 @@ def _load() -> Any:
 
 
 def _check_address_space() -> None:
-    """Raise UnavailableError if the core would not start: Go reserves address space, and ends the process if it gets none."""
+    """Raise UnavailableError if the core would not start:
+    Go reserves address space, and ends the process if it gets none.
+    """
     global _loader_pid
     import resource
 
@@ -147,8 +154,10 @@ def _check_address_space() -> None:
     if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
         _loader_pid = None
         raise errors.UnavailableError(
-            f"the address space of this process is limited to {limit >> 20} MiB (ulimit -v; some batch systems set it from a limit "
-            f"of memory, such as Grid Engine's h_vmem), and gpuconf's core needs {_LEAST_ADDRESS_SPACE >> 20} MiB: raise "
+            f"the address space of this process is limited to {limit >> 20} MiB (ulimit -v; some batch systems set it "
+            "from a limit "
+            f"of memory, such as Grid Engine's h_vmem), and gpuconf's core needs {_LEAST_ADDRESS_SPACE >> 20} MiB: "
+            "raise "
             "the limit. Address space is not memory"
         )
 

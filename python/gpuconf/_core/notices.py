@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices, logged to the logger ``gpuconf``. The core itself never prints.
 
-As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other programs print
-nothing to standard error.
+As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other
+programs print nothing to standard error.
 """
 
 from __future__ import annotations

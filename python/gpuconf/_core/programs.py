@@ -23,7 +23,9 @@ def which(command: str, environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def is_one_of(programs: Collection[str], path: str) -> bool:
-    """Whether a path is of one of these programs, whose names may end in a version, and in the t of a Python without the lock."""
+    """Whether a path is of one of these programs, whose names may end in a version, and in the t of a Python without
+    the lock.
+    """
     name = os.path.basename(path)
     return name.rstrip(_VERSION) in programs or name.removesuffix("t").rstrip(_VERSION) in programs
 

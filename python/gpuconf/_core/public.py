@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public modules: those that classes name in pickles, tracebacks and ``help``; former ones; and those that are missing."""
+"""The public modules: those that classes name in pickles, tracebacks and ``help``; former ones; and those that are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _MOVED = {
     "_visible": "gpuconf",
 }
 
-_PUBLIC = ("gpuconf.compat.v1", "gpuconf.config", "gpuconf.errors", "gpuconf.memory")  # an alias keeps its class's module
+# An alias keeps its class's module.
+_PUBLIC = ("gpuconf.compat.v1", "gpuconf.config", "gpuconf.errors", "gpuconf.memory")
 
 
 def name_after(module: str, names: Iterable[str]) -> None:
@@ -73,14 +76,17 @@ def explain_imports() -> None:
         sys.meta_path.append(_MissingModules)
 
 
-# What runs on simulated GPUs, or of which a line says that it does not: simulated_torch knows what to do before their first import.
+# What runs on simulated GPUs, or of which a line says that it does not: simulated_torch knows what to do before their
+# first import.
 _SIMULATED = frozenset(("cupy", "jax", "llama_cpp", "tensorflow", "torch", "vllm"))
 
 
 class _BeforeSimulated:
-    """The first finder in ``sys.meta_path`` where ``GPUCONF_SIMULATE`` is set, until one of these libraries is imported.
+    """The first finder in ``sys.meta_path`` where ``GPUCONF_SIMULATE`` is set, until one of these libraries is
+    imported.
 
-    It finds nothing itself. Most processes import none of them, and simulated_torch takes longer than all else of this import.
+    It finds nothing itself. Most processes import none of them, and simulated_torch takes longer than all else of this
+    import.
     """
 
     @classmethod

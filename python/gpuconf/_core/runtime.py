@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of the runtime on the Python side: enumerated, initialized, reset.
 
-Go holds the state. This module caches what cannot change until the next reset (the device lists), and keeps the caller's own
-objects that TensorFlow's getters return. ``replace`` drops all of it by starting a new state. Code that keeps such a copy
-elsewhere compares ``current.generation``.
+Go holds the state. This module caches what cannot change until the next reset (the device lists), and keeps the
+caller's own objects that TensorFlow's getters return. ``replace`` drops all of it by starting a new state. Code that
+keeps such a copy elsewhere compares ``current.generation``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _lock = module_lock(globals(), "_lock")
 
 
 class _State:
-    """The state between two resets. ``replace`` replaces it with a new one; until then its fields are only filled in."""
+    """The state between two resets.
+
+    ``replace`` replaces it with a new one; until then its fields are only filled in.
+    """
 
     __slots__ = (
         "at_enumeration",
@@ -65,8 +68,10 @@ class _State:
         self.full_names: dict[str, str] = {}
         self.ordinals: list[int] = []
         self.host_visible = False
-        self.published: tuple[int, int, int] | None = None  # this process's slot in the ledger, as identified() returns it
-        self.overrides: dict[str, str] = {}  # variables set by gpuconf.configure; they take precedence over the environment
+        # This process's slot in the ledger, as identified() returns it.
+        self.published: tuple[int, int, int] | None = None
+        # Variables set by gpuconf.configure; they take precedence over the environment.
+        self.overrides: dict[str, str] = {}
         # Applies the ConfigProto that the program started with, once the devices are listed; at most one.
         self.at_enumeration: list[Callable[[], object]] = []
 
@@ -99,8 +104,17 @@ def configured() -> None:
         follow()
 
 
-# The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
+# The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process
+# start.
+_ENVIRONMENT = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "GPUCONF_",
+    "LD_LIBRARY_PATH",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "TF_",
+)
 
 
 # Values of CUDA_VISIBLE_DEVICES that name GPUs of another machine than the simulated one, and so hide none of its GPUs.
@@ -108,7 +122,9 @@ other_machines_masks: set[str] = set()
 
 
 def environment() -> str:
-    """Return the environment for the core, as JSON: the variables that it reads, completed by files, and the overrides."""
+    """Return the environment for the core, as JSON: the variables that it reads, completed by files, and the
+    overrides.
+    """
     found = settings.environment(os.environ, _ENVIRONMENT)
     read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
     if found.get("CUDA_VISIBLE_DEVICES") in other_machines_masks:
@@ -140,7 +156,8 @@ def _library_folders(folders: list[str]) -> list[str]:
 
 def calling_frame() -> FrameType:
     """Return the frame outside gpuconf that called into it."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # not made absolute: that fails in a deleted working directory
+    # Not made absolute: that fails in a deleted working directory.
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame = frame.f_back
@@ -156,7 +173,10 @@ def caller(function: str) -> str:
 
 
 def physical_devices() -> list[PhysicalDevice]:
-    """Return the physical devices; the first call lists them. The list is shared: copy it before returning it to a user."""
+    """Return the physical devices; the first call lists them.
+
+    The list is shared: copy it before returning it to a user.
+    """
     while (devices := current.physical) is None:  # another thread may reset in between
         _enumerate()
     return devices
@@ -177,18 +197,24 @@ def _enumerate() -> None:
             simulation_notice.warn(current.simulated)
         current.physical = devices
         if current.at_enumeration:
-            current.at_enumeration.pop()()  # only once: if it raises, the next call continues without it, as in TensorFlow
+            # Only once: if it raises, the next call continues without it, as in TensorFlow.
+            current.at_enumeration.pop()()
 
 
 def _warn_of_names() -> None:
-    """Warn of PyTorch's names in CUDA_VISIBLE_DEVICES, which CUDA ignores, with all that follows them, and reports nothing."""
+    """Warn of PyTorch's names in CUDA_VISIBLE_DEVICES, which CUDA ignores, with all that follows them, and reports
+    nothing.
+    """
     written = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     for entry in written.split(","):
         head, _, number = entry.strip().lower().partition(":")
         if head in ("cuda", "gpu") and number.isdigit():
             import warnings
 
-            text = f'CUDA_VISIBLE_DEVICES="{written}": CUDA ignores "{entry.strip()}" and what follows it. Did you mean "{number}"?'
+            text = (
+                f'CUDA_VISIBLE_DEVICES="{written}": CUDA ignores "{entry.strip()}" and what follows it. Did you '
+                f'mean "{number}"?'
+            )
             warnings.warn(text, stacklevel=2)
             return
 
@@ -204,7 +230,8 @@ def position(device: object) -> tuple[int, str]:
     try:
         return current.positions[device], ""
     except (KeyError, TypeError):
-        return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")  # valid text for the core
+        # Valid text for the core.
+        return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def details(position: int) -> wire.DeviceDetails | None:
@@ -229,7 +256,10 @@ def simulated() -> str:
 
 
 def logical_devices(function: str) -> list[LogicalDevice]:
-    """Return the logical devices; the first call initializes the runtime. ``function`` is the public function called."""
+    """Return the logical devices; the first call initializes the runtime.
+
+    ``function`` is the public function called.
+    """
     while (devices := current.logical) is None or current.joined:  # another thread may reset in between
         initialize(function)
     return devices
@@ -249,7 +279,8 @@ def initialize(function: str) -> None:
         finally:
             publish()
         current.origin = origin
-        if current.logical is not None and current.encoded != encoded:  # settings made after a session have replaced them
+        # Settings made after a session have replaced them.
+        if current.logical is not None and current.encoded != encoded:
             _drop_logical()
         if current.logical is None:
             _list_logical(encoded)
@@ -335,7 +366,8 @@ def unchanged() -> threading.RLock:
 def replace(change: Callable[[], T]) -> T:
     """Run a function that clears Go's state, and drop the copies of that state here, in one step for all threads.
 
-    In two steps, another thread could list the new devices in between, and its result would be dropped with the old state.
+    In two steps, another thread could list the new devices in between, and its result would be dropped with the old
+    state.
     """
     with _lock:
         changed = change()
@@ -363,8 +395,8 @@ def _after_fork_in_child() -> None:
     published, current.published = current.published, None
     if published is None:
         return
-    # Its copy would keep the slot alive after the parent; unlocking it would end the parent's slot. Another thread of the parent
-    # may have closed it already, and its number may be of another file.
+    # Its copy would keep the slot alive after the parent; unlocking it would end the parent's slot. Another thread of
+    # the parent may have closed it already, and its number may be of another file.
     try:
         if identified(published[0]) == published:
             os.close(published[0])

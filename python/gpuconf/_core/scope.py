@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gpuconf.device``: the device for a thread's operations and allocations.
 
-Scope names are TensorFlow's: fully qualified, merged field by field from the outer scope and the argument. The extension module
-(``pybind/_gpuconf/scope.c``) holds each thread's stack of scopes, and stores the logical GPU of the innermost one where the C entry
-points read it. It calls functions of this module for what it does not know yet.
+Scope names are TensorFlow's: fully qualified, merged field by field from the outer scope and the argument. The
+extension module (``pybind/_gpuconf/scope.c``) holds each thread's stack of scopes, and stores the logical GPU of the
+innermost one where the C entry points read it. It calls functions of this module for what it does not know yet.
 """
 
 from __future__ import annotations
@@ -42,11 +42,16 @@ def current_gpu() -> int:
 
 
 def check_scope() -> None:
-    """Raise if this thread's scope names an unknown device. Called after an error, because the core knows only a number."""
+    """Raise if this thread's scope names an unknown device.
+
+    Called after an error, because the core knows only a number.
+    """
     name = current_scope()
     if current_gpu() != _MISSING:
         return
-    there = ", ".join(d.name.removeprefix("/device:") for d in runtime.logical_devices("device") if d.device_type == "GPU")
+    there = ", ".join(
+        d.name.removeprefix("/device:") for d in runtime.logical_devices("device") if d.device_type == "GPU"
+    )
     text = f"this thread's device scope names an unknown device: {texts.shown(name)}"
     raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}")
 
@@ -54,15 +59,18 @@ def check_scope() -> None:
 def gpu_number(device: Device | None, function: str) -> int:
     """Return the number of the logical GPU that an argument names. Initializes the runtime.
 
-    ``function`` is the public function called. Returns -1 for None: the core then uses the GPU of this thread's scope, or GPU:0.
-    If the core raises, call :func:`check_scope`.
+    ``function`` is the public function called. Returns -1 for None: the core then uses the GPU of this thread's scope,
+    or GPU:0. If the core raises, call :func:`check_scope`.
     """
     runtime.logical_devices(function)
     return -1 if device is None else core.pybind_ResolveGPU(device_argument.text_of(device))
 
 
 def gpu_text(device: Device | None, function: str) -> str:
-    """Return the name of the logical GPU that an argument names; None follows this thread's scope as in :func:`gpu_number`."""
+    """Return the name of the logical GPU that an argument names.
+
+    None follows this thread's scope as in :func:`gpu_number`.
+    """
     runtime.logical_devices(function)
     if device is not None:
         return device_argument.text_of(device)
@@ -70,7 +78,8 @@ def gpu_text(device: Device | None, function: str) -> str:
     return f"GPU:{max(current_gpu(), 0)}"
 
 
-# By library, a function that returns a context manager to enter with a scope on a GPU, or None, given the logical GPU's number.
+# By library, a function that returns a context manager to enter with a scope on a GPU, or None, given the logical GPU's
+# number.
 companions: dict[str, Callable[[int], AbstractContextManager[Any] | None]] = {}
 
 
@@ -104,7 +113,9 @@ def _text(argument: Any) -> str:
 
 
 def _resolve(outer: str, argument: str | None) -> tuple[str, int, int]:
-    """Return the full name of a scope, its logical GPU's number, and the generation of devices in which both are valid."""
+    """Return the full name of a scope, its logical GPU's number, and the generation of devices in which both are
+    valid.
+    """
     with runtime.unchanged():  # no reset can run during this block
         runtime.logical_devices("device")  # a reset may have run since the scope was created
         name = "" if argument is None else core.pybind_MergeScope(outer, texts.check_text("device name", argument))
@@ -125,14 +136,14 @@ def device(device_name: Any) -> AbstractContextManager[None]:
     """Choose the device for the operations and allocations of a ``with`` block, in this thread.
 
     ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a DeviceSpec, a LogicalDevice, a PhysicalDevice or
-    VisibleDevice that is exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime immediately.
-    Fields missing from the string come from the outer scope, or from CPU:0 at the top level. Whether the device exists is checked
-    on use, not here.
+    VisibleDevice that is exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime
+    immediately. Fields missing from the string come from the outer scope, or from CPU:0 at the top level. Whether the
+    device exists is checked on use, not here.
 
     A scope belongs to its thread: a new thread starts without one, and asyncio tasks that wait inside a scope share it.
 
-    Raises RuntimeError for a function, and on entering ValueError for a string that does not parse, a GPU that is not exactly one
-    logical GPU, or an object of another type.
+    Raises RuntimeError for a function, and on entering ValueError for a string that does not parse, a GPU that is not
+    exactly one logical GPU, or an object of another type.
 
     >>> with device("GPU:1"):
     ...     current_scope()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of gpuconf: from calls, the environment, and files, in this order.
 
-``gpuconf.toml``, or the table ``[tool.gpuconf]`` of a ``pyproject.toml``, in the working directory or the nearest folder above it,
-as far as it can be trusted (:mod:`.settings_file`). Such a file cannot name code, the ledger or a simulation, unless the user
-trusts its folder. The administrator's file sets ceilings, which every process keeps.
+``gpuconf.toml``, or the table ``[tool.gpuconf]`` of a ``pyproject.toml``, in the working directory or the nearest
+folder above it, as far as it can be trusted (:mod:`.settings_file`). Such a file cannot name code, the ledger or a
+simulation, unless the user trusts its folder. The administrator's file sets ceilings, which every process keeps.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ class Setting(NamedTuple):
 
     variable: str
     key: str  # in files; "" for one that files cannot set
-    kind: str  # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch"
+    # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch".
+    kind: str
     default: str  # for people
     text: str  # what it does
 
@@ -47,14 +48,32 @@ SETTINGS = (
         "by GPU",
         "memory that a lease takes for each process's CUDA context; 0 for none",
     ),
-    Setting("GPUCONF_BLAS", "blas", "library", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
+    Setting(
+        "GPUCONF_BLAS",
+        "blas",
+        "library",
+        "auto",
+        "what multiplies matrices on the CPU: auto, gonum, or a library's path",
+    ),
     Setting("GPUCONF_SIMULATE_PLAIN_NAMES", "", "text", "", "1: names of simulated GPUs do not end in (simulated)"),
-    Setting("GPUCONF_SIMULATOR_LOG", "", "text", "", "1: what a program calls and is not simulated is named on standard error"),
+    Setting(
+        "GPUCONF_SIMULATOR_LOG",
+        "",
+        "text",
+        "",
+        "1: what a program calls and is not simulated is named on standard error",
+    ),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
     Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_GROWTH, which takes precedence"),
     Setting("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "", "text", "", "MiB that the default limit leaves to the system"),
-    Setting("TF_ENABLE_GPU_GARBAGE_COLLECTION", "", "text", "true", "whether pools release idle memory before an allocation fails"),
+    Setting(
+        "TF_ENABLE_GPU_GARBAGE_COLLECTION",
+        "",
+        "text",
+        "true",
+        "whether pools release idle memory before an allocation fails",
+    ),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
     Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
     Setting(trust.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
@@ -159,7 +178,10 @@ def requested(name: str, environ: Mapping[str, str]) -> str:
 
 
 def asked(name: str, environ: Mapping[str, str]) -> str:
-    """Return who sets a variable that no call sets, for a message: the environment, or a file with the line; "" if nothing does."""
+    """Return who sets a variable that no call sets, for a message: the environment, or a file with the line.
+
+    "" if nothing does.
+    """
     environ = former_names.current(environ)
     if name in environ:
         return f"{name}={environ[name]} in the environment"
@@ -180,7 +202,9 @@ def ceiling() -> int | None:
 
 def _check_switch(text: str) -> None:
     if text not in ("", "true", "false"):
-        raise errors.InvalidArgumentError(f"{_GROWTH} must be true or false, but got {texts.shown(text)}{_meant_switch(text)}")
+        raise errors.InvalidArgumentError(
+            f"{_GROWTH} must be true or false, but got {texts.shown(text)}{_meant_switch(text)}"
+        )
 
 
 def _meant_switch(given: Any) -> str:
@@ -192,7 +216,10 @@ def _meant_switch(given: Any) -> str:
 
 
 def _below_ceiling(origin: Origin) -> Origin:
-    """Return a memory limit in bytes, lowered to the administrator's ceiling. Raises InvalidArgumentError if it is no size."""
+    """Return a memory limit in bytes, lowered to the administrator's ceiling.
+
+    Raises InvalidArgumentError if it is no size.
+    """
     most = ceiling()
     limit = _limit(_LIMIT, origin.value) if origin.value else None
     if most is not None and (limit is None or limit > most):
@@ -234,14 +261,20 @@ def _renamed(path: str, table: Any) -> Any:
 
 
 def _not_from_a_folder(key: str, given: Any) -> str:
-    """Return why a setting is not taken from a file that merely lies in a folder, such as that of a project of others."""
+    """Return why a setting is not taken from a file that merely lies in a folder, such as that of a project of
+    others.
+    """
     if key == "blas" and given in ("auto", "gonum"):
         return ""
     what = _ONLY_TRUSTED.get(key)
     return f"a file found in or above the working directory cannot {what}" if what else ""
 
 
-_ONLY_TRUSTED = {"blas": "name code to load", "ledger": "move the ledger", "simulate": "replace the GPUs by simulated ones"}
+_ONLY_TRUSTED = {
+    "blas": "name code to load",
+    "ledger": "move the ledger",
+    "simulate": "replace the GPUs by simulated ones",
+}
 
 
 _logged: set[str] = set()
@@ -261,7 +294,9 @@ def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
     for key in table:
         if key not in known:
             if key in ("gpuconf", "tool"):
-                raise errors.InvalidArgumentError(f"{where} has the table [{key}]: write its settings without a table, at the top")
+                raise errors.InvalidArgumentError(
+                    f"{where} has the table [{key}]: write its settings without a table, at the top"
+                )
             meant = _KEYS_MEANT.get(str(key).lower(), "")
             guess = f". Did you mean {meant}?" if meant in known else f"; the settings are {', '.join(known)}"
             raise errors.InvalidArgumentError(f"{where}: unknown setting {texts.shown(key)}{guess}")
@@ -281,7 +316,9 @@ def _text(path: str, key: str, given: Any) -> str:
     what = f"{key} in {path}"
     if kind == "switch":
         if not isinstance(given, bool):
-            raise errors.InvalidArgumentError(f"{what} must be true or false, but got {texts.shown(given)}{_meant_switch(given)}")
+            raise errors.InvalidArgumentError(
+                f"{what} must be true or false, but got {texts.shown(given)}{_meant_switch(given)}"
+            )
         return "true" if given else "false"
     if kind == "size":
         return str(_limit(what, given))
@@ -300,7 +337,9 @@ def _limit(what: str, given: Any) -> int:
         raise errors.InvalidArgumentError(f"{error}{sizes.number_hint(given)}") from None
     if count < 1 << 20:
         hint = sizes.unit_hint(count)
-        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}")
+        raise errors.InvalidArgumentError(
+            f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}"
+        )
     return count
 
 

@@ -2,8 +2,8 @@
 """Files with settings: which one counts, and its contents.
 
 A file that the search upwards finds is untrusted input. It counts only if no other user than this one and root can have
-written it, or if the user trusts its folder: see :mod:`.trust`. What is checked is what is read: the open file, and the open folder
-that has its name. Reading is cheap while a file does not change.
+written it, or if the user trusts its folder: see :mod:`.trust`. What is checked is what is read: the open file, and the
+open folder that has its name. Reading is cheap while a file does not change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Ignored(NamedTuple):
 
 
 def find(environ: Mapping[str, str]) -> tuple[File | None, list[Ignored]]:
-    """Return the file that counts, with known keys not yet checked, and the files that do not. Raises errors of the first."""
+    """Return the file that counts, with known keys not yet checked, and the files that do not.
+
+    Raises errors of the first.
+    """
     trusted = trust.folders(environ)
     chosen = environ.get(CHOICE)
     if chosen is None:
@@ -79,7 +82,8 @@ def _nearest(trusted: list[str]) -> tuple[File | None, list[Ignored]]:
                 continue
             except OSError:
                 if not os.access(folder, os.X_OK):
-                    break  # in a container that changes the user, its first folder may be another user's, and shows nothing
+                    # In a container that changes the user, its first folder may be another user's, and shows nothing.
+                    break
             file = _of_folder(folder, name, trusted, ignored)
             if file is not None:
                 return file, ignored
@@ -115,7 +119,8 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
     name = os.path.basename(path)
     try:
         if not named:
-            one = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)  # opens no pipe or device that another user put there
+            # Opens no pipe or device that another user put there.
+            one = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
             try:
                 why = trust.why_not("it", one)
             finally:
@@ -135,7 +140,10 @@ def _checked(path: str, directory: int, named: bool) -> tuple[str, dict[str, Any
 
 
 def _mentions_us(path: str) -> bool:
-    """Whether a pyproject.toml that does not count has settings of gpuconf. It is not parsed, and no device is opened."""
+    """Whether a pyproject.toml that does not count has settings of gpuconf.
+
+    It is not parsed, and no device is opened.
+    """
     try:
         one = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -160,7 +168,8 @@ _read: dict[str, tuple[tuple[int, ...], Any]] = {}  # by path: its identity when
 def read(path: str) -> dict[str, Any] | None:
     """Return the contents of a file that the user or the administrator has named; None for no file."""
     try:
-        identity = _identity(os.stat(path))  # a process that can open no more files goes on if this one is missing or known
+        # A process that can open no more files goes on if this one is missing or known.
+        identity = _identity(os.stat(path))
         if path in _read and _read[path][0] == identity:
             return _read[path][1]  # type: ignore[no-any-return]
         descriptor = os.open(path, _READING)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""llama.cpp's Python package on simulated GPUs: which libraries it loads, and the lines that are logged when it is imported.
+"""llama.cpp's Python package on simulated GPUs: which libraries it loads, and the lines that are logged when it is
+imported.
 
-Its library contains its own kernels, and links the CUDA runtime and cuBLAS by their names. So it runs over the libraries that
-stand in for those (`stand_ins`): its buffers take the memory that they take on a card, and its kernels compute nothing.
+Its library contains its own kernels, and links the CUDA runtime and cuBLAS by their names. So it runs over the
+libraries that stand in for those (`stand_ins`): its buffers take the memory that they take on a card, and its kernels
+compute nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ def cuda_of(needed: list[str]) -> int | None:
         from .. import errors
 
         raise errors.UnimplementedError(
-            f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or 13, "
+            f"llama.cpp does not run on simulated GPUs if it is built for {runtimes[0]}: use a wheel for CUDA 12 or "
+            "13, "
             "or for the CPU"
         )
     return version
@@ -46,13 +49,17 @@ def cuda_of(needed: list[str]) -> int | None:
 
 def tell(machine: str) -> None:
     """Log the line about what it computes."""
-    _log(f"llama.cpp runs on simulated GPUs ({machine}): its buffers take memory as on a card, and its kernels compute nothing")
+    _log(
+        f"llama.cpp runs on simulated GPUs ({machine}): its buffers take memory as on a card, and its kernels compute "
+        "nothing"
+    )
 
 
 def tell_without_cuda(machine: str) -> None:
     """Log the line about a package that does not see the GPUs."""
     _log(
-        f"llama.cpp is built without CUDA, does not see the simulated GPUs ({machine}), and computes on the CPU. A build with "
+        f"llama.cpp is built without CUDA, does not see the simulated GPUs ({machine}), and computes on the CPU. A "
+        "build with "
         "GGML_CUDA=on runs on them"
     )
 

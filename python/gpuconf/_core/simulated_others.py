@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that do not start on simulated GPUs, or not wholly: at their first import one line says so, and what to do instead."""
+"""Libraries that do not start on simulated GPUs, or not wholly: at their first import one line says so, and what to do
+instead.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,12 @@ from functools import partial
 from . import import_hook, runtime
 
 _INSTEAD = {
-    "cupy": "CuPy does not start on simulated GPUs: NVIDIA's runtime is linked into it and reports that the CUDA driver version is "
+    "cupy": "CuPy does not start on simulated GPUs: NVIDIA's runtime is linked into it and reports that the CUDA "
+    "driver version is "
     "insufficient. Use NumPy, or tensors of PyTorch, which runs on them",
     "jax": "JAX does not start on simulated GPUs and computes on the CPU: JAX_PLATFORMS=cpu makes that explicit",
-    "tensorflow": "TensorFlow does not start on simulated GPUs and computes on the CPU. gpuconf.compat has its functions for GPU "
+    "tensorflow": "TensorFlow does not start on simulated GPUs and computes on the CPU. gpuconf.compat has its "
+    "functions for GPU "
     "configuration, which run on them",
 }
 _SAMPLER = "VLLM_USE_FLASHINFER_SAMPLER"
@@ -34,13 +38,16 @@ def _tell(name: str) -> None:
 
 
 def _before_vllm() -> None:
-    """Let vLLM sample without FlashInfer if that has no compiler: it compiles its kernel when vLLM measures the memory it needs."""
+    """Let vLLM sample without FlashInfer if that has no compiler: it compiles its kernel when vLLM measures the memory
+    it needs.
+    """
     if runtime.simulated() and _SAMPLER not in os.environ and not _has_nvcc():
         from . import notices
 
         os.environ[_SAMPLER] = "0"
         notices.log(
-            "warning", f"vLLM samples without FlashInfer ({_SAMPLER}=0), which compiles its kernels with nvcc: there is none"
+            "warning",
+            f"vLLM samples without FlashInfer ({_SAMPLER}=0), which compiles its kernels with nvcc: there is none",
         )
 
 
@@ -48,4 +55,6 @@ def _has_nvcc() -> bool:
     import shutil
 
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    return bool(shutil.which("nvcc")) or any(os.path.exists(os.path.join(home, "bin", "nvcc")) for home in homes if home)
+    return bool(shutil.which("nvcc")) or any(
+        os.path.exists(os.path.join(home, "bin", "nvcc")) for home in homes if home
+    )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch on simulated GPUs: before its first import, libraries that stand in for CUDA's are loaded (``stand_ins.py``).
 
-Package `values` then lets the CPU compute what launches would, with the choice "cpu" for all operations, with "none" for small
-tensors only.
+Package `values` then lets the CPU compute what launches would, with the choice "cpu" for all operations, with "none"
+for small tensors only.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ _strict = False
 _started_on = ""  # the machine that PyTorch has started on
 _llama_on = ""  # the one that llama.cpp's library has been loaded on
 _of_environment = False  # whether that is the machine of GPUCONF_SIMULATE, which stays if a simulation ends
-starts_only_on: str | None = None  # the machine without which PyTorch must not start, while a test of the pytest plugin has its own
+# The machine without which PyTorch must not start, while a test of the pytest plugin has its own.
+starts_only_on: str | None = None
 
 
 def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None:
     """Let PyTorch see the simulated GPUs of the moment when it is first imported, with these values.
 
-    Raises InvalidArgumentError for another choice, and FailedPreconditionError if a PyTorch that is built for CUDA is imported
-    already, or has started with another choice.
+    Raises InvalidArgumentError for another choice, and FailedPreconditionError if a PyTorch that is built for CUDA is
+    imported already, or has started with another choice.
     """
     global _values, _values_requested, _strict
     simulated_others.watch()
@@ -39,7 +40,8 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
     if _started_on:
         if wanted and wanted != _values:
             raise errors.FailedPreconditionError(
-                f'PyTorch runs on simulated GPUs with values="{_values}" until the process ends: choose values="{wanted}" before '
+                f'PyTorch runs on simulated GPUs with values="{_values}" until the process ends: choose '
+                f'values="{wanted}" before '
                 "the first import of torch"
             )
         return
@@ -55,7 +57,10 @@ def choose(values: str | None, strict: bool | None, *, caller: str = "") -> None
 
 
 def choose_by_environment() -> None:
-    """Like :func:`choose`. An invalid choice is an error of ``import torch``, and of the first call: this is an import."""
+    """Like :func:`choose`.
+
+    An invalid choice is an error of ``import torch``, and of the first call: this is an import.
+    """
     try:
         choose(None, None)
     except errors.InvalidArgumentError:
@@ -73,7 +78,9 @@ def runs() -> bool:
 
 
 def held(ordinal: int) -> int:
-    """Return the bytes that this process has on a card on which PyTorch has started, whichever library requested them."""
+    """Return the bytes that this process has on a card on which PyTorch has started, whichever library requested
+    them.
+    """
     import ctypes
 
     size = ctypes.c_uint64()
@@ -82,7 +89,9 @@ def held(ordinal: int) -> int:
 
 
 def _too_late(caller: str) -> str:
-    """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's file."""
+    """Return the error for a simulation after ``import torch``, with the line of that import if it is in the caller's
+    file.
+    """
     import linecache
     import re
 
@@ -105,14 +114,18 @@ def keeps_machine() -> bool:
 
 
 def refuse_another_machine(spec: str) -> None:
-    """Raise FailedPreconditionError if PyTorch has started on another simulated machine. ``spec`` "" is the end of a simulation."""
+    """Raise FailedPreconditionError if PyTorch has started on another simulated machine.
+
+    ``spec`` "" is the end of a simulation.
+    """
     kept = _started_on or _llama_on
     if not kept or spec == kept or (not spec and _of_environment and os.environ.get("GPUCONF_SIMULATE") == kept):
         return
     change = f"cannot simulate {spec}" if spec else "cannot end the simulation"
     library = "PyTorch" if _started_on else "llama.cpp"
     raise errors.FailedPreconditionError(
-        f"{change}: {library} runs on simulated GPUs ({kept}) until the process ends. Start another process for other GPUs"
+        f"{change}: {library} runs on simulated GPUs ({kept}) until the process ends. Start another process for other "
+        "GPUs"
     )
 
 
@@ -130,7 +143,8 @@ def _before() -> None:
     if starts_only_on is not None and machine != starts_only_on:
         import_hook.before_import("torch", _before)
         raise errors.FailedPreconditionError(
-            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_simulate, in the test's "
+            f"PyTorch would keep the GPUs that this test simulates ({machine}): import torch before gpu_simulate, in "
+            "the test's "
             f'module, or mark the test: @pytest.mark.gpu_process("{machine}") runs it in a process of its own'
         )
     if not machine:
@@ -139,7 +153,8 @@ def _before() -> None:
     folder = os.path.join(os.path.dirname(spec.origin), "lib") if spec is not None and spec.origin else ""
     if os.path.exists(os.path.join(folder, "libtorch_cuda.so")):
         _of_environment = os.environ.get("GPUCONF_SIMULATE") == machine
-        os.environ["GPUCONF_SIMULATE"] = machine  # PyTorch counts cards with NVML, which reads it, and has processes of its own
+        # PyTorch counts cards with NVML, which reads it, and has processes of its own.
+        os.environ["GPUCONF_SIMULATE"] = machine
         _load(libraries_of(folder), "this PyTorch", "Use a newer gpuconf, or PyTorch 2.9")
         stand_ins.library.gpuconf_runtime_versions(*_versions(folder))
         _started_on = machine
@@ -155,7 +170,9 @@ def accept_without_cuda() -> None:
 
 
 def _without_cuda(folder: str, machine: str) -> None:
-    """Raise FailedPreconditionError if values were requested for PyTorch, else warn: the program may not need GPUs in PyTorch."""
+    """Raise FailedPreconditionError if values were requested for PyTorch, else warn: the program may not need GPUs in
+    PyTorch.
+    """
     text = (
         f"PyTorch ({folder}) is built without CUDA and does not see the simulated GPUs ({machine}). The wheel of "
         "https://pypi.org/project/torch for Linux on x86-64 is built with it: pip install torch"
@@ -175,7 +192,9 @@ def _after() -> None:
 
 
 def _before_llama() -> None:
-    """Let llama.cpp's library, if it is built for CUDA, find the libraries that stand in for CUDA's when it is loaded."""
+    """Let llama.cpp's library, if it is built for CUDA, find the libraries that stand in for CUDA's when it is
+    loaded.
+    """
     global _llama_on, _of_environment
     machine = runtime.simulated()
     if not machine or not (paths := simulated_llama.libraries()):
@@ -206,7 +225,8 @@ def _load(paths: list[str], what: str, instead: str) -> None:
 def _versions(folder: str) -> tuple[int, int, int, int]:
     """Return the versions of CUDA (as 12080), cuDNN (91002), NCCL (22705) and cuBLAS (120804).
 
-    CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch requires.
+    CUDA's is the one that PyTorch was built for; those of the others are of what is installed, else of what PyTorch
+    requires.
     """
     import re
 
@@ -216,7 +236,9 @@ def _versions(folder: str) -> tuple[int, int, int, int]:
     required = re.findall(r"^Requires-Dist: *(.*)", _metadata("torch"), re.M)
     versions = {"cudnn": 91002, "nccl": 22705, "cublas": cuda // 1000 * 10000 + cuda % 1000 * 10}
     for name in versions:
-        texts = [f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")] + required
+        texts = [
+            f"{text} (=={_installed(text)})" for text in (f"nvidia-{name}-cu{cuda // 1000}", f"nvidia-{name}")
+        ] + required
         for text in reversed(texts):
             pinned = re.match(rf"nvidia-{name}(-cu\d+)? *\(?==(\d+)\.(\d+)\.(\d+)", text)
             if pinned:
@@ -232,7 +254,10 @@ def _installed(name: str) -> str:
 
 
 def _metadata(name: str) -> str:
-    """Return what a package says of itself, or "". `importlib.metadata` parses it as an email, which takes longer than all else."""
+    """Return what a package says of itself, or "".
+
+    `importlib.metadata` parses it as an email, which takes longer than all else.
+    """
     import importlib.metadata
 
     try:

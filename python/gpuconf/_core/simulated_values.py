@@ -20,7 +20,8 @@ def check(values: str, name: str) -> str:
     """Return a choice of values. Raises InvalidArgumentError for another text."""
     if values not in CHOICES:
         raise errors.InvalidArgumentError(
-            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or "none", with '
+            f'{name} is {values!r}: choose "cpu", with which the CPU computes what PyTorch does on simulated GPUs, or '
+            '"none", with '
             "which PyTorch only allocates"
         )
     return values

@@ -23,7 +23,10 @@ def has_driver() -> bool:
 
 
 def chosen(spec: str, caller: str = "") -> None:
-    """Remember that a call has chosen a machine, or with "" that no call has. Without a caller, it is the one of before."""
+    """Remember that a call has chosen a machine, or with "" that no call has.
+
+    Without a caller, it is the one of before.
+    """
     global _caller
     if spec and caller:
         _callers[spec] = caller

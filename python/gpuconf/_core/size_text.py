@@ -37,12 +37,18 @@ def size_of(text: str, total: object = None) -> int:
     whole, _, fraction = stripped[: len(stripped) - len(unit)].partition(".")
     unit = unit.strip().upper()
     # Some non-ASCII letters, such as the dotless i, have an ASCII capital letter.
-    if any(ord(letter) > 127 for letter in text) or not whole + fraction or "." in fraction or not (unit in _UNITS or unit == "%"):
+    if (
+        any(ord(letter) > 127 for letter in text)
+        or not whole + fraction
+        or "." in fraction
+        or not (unit in _UNITS or unit == "%")
+    ):
         examples = "'500MB', '6GiB'" if total is None else "'500MB', '6GiB' or '50%'"
         raise ValueError("is not a size: write bytes, " + examples + _meant(stripped))
     if unit == "%" and not isinstance(total, int):
         raise ValueError("is a percentage, which needs a GPU; use bytes or '6GiB'")
-    whole, fraction = whole.lstrip("0")[:30], fraction[:30]  # Python does not parse numbers with more than a few thousand digits
+    # Python does not parse numbers with more than a few thousand digits.
+    whole, fraction = whole.lstrip("0")[:30], fraction[:30]
     number = int(whole + fraction or "0")
     scale = 10 ** len(fraction)
     if isinstance(total, int) and unit == "%":

@@ -14,15 +14,18 @@ from .size_text import size_of
 def size(what: str, value: Any, total: int | None = None) -> int:
     """Return the bytes of a size argument, which may be negative. ``what`` is the argument's name.
 
-    Percentages are relative to ``total``, and invalid without it. Raises InvalidTypeError for a value that is neither an int nor
-    text, and InvalidArgumentError for text that is not a size.
+    Percentages are relative to ``total``, and invalid without it. Raises InvalidTypeError for a value that is neither
+    an int nor text, and InvalidArgumentError for text that is not a size.
     """
     if isinstance(value, str):
         return _parsed(what, value, total)
     try:
         return operator.index(value)
     except TypeError:
-        text = f"{what} must be a number of bytes or text such as '6GiB', but got {type(value).__name__}: {texts.shown(value)}"
+        text = (
+            f"{what} must be a number of bytes or text such as '6GiB', but got {type(value).__name__}: "
+            f"{texts.shown(value)}"
+        )
         raise errors.InvalidTypeError(text) from None
 
 

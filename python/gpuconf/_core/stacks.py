@@ -17,10 +17,10 @@ _QUIET = ("torch::unwind", "torch::cuda::", "torch::CapturedTraceback", "c10::",
 def call_site(stack: tuple[Frame, ...]) -> Frame | None:
     """Return the call that a user knows; None without a stack.
 
-    That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further inside. A
-    node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call; without Python, the operator
-    that the backward pass called, or else the innermost call with a name. gocore/trace/frames.go has the same rule, and one table
-    tests both.
+    That is the innermost line of the program's own Python code or node of PyTorch's backward pass, whichever is further
+    inside. A node has only a function: ``("", 0, "MmBackward0")``. Without both it is the innermost Python call;
+    without Python, the operator that the backward pass called, or else the innermost call with a name.
+    gocore/trace/frames.go has the same rule, and one table tests both.
     """
     known = _kinds()
     python = named = None
@@ -76,8 +76,12 @@ def _kind(frame: Frame) -> str:
     return _LIBRARY if re.search(_INSTALLED, file, re.ASCII) else _PROGRAM
 
 
-_NODE = r"torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)"
-_MACHINE_CODE = r"(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$"
+_NODE = (
+    r"torch::autograd::(?:generated::(\w+)::(?:apply|operator\(\))|(AccumulateGrad|CopySlices|CopyBackwards)::apply)"
+)
+_MACHINE_CODE = (
+    r"(?i)\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hxx|inc|inl|s|so(?:\.[\w.]+)?|dll|pyd|exe)$|(?:^|/)python[\d.]*$"
+)
 _INSTALLED = (
     r"/site-packages/|/dist-packages/|/lib/python3\."
     r"|^[A-Za-z]:/(?:.*/)?(?:[Pp]ython[\d.]*|[^/]*conda[^/]*|envs/[^/]+)/[Ll]ib/"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries that stand in for CUDA's: the simulated driver and NVML, and the runtime with the functions of the others.
 
-A program's libraries find the functions there because they are global and come first. They find CUDA's libraries themselves, which
-may be missing, because empty ones of their names are loaded.
+A program's libraries find the functions there because they are global and come first. They find CUDA's libraries
+themselves, which may be missing, because empty ones of their names are loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from .._typing import Any
 
 # Not compiled yet: few programs need them, and compiling takes a millisecond of each simulated process.
 CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|nccl|nvrtc|nvshmem_host)\.so"
-IMPORTED = r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
+IMPORTED = (
+    r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
+)
 _UNMAPPED = 65534  # root's files in a rehearsal's user namespace: see gocore/cuda
 _RUNTIME = "libgpuconf-runtime.so"
 _loaded: list[object] = []
@@ -25,7 +27,8 @@ driver: Any = None
 def load(paths: list[str], what: str, instead: str) -> None:
     """Load them for a program's libraries, ``what`` in a message, that import functions of CUDA's.
 
-    Raises UnimplementedError if they import functions that gpuconf does not have. ``instead`` is what a user can do then.
+    Raises UnimplementedError if they import functions that gpuconf does not have. ``instead`` is what a user can do
+    then.
     """
     import ctypes
     import re
@@ -50,14 +53,18 @@ def load(paths: list[str], what: str, instead: str) -> None:
     missing = sorted(name for name in imported if not hasattr(library, name))
     if missing:
         raise errors.UnimplementedError(
-            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} functions of CUDA's "
-            f"libraries that gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. {instead}"
+            f"{what} ({os.path.dirname(paths[0])}) does not run on simulated GPUs: it imports {len(missing)} "
+            "functions of CUDA's "
+            f"libraries that gpuconf does not have: {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}. "
+            f"{instead}"
         )
     _stand_in(sorted(needed))
 
 
 def _guarded(library: str, behind: str) -> str:
-    """Return the guard's library before one of the simulator's, in a job of ``gpuconf run``, else that library itself."""
+    """Return the guard's library before one of the simulator's, in a job of ``gpuconf run``, else that library
+    itself.
+    """
     folder = os.path.dirname(os.environ.get("GPUCONF_GUARD", ""))
     if folder and os.path.realpath(os.path.join(folder, behind)) == os.path.realpath(library):
         return os.path.join(folder, os.path.basename(library))
@@ -65,7 +72,9 @@ def _guarded(library: str, behind: str) -> str:
 
 
 def _trusted(library: str) -> str:
-    """Return the path of a library that only this user and root can have written, as the core asks of its driver (gocore/cuda)."""
+    """Return the path of a library that only this user and root can have written, as the core asks of its driver
+    (gocore/cuda).
+    """
     owners = {0, os.geteuid()} | ({_UNMAPPED} if os.path.isdir("/run/gpuconf") else set())
     for part in (library, os.path.dirname(library)):
         facts = os.stat(part)
@@ -78,7 +87,8 @@ def _trusted(library: str) -> str:
             why = "can be written by its group"
         if why:
             raise errors.FailedPreconditionError(
-                f"the simulator is not loaded from {library}: {part} {why}. Install gpuconf where only its owner can write"
+                f"the simulator is not loaded from {library}: {part} {why}. Install gpuconf where only its owner can "
+                "write"
             )
     return library
 
@@ -102,7 +112,8 @@ def _stand_in(names: list[str]) -> None:
         for name in names:
             files.append(os.memfd_create(name))
             os.write(files[-1], empty(name, _RUNTIME, machine))
-            # The loader takes a path that it knows for the same library: the files stay open, and the spelling is our own.
+            # The loader takes a path that it knows for the same library: the files stay open, and the spelling is our
+            # own.
             _loaded.append(ctypes.CDLL(f"/proc/self/task/../fd/{files[-1]}", ctypes.RTLD_GLOBAL))
     finally:
         for file in files:

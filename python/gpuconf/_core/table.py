@@ -12,7 +12,9 @@ class Table:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name, ready for ``json.dumps``: nested tables become dictionaries, and tuples become lists."""
+        """Return the fields by name, ready for ``json.dumps``: nested tables become dictionaries, and tuples become
+        lists.
+        """
         fields: tuple[str, ...] = self._fields  # type: ignore[attr-defined]  # the namedtuple's
         return {name: _plain(getattr(self, name)) for name in fields}
 

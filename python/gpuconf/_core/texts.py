@@ -38,7 +38,9 @@ def check_text(what: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise errors.InvalidArgumentError(f"{what} is not valid text (it has a lone surrogate): {shown(value)}") from None
+        raise errors.InvalidArgumentError(
+            f"{what} is not valid text (it has a lone surrogate): {shown(value)}"
+        ) from None
     return value
 
 

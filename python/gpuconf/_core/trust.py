@@ -17,20 +17,25 @@ VARIABLE = "GPUCONF_TRUST_SETTINGS"
 def folders(environ: Mapping[str, str]) -> list[str]:
     """Return the folders that the user trusts. Raises InvalidArgumentError for an entry that is not an absolute path.
 
-    Empty entries are skipped. A shell makes one of ``$OTHER:/srv/team``, and it never means the working directory. There is no
-    entry for all folders: it would trust the file that anybody puts into ``/tmp``.
+    Empty entries are skipped. A shell makes one of ``$OTHER:/srv/team``, and it never means the working directory.
+    There is no entry for all folders: it would trust the file that anybody puts into ``/tmp``.
     """
     entries = [entry for entry in environ.get(VARIABLE, "").split(os.pathsep) if entry]
     for entry in entries:
         if not os.path.isabs(entry) or "\0" in entry:
-            why = "there is none for all folders" if entry == "*" else "a relative name depends on the working directory"
+            why = (
+                "there is none for all folders" if entry == "*" else "a relative name depends on the working directory"
+            )
             text = f"{VARIABLE} has the entry {texts.shown(entry)}, which is not the absolute path of a folder: {why}"
             raise errors.InvalidArgumentError(f"{text}. Write paths such as /srv/team, separated by {os.pathsep!r}")
     return entries
 
 
 def names(trusted: list[str], folder: os.stat_result) -> bool:
-    """Whether one of the folders is this one. Paths are followed now, so a folder need not exist before it is needed."""
+    """Whether one of the folders is this one.
+
+    Paths are followed now, so a folder need not exist before it is needed.
+    """
     for entry in trusted:
         try:
             if os.path.samestat(os.stat(entry), folder):
@@ -45,7 +50,8 @@ def why_not(what: str, descriptor: int) -> str:
     at = os.fstat(descriptor)
     if at.st_uid not in _ourselves():
         return f"{what} belongs to {_user(at.st_uid)}"
-    if at.st_mode & stat.S_IWOTH:  # also with the sticky bit, as in /tmp: anybody can be the first to make the file there
+    # Also with the sticky bit, as in /tmp: anybody can be the first to make the file there.
+    if at.st_mode & stat.S_IWOTH:
         return f"everyone can write {what}"
     if at.st_mode & stat.S_IWGRP and not (_is_ours(at.st_gid) and not _has_acl(descriptor)):
         return f"the group {_group(at.st_gid)} can write {what}"
@@ -57,7 +63,9 @@ def _ourselves() -> tuple[int, int]:
 
 
 def _is_ours(group: int) -> bool:
-    """Whether a group has no other members than this user and root, as the group that many systems create for each user."""
+    """Whether a group has no other members than this user and root, as the group that many systems create for each
+    user.
+    """
     import grp
     import pwd
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every Python process under ``gpuconf run`` does at its start.
 
-The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports nothing of
-gpuconf before it is needed, and nothing in it may make a program fail.
+The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports
+nothing of gpuconf before it is needed, and nothing in it may make a program fail.
 
-``opentelemetry-instrument`` has a ``sitecustomize`` that hides ours and does not run it. OpenTelemetry then finds the entry point
-in ``gpuconf_run.dist-info``, which also calls :func:`activate`.
+``opentelemetry-instrument`` has a ``sitecustomize`` that hides ours and does not run it. OpenTelemetry then finds the
+entry point in ``gpuconf_run.dist-info``, which also calls :func:`activate`.
 """
 
 import os
@@ -47,7 +47,9 @@ class _AsTensorFlow:
 
 
 class _Simulated:
-    """Imports gpuconf before the first import of PyTorch, or of vLLM or llama.cpp, so that they run on the simulated GPUs."""
+    """Imports gpuconf before the first import of PyTorch, or of vLLM or llama.cpp, so that they run on the simulated
+    GPUs.
+    """
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
         """Import gpuconf, and ask the other finders."""
@@ -78,7 +80,10 @@ class _NotRehearsed:
 
 
 class _Watcher:
-    """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
+    """The first finder in ``sys.meta_path``.
+
+    It finds nothing itself, but wraps the loaders that other finders return.
+    """
 
     def __init__(self) -> None:
         self.waiting = {*_ROUTED, _CORE}
@@ -182,7 +187,9 @@ def _limit_by_itself(name: str) -> str:
 
 
 def _size_of(text: str) -> int:
-    """Return the bytes of a size, by gpuconf's own grammar: this Python may be unable to import gpuconf, but not that file."""
+    """Return the bytes of a size, by gpuconf's own grammar: this Python may be unable to import gpuconf, but not that
+    file.
+    """
     import importlib.util
 
     spec = importlib.util.spec_from_file_location("gpuconf_size_text", os.path.join(_PACKAGE, "_core", "size_text.py"))
@@ -209,7 +216,10 @@ def limit_of_rank(limit: int, ordinal: int, gpus: int) -> int:
 
 
 def _number(name: str) -> "int | None":
-    """Return a variable as Go reads a number, without the spaces and underscores that Python accepts; None for anything else."""
+    """Return a variable as Go reads a number, without the spaces and underscores that Python accepts.
+
+    None for anything else.
+    """
     text = os.environ.get(name, "")
     try:
         return int(text) if set(text) <= set("+-0123456789") else None
@@ -222,7 +232,8 @@ def tell(event: str, text: str) -> None:
     folder = os.environ.get("GPUCONF_RUN")
     if not folder:
         return
-    line = "\t".join((str(os.getpid()), event, ascii(text)[1:-1]))  # as the codec unicode_escape, whose import takes longer
+    # As the codec unicode_escape, whose import takes longer.
+    line = "\t".join((str(os.getpid()), event, ascii(text)[1:-1]))
     try:
         file = os.open(os.path.join(folder, "processes"), os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
         try:
@@ -299,7 +310,8 @@ def _keep_the_lease() -> None:
     _posixsubprocess.fork_exec = fork_exec_with_lease
     if "subprocess" in sys.modules:
         sys.modules["subprocess"].__dict__["_fork_exec"] = fork_exec_with_lease
-    closefrom = getattr(os, "POSIX_SPAWN_CLOSEFROM", None)  # from Python 3.13 on, subprocess uses it instead, where it can
+    # From Python 3.13 on, subprocess uses it instead, where it can.
+    closefrom = getattr(os, "POSIX_SPAWN_CLOSEFROM", None)
     if closefrom is not None:
         for name in ("posix_spawn", "posix_spawnp"):
             setattr(os, name, _spawn_with_lease(getattr(os, name), closefrom, descriptor, file))  # type: ignore[no-untyped-call]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python imports this file at its start in every process under ``gpuconf run``, which puts this folder first into ``PYTHONPATH``.
+"""Python imports this file at its start in every process under ``gpuconf run``, which puts this folder first into
+``PYTHONPATH``.
 
 It activates ``gpuconf_startup`` and runs the ``sitecustomize`` that Python would have found without it.
 """

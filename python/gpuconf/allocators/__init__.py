@@ -8,8 +8,8 @@
 - ``gpuconf.allocators.numba.install()``, or the variable ``NUMBA_CUDA_MEMORY_MANAGER`` set to
   ``gpuconf.allocators.numba``
 
-Inside ``with gpuconf.device("GPU:1"):`` a thread's allocations count against that logical GPU's limit, and the libraries' current
-device is the GPU that holds it. Importing this package does not import the libraries.
+Inside ``with gpuconf.device("GPU:1"):`` a thread's allocations count against that logical GPU's limit, and the
+libraries' current device is the GPU that holds it. Importing this package does not import the libraries.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ else:
 
 
 def __dir__() -> list[str]:
-    """List the modules whose library is installed, because ``inspect.getmembers`` and pydoc import every listed name."""
+    """List the modules whose library is installed, because ``inspect.getmembers`` and pydoc import every listed
+    name.
+    """
     from .._core.import_hook import installed
 
     return [name for name in __all__ if installed(name)]

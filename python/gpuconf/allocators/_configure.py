@@ -25,7 +25,12 @@ _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}
 _FOLLOWERS = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
-_MODULES = {**{name.lower(): key for key, name in _NAMES.items()}, "tf": "tensorflow", "numba.cuda": "numba", "numba-cuda": "numba"}
+_MODULES = {
+    **{name.lower(): key for key, name in _NAMES.items()},
+    "tf": "tensorflow",
+    "numba.cuda": "numba",
+    "numba-cuda": "numba",
+}
 
 
 class _Configuration(NamedTuple):
@@ -38,9 +43,9 @@ class _Configuration(NamedTuple):
 class Configuration(Table, _Configuration):
     """The result of :func:`configure`: what holds now, which may be less than what was requested.
 
-    ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with several logical
-    devices their sum. A GPU without a limit is missing. ``libraries`` has a status text for each library. ``notes`` says for each
-    GPU why its limit is lower than requested.
+    ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with
+    several logical devices their sum. A GPU without a limit is missing. ``libraries`` has a status text for each
+    library. ``notes`` says for each GPU why its limit is lower than requested.
     """
 
     __module__ = "gpuconf"
@@ -63,27 +68,30 @@ def configure(
 ) -> Configuration:
     """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
-    ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A list
-    has an entry for each visible GPU; None in it means no limit. Limits replace what was configured before, also several logical
-    devices on a GPU. A limit can be changed, but not removed. With ``growth=True`` pools reserve memory as needed; with False a
-    pool reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the setting unchanged.
+    ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A
+    list has an entry for each visible GPU; None in it means no limit. Limits replace what was configured before, also
+    several logical devices on a GPU. A limit can be changed, but not removed. With ``growth=True`` pools reserve memory
+    as needed; with False a pool reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the setting
+    unchanged.
 
-    ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
-    dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
-    other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: they get the same limits, growth and
-    visible GPUs through their own settings, before they start. Of these, PyTorch alone runs on simulated GPUs.
+    ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``,
+    or a dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to
+    gpuconf at once, any other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: they
+    get the same limits, growth and visible GPUs through their own settings, before they start. Of these, PyTorch alone
+    runs on simulated GPUs.
 
-    The call can be repeated. It does not use the GPU. The result has the limits that hold, and a status text for each library. A
-    limit is lower than requested if ``GPUCONF_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves less; the
-    result's ``notes`` say so.
+    The call can be repeated. It does not use the GPU. The result has the limits that hold, and a status text for each
+    library. A limit is lower than requested if ``GPUCONF_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves
+    less; the result's ``notes`` say so.
 
-    Without a GPU a limit cannot hold. So a limit, from the call, the environment or a settings file, is then an error, unless
-    ``missing_ok`` is true. With it, test the result: ``if not configure("6GiB", missing_ok=True).in_force``.
+    Without a GPU a limit cannot hold. So a limit, from the call, the environment or a settings file, is then an error,
+    unless ``missing_ok`` is true. With it, test the result: ``if not configure("6GiB", missing_ok=True).in_force``.
 
-    Raises NotFoundError, a LookupError, if there is a limit and no GPU. Raises FailedPreconditionError, and changes nothing, if a
-    library that should be routed has already used the GPU (the error names it), if PyTorch's settings contradict its mode, if an
-    entry of None would remove a limit, or if the devices are already initialized with another configuration. Raises ValueError for
-    an invalid limit or library, also for a limit of more than the GPU's memory.
+    Raises NotFoundError, a LookupError, if there is a limit and no GPU. Raises FailedPreconditionError, and changes
+    nothing, if a library that should be routed has already used the GPU (the error names it), if PyTorch's settings
+    contradict its mode, if an entry of None would remove a limit, or if the devices are already initialized with
+    another configuration. Raises ValueError for an invalid limit or library, also for a limit of more than the GPU's
+    memory.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -114,7 +122,13 @@ def configure(
 
 
 # What the command line, the environment, TensorFlow and other tools call it.
-_MEANT = {"memory": "limit", "memory_limit": "limit", "limits": "limit", "allow_growth": "growth", "memory_growth": "growth"}
+_MEANT = {
+    "memory": "limit",
+    "memory_limit": "limit",
+    "limits": "limit",
+    "allow_growth": "growth",
+    "memory_growth": "growth",
+}
 
 
 def checked_libraries(libraries: Any) -> dict[str, str]:
@@ -141,7 +155,10 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
 
 
 def not_too_late(libraries: Any) -> dict[str, str]:
-    """Return what :func:`checked_libraries` does. Raises FailedPreconditionError if a library has used the GPU already."""
+    """Return what :func:`checked_libraries` does.
+
+    Raises FailedPreconditionError if a library has used the GPU already.
+    """
     modes = checked_libraries(libraries)
     for name, mode in modes.items():
         if libraries != "auto" and name in _ADAPTORS and runtime.simulated() and not _can_route(name)[0]:
@@ -169,7 +186,9 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
             "1 entry" if len(each) == 1 else f"{len(each)} entries",
             "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are",
         )
-        raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU")
+        raise errors.InvalidArgumentError(
+            f"limit has {given}, but {visible} visible: pass one size for all, or one for each GPU"
+        )
     return [_limit(one, gpu) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
 
 
@@ -183,10 +202,16 @@ def _limit(limit: int | str, gpu: PhysicalDevice) -> int:
 
 
 def _refuse_without_gpu(limit: Any) -> None:
-    """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would say so."""
+    """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would
+    say so.
+    """
     from .._core.native import core
 
-    what = f"limit={texts.shown(limit)}" if limit is not None and limit != [] else settings.requested("GPUCONF_LIMIT", os.environ)
+    what = (
+        f"limit={texts.shown(limit)}"
+        if limit is not None and limit != []
+        else settings.requested("GPUCONF_LIMIT", os.environ)
+    )
     if what:
         why = core.pybind_WhyNoGPU()
         raise errors.NotFoundError(
@@ -225,7 +250,9 @@ def _who(origin: settings.Origin) -> str:
     if origin.ceiling:
         return f"the administrator's ceiling in {origin.ceiling}"
     if origin.source == "environment":
-        return "GPUCONF_LIMIT" + (", the lease of gpuconf run" if os.environ.get("GPUCONF_LEASE") else " in the environment")
+        return "GPUCONF_LIMIT" + (
+            ", the lease of gpuconf run" if os.environ.get("GPUCONF_LEASE") else " in the environment"
+        )
     return f"limit in {origin.source}"
 
 
@@ -240,7 +267,8 @@ def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
     for gpu, wanted in zip(gpus, limits, strict=True):
         if not wanted and get_logical_device_configuration(gpu):
             raise errors.FailedPreconditionError(
-                f"the limit of {gpu.name} cannot be removed. Give it another limit, such as 100%, or call gpuconf.reset() first"
+                f"the limit of {gpu.name} cannot be removed. Give it another limit, such as 100%, or call "
+                "gpuconf.reset() first"
             )
 
 
@@ -277,10 +305,14 @@ def _too_late(gpu: PhysicalDevice, wanted: int) -> errors.FailedPreconditionErro
     from ..memory import stats
 
     ordinal = int(gpu.name.rpartition(":")[2])
-    limits = [stats(runtime.logical_gpu(n).name).bytes_limit for n, at in enumerate(runtime.ordinals()) if at == ordinal]
+    limits = [
+        stats(runtime.logical_gpu(n).name).bytes_limit for n, at in enumerate(runtime.ordinals()) if at == ordinal
+    ]
     asked, *each = _apart(wanted, *limits)
     had = " and ".join(each) or "no pool"
-    return errors.FailedPreconditionError(f"limit {asked} is too late: {gpu.name} has the limit {had}, and {_initialized()}")
+    return errors.FailedPreconditionError(
+        f"limit {asked} is too late: {gpu.name} has the limit {had}, and {_initialized()}"
+    )
 
 
 def _initialized() -> str:
@@ -314,7 +346,8 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
     if late:
         what = "has already used the GPU" if name in _ADAPTORS else "has already started"
         raise errors.FailedPreconditionError(
-            f"gpuconf.configure() was called too late: {_NAMES[name]} {what}. Call it earlier, or leave {name!r} out of libraries="
+            f"gpuconf.configure() was called too late: {_NAMES[name]} {what}. Call it earlier, or leave {name!r} out "
+            "of libraries="
         )
 
 
@@ -328,7 +361,10 @@ def _refuse_settings(name: str, mode: str) -> None:
 
 def _can_route(name: str) -> tuple[bool, str]:
     if runtime.simulated() and (name != "torch" or ("torch" in sys.modules and not simulated_torch.runs())):
-        return False, f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} does not use them"
+        return (
+            False,
+            f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} does not use them",
+        )
     if not any(device.device_type == "GPU" for device in runtime.physical_devices()):
         return False, "not routed: there is no GPU"
     if name == "torch" and "torch" in sys.modules and not sys.modules["torch"].backends.cuda.is_built():
@@ -337,7 +373,10 @@ def _can_route(name: str) -> tuple[bool, str]:
         from . import _versions
 
         if _versions.is_numbas_own(sys.modules["numba.cuda"]):
-            return False, "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda"
+            return (
+                False,
+                "not routed: this numba.cuda is Numba's own, and gpuconf routes numba-cuda's: pip install numba-cuda",
+            )
     return True, ""
 
 

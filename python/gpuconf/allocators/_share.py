@@ -35,7 +35,9 @@ def routed(ordinal: int, function: str) -> int:
     if 0 <= scope < len(ordinals) and ordinals[scope] == ordinal:
         return scope
     if ordinal not in ordinals:
-        raise errors.InvalidArgumentError(f"CUDA device {ordinal} has no logical GPU: it is unknown or not visible to gpuconf")
+        raise errors.InvalidArgumentError(
+            f"CUDA device {ordinal} has no logical GPU: it is unknown or not visible to gpuconf"
+        )
     return ordinals.index(ordinal)
 
 

@@ -3,8 +3,9 @@
 
 In mode segments only the functions about free memory are replaced: the driver knows no limit but that of `gpuconf run`.
 
-PyTorch's public functions in ``torch.cuda`` and ``torch.accelerator`` are Python code over a few functions of ``torch._C``, which
-do not support a foreign allocator. Replacing those few makes all functions built on them work: ``memory_allocated`` and so on.
+PyTorch's public functions in ``torch.cuda`` and ``torch.accelerator`` are Python code over a few functions of
+``torch._C``, which do not support a foreign allocator. Replacing those few makes all functions built on them work:
+``memory_allocated`` and so on.
 
 Statistics that gpuconf does not count are left out of the dictionaries: a missing key fails loudly, a wrong 0 does not.
 ``docs/frameworks.md`` has the table.
@@ -28,8 +29,8 @@ runtime.on_forget(_accumulated.clear)
 def memory_stats(device: int) -> dict[str, Any]:
     """``torch._C._cuda_memoryStats``: the statistics of the logical GPU that this thread allocates from.
 
-    ``active`` equals ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size above which blocks
-    are oversize.
+    ``active`` equals ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size above
+    which blocks are oversize.
     """
     from ..memory._stats import stats, totals
 
@@ -121,7 +122,8 @@ def enable_caching(value: bool) -> None:
     """``torch.cuda.caching_allocator_enable``: memory is always pooled."""
     if not value:
         raise errors.UnimplementedError(
-            "torch.cuda.caching_allocator_enable(False) is not supported in gpuconf's mode 'whole': memory is always pooled. "
+            "torch.cuda.caching_allocator_enable(False) is not supported in gpuconf's mode 'whole': memory is always "
+            "pooled. "
             "Use mode 'segments', or PyTorch without gpuconf"
         )
 
@@ -148,7 +150,8 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 def memory_info_of_card(device: int) -> tuple[int, int]:
     """Return the memory left within the limit and on the card, for mode segments, and the limit.
 
-    What PyTorch has cached is not left. Under `gpuconf run` the driver counts what gpuconf's pools have in no block as free.
+    What PyTorch has cached is not left. Under `gpuconf run` the driver counts what gpuconf's pools have in no block as
+    free.
     """
     now = _share.stats_of(device, "torch.cuda.mem_get_info")
     free, total = torch.cuda.cudart().cudaMemGetInfo(device)
@@ -201,7 +204,12 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
                     ],
                 }
             )
-    return {"segments": segments, "device_traces": [], "allocator_settings": {"backend": "gpuconf"}, "external_annotations": []}
+    return {
+        "segments": segments,
+        "device_traces": [],
+        "allocator_settings": {"backend": "gpuconf"},
+        "external_annotations": [],
+    }
 
 
 def record_history(*args: Any, **_: Any) -> None:
@@ -209,7 +217,8 @@ def record_history(*args: Any, **_: Any) -> None:
     if args and args[0] is not None:
         notices.log(
             "warning",
-            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the current state. "
+            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the "
+            "current state. "
             "Use gpuconf.memory.record(), or mode 'segments', which keeps PyTorch's history",
         )
 

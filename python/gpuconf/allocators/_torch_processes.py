@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that PyTorch hands to other processes, in mode "segments".
 
-The driver shares a whole allocation: its handle of any address in the pool's region leads to the region's begin. PyTorch states
-where a tensor is in a segment, which it takes for the allocation. So the place of that segment in the region is added. Without it,
-the other process would read and write the memory of other tensors. A pool that grows has no such handles.
+The driver shares a whole allocation: its handle of any address in the pool's region leads to the region's begin.
+PyTorch states where a tensor is in a segment, which it takes for the allocation. So the place of that segment in the
+region is added. Without it, the other process would read and write the memory of other tensors. A pool that grows has
+no such handles.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def _corrected(share: Callable[..., Any]) -> Callable[..., Any]:
             if not begin or "invalid argument" not in str(error):
                 raise
             raise errors.FailedPreconditionError(
-                "a pool that grows cannot hand tensors to other processes: use gpuconf.configure(growth=False), or send a copy "
+                "a pool that grows cannot hand tensors to other processes: use gpuconf.configure(growth=False), or "
+                "send a copy "
                 "of the tensor in host memory"
             ) from error
         if not begin:

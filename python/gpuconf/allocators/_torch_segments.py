@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PyTorch functions that mode "segments" changes, and the settings that it rejects before PyTorch applies them.
 
-Mode segments supplies the memory that PyTorch's allocator requests with ``cudaMalloc``. Expandable segments are mapped through the
-driver instead, and the backend ``cudaMallocAsync`` is a different allocator. Importing this module does not import PyTorch.
+Mode segments supplies the memory that PyTorch's allocator requests with ``cudaMalloc``. Expandable segments are mapped
+through the driver instead, and the backend ``cudaMallocAsync`` is a different allocator. Importing this module does not
+import
+PyTorch.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def _offending(settings: Any) -> str | None:
 
 def _refusal(setting: str, where: str) -> errors.FailedPreconditionError:
     return errors.FailedPreconditionError(
-        f"{setting}{where} is incompatible with gpuconf's mode 'segments' for PyTorch: it bypasses cudaMalloc, so no limit would "
+        f"{setting}{where} is incompatible with gpuconf's mode 'segments' for PyTorch: it bypasses cudaMalloc, so no "
+        "limit would "
         "apply. Remove the setting, or use mode 'whole', which avoids fragmentation as well"
     )
 
@@ -45,7 +48,9 @@ def refuse_expandable() -> None:
 
 
 def install() -> None:
-    """Make gpuconf the source of segments, reject these settings at run time too, and let ``empty_cache()`` trim our pools."""
+    """Make gpuconf the source of segments, reject these settings at run time too, and let ``empty_cache()`` trim our
+    pools.
+    """
     refuse_expandable()
     abi.redirect_torch()
     _torch_processes.install()
@@ -67,7 +72,10 @@ def _refusing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _trimming(empty: Callable[[], Any]) -> Callable[[], Any]:
-    """``empty_cache()`` returns idle memory to the GPU. PyTorch calls it before it captures a graph, which needs settled memory."""
+    """``empty_cache()`` returns idle memory to the GPU.
+
+    PyTorch calls it before it captures a graph, which needs settled memory.
+    """
 
     def empty_all() -> Any:
         result = empty()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sets of library versions that gpuconf is tested with, and a warning for versions outside all sets.
 
-Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` runs the tests on
-one.
+Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` runs
+the tests on one.
 """
 
 from __future__ import annotations

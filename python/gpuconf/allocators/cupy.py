@@ -3,11 +3,12 @@
 
 ::
 
-    cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that CuPy is still unused
+    cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that CuPy is still
+    unused
 
-An allocation belongs to CuPy's current stream. Running out of memory raises ``cupy.cuda.memory.OutOfMemoryError`` with gpuconf's
-message. CuPy's own ``used_bytes`` and memory hooks do not see these allocations: use ``gpuconf.memory.stats()``. CuPy keeps its own
-pool of pinned host memory.
+An allocation belongs to CuPy's current stream. Running out of memory raises ``cupy.cuda.memory.OutOfMemoryError`` with
+gpuconf's message. CuPy's own ``used_bytes`` and memory hooks do not see these allocations: use
+``gpuconf.memory.stats()``. CuPy keeps its own pool of pinned host memory.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError): 
 def allocate(nbytes: int) -> Any:
     """Allocate ``nbytes`` on the current device for the current stream. For ``cupy.cuda.set_allocator``.
 
-    Returns a ``cupy.cuda.MemoryPointer``. Dropping its last reference, in any thread, frees the memory. Raises OutOfMemoryError.
+    Returns a ``cupy.cuda.MemoryPointer``. Dropping its last reference, in any thread, frees the memory. Raises
+    OutOfMemoryError.
     """
     device = cupy.cuda.device.get_device_id()
     owned = _take(nbytes, device)
@@ -71,7 +73,10 @@ def _failure(nbytes: int, device: int) -> Exception:
 
 
 def _find_way(nbytes: int, device: int) -> Any:
-    """Return memory that frees itself. The first call selects the implementation for this CuPy, and replaces itself with it."""
+    """Return memory that frees itself.
+
+    The first call selects the implementation for this CuPy, and replaces itself with it.
+    """
     global _take
     _share.require_gpu("CuPy")
     current_stream = _current_stream_function()
@@ -84,7 +89,11 @@ _take: Callable[[int, int], Any] = _find_way
 
 def _by_c(current_stream: int) -> Callable[[int, int], Any]:
     """Return an allocator that runs in C: CuPy's own memory class calls gpuconf, which gets the stream from CuPy."""
-    take, malloc, free = memory.CFunctionAllocatorMemory, abi.address("gpuconf_cupy_malloc"), abi.address("gpuconf_cupy_free")
+    take, malloc, free = (
+        memory.CFunctionAllocatorMemory,
+        abi.address("gpuconf_cupy_malloc"),
+        abi.address("gpuconf_cupy_free"),
+    )
 
     def by_c(nbytes: int, device: int) -> Any:
         return take(nbytes, current_stream, malloc, free, device)
@@ -117,7 +126,10 @@ def _by_python(nbytes: int, device: int) -> Any:
 
 @functools.cache
 def _current_stream_function() -> int:
-    """Return the address of CuPy's C function ``intptr_t get_current_stream_ptr()``, exported by a Cython module; 0 if missing."""
+    """Return the address of CuPy's C function ``intptr_t get_current_stream_ptr()``, exported by a Cython module.
+
+    0 if missing.
+    """
     signature = b"intptr_t (void)"
     capsule = getattr(cupy.cuda.stream, "__pyx_capi__", {}).get("get_current_stream_ptr")
     is_valid, pointer = ctypes.pythonapi["PyCapsule_IsValid"], ctypes.pythonapi["PyCapsule_GetPointer"]
@@ -165,7 +177,10 @@ def install() -> None:
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
-    """Return a context for the logical GPU's device. Not a generator: Python would resume it at exit, after CuPy is torn down."""
+    """Return a context for the logical GPU's device.
+
+    Not a generator: Python would resume it at exit, after CuPy is torn down.
+    """
     device: AbstractContextManager[Any] = cupy.cuda.Device(runtime.ordinals()[number])
     return device
 

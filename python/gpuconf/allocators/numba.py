@@ -7,9 +7,9 @@
 
 or call :func:`install` before the first CUDA context is created. Requires the numba-cuda package.
 
-Numba does not pass streams to a memory manager. While a program uses only the default stream, freed memory can be reused at once.
-After the first ``cuda.stream()``, freed memory is queued, as in Numba's own deallocations. When enough is queued, the manager
-synchronizes the context once and frees all of it.
+Numba does not pass streams to a memory manager. While a program uses only the default stream, freed memory can be
+reused at once. After the first ``cuda.stream()``, freed memory is queued, as in Numba's own deallocations. When enough
+is queued, the manager synchronizes the context once and frees all of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _STREAM_MAKERS = ("create_stream", "create_external_stream", "get_per_thread_def
 
 
 class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc]
-    """Numba's memory manager over gpuconf's pools, one per context. Device memory only; Numba manages host memory itself."""
+    """Numba's memory manager over gpuconf's pools, one per context.
+
+    Device memory only; Numba manages host memory itself.
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -67,10 +70,16 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         return int(self.context.device.id)  # numba-cuda 0.20 has an object of cuda.bindings there
 
     def initialize(self) -> None:
-        """Do nothing: the first allocation initializes gpuconf. Numba calls this often, and not always before ``reset``."""
+        """Do nothing: the first allocation initializes gpuconf.
+
+        Numba calls this often, and not always before ``reset``.
+        """
 
     def memalloc(self, size: int) -> Any:
-        """Allocate device memory on the logical GPU of the thread's scope. Raises MemoryError with gpuconf's message."""
+        """Allocate device memory on the logical GPU of the thread's scope.
+
+        Raises MemoryError with gpuconf's message.
+        """
         runtime.logical_devices("numba")
         ordinal = self._ordinal
         ptr = abi.malloc("numba", size, ordinal, None)
@@ -123,17 +132,23 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         setattr(self.context, name, watched)
 
     def get_memory_info(self) -> Any:
-        """Return the memory left within the limit, and the limit, of the logical GPU that this thread allocates from."""
+        """Return the memory left within the limit, and the limit, of the logical GPU that this thread allocates
+        from.
+        """
         stats = _share.stats_of(self._ordinal, "numba")
         return cuda.MemoryInfo(free=stats.bytes_limit - stats.bytes_in_use, total=stats.bytes_limit)
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return an IPC handle of the driver allocation, and the offset in it. Raises UnimplementedError for a growing pool."""
+        """Return an IPC handle of the driver allocation, and the offset in it.
+
+        Raises UnimplementedError for a growing pool.
+        """
         try:
             return super().get_ipc_handle(memory)
         except driver.CudaAPIError as error:
             raise errors.UnimplementedError(
-                f"CUDA IPC cannot share the memory of a growing pool between processes ({error}): configure growth=False"
+                f"CUDA IPC cannot share the memory of a growing pool between processes ({error}): configure "
+                "growth=False"
             ) from error
 
     def reset(self) -> None:
@@ -187,7 +202,10 @@ def install() -> None:
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
-    """Return a context for the logical GPU's device. Not a generator: Python would resume it at exit, after Numba is torn down."""
+    """Return a context for the logical GPU's device.
+
+    Not a generator: Python would resume it at exit, after Numba is torn down.
+    """
     device: AbstractContextManager[Any] = cuda.gpus[runtime.ordinals()[number]]
     return device
 

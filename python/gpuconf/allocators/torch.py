@@ -3,18 +3,20 @@
 
 ``"whole"``, the default: gpuconf serves every allocation of device memory. PyTorch's memory functions
 (``torch.cuda.memory_allocated`` and so on) report gpuconf's accounting, and running out of memory raises
-``torch.OutOfMemoryError`` with gpuconf's message. PyTorch does not support these with foreign allocators: pools shared by CUDA
-graphs and ``MemPool`` (a clear error), sharing CUDA tensors between processes, memory history, out-of-memory observers, and
-cuDNN's benchmark mode in versions that query the allocator for free memory.
+``torch.OutOfMemoryError`` with gpuconf's message. PyTorch does not support these with foreign allocators: pools shared
+by CUDA graphs and ``MemPool`` (a clear error), sharing CUDA tensors between processes, memory history, out-of-memory
+observers, and cuDNN's benchmark mode in versions that query the allocator for free memory.
 
-``"segments"``: PyTorch keeps its own caching allocator, with its statistics, snapshots, graphs and pools. gpuconf supplies the
-segments that this allocator would request with ``cudaMalloc``, of 2 MiB, 20 MiB and more. Expandable segments do not use
-``cudaMalloc`` and are rejected.
+``"segments"``: PyTorch keeps its own caching allocator, with its statistics, snapshots, graphs and pools. gpuconf
+supplies the segments that this allocator would request with ``cudaMalloc``, of 2 MiB, 20 MiB and more. Expandable
+segments do not use ``cudaMalloc`` and are rejected.
 
 Both modes apply to all threads, including autograd's. If several logical GPUs share a physical GPU,
-``with gpuconf.device("GPU:1"):`` also makes the logical GPU's own CUDA stream current: a backward pass runs on the streams of its
-forward pass, and gpuconf identifies the logical GPU by the stream. On entry and exit the streams synchronize with each other.
-For operations that use your own streams inside a scope, the backward pass counts against the first logical GPU of the card.
+``with gpuconf.device("GPU:1"):`` also makes the logical GPU's own CUDA stream current: a backward pass runs on the
+streams of its forward pass, and gpuconf identifies the logical GPU by the stream. On entry and exit the streams
+synchronize with each other. For operations that use your own streams inside a scope, the backward pass counts against
+the first logical GPU of the
+card.
 """
 
 from __future__ import annotations
@@ -55,13 +57,15 @@ def used() -> bool:
 
 
 def install(mode: str = "whole") -> None:
-    """Make gpuconf supply PyTorch's device memory. The module describes the modes. A second call with the same mode does nothing.
+    """Make gpuconf supply PyTorch's device memory.
+
+    The module describes the modes. A second call with the same mode does nothing.
 
     Does not use the GPU yet: gpuconf's devices are initialized when PyTorch first uses CUDA. Cannot be undone.
 
-    Raises FailedPreconditionError if PyTorch has already used the GPU, was built without CUDA or runs in the other mode, if
-    the GPUs are simulated and PyTorch was imported before that, or if PyTorch's settings contradict the mode; and ValueError
-    for an unknown mode.
+    Raises FailedPreconditionError if PyTorch has already used the GPU, was built without CUDA or runs in the other
+    mode, if the GPUs are simulated and PyTorch was imported before that, or if PyTorch's settings contradict the mode;
+    and ValueError for an unknown mode.
     """
     global _mode
     if mode not in MODES:

@@ -29,8 +29,14 @@ def finding(path: Sequence[str]) -> Finding:
     if description["path"]:
         version = re.search(r"\d+(\.\d+)+", description["version"])
         name = " ".join([description["library"] or "an unnamed library", *([version[0]] if version else [])])
-        threads = f", {description['threads']} thread{'s' * (description['threads'] != 1)}" if description["threads"] else ""
-        return Finding(OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {description['path']}")
+        threads = (
+            f", {description['threads']} thread{'s' * (description['threads'] != 1)}" if description["threads"] else ""
+        )
+        return Finding(
+            OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {description['path']}"
+        )
     why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(description["complaints"]) or "no BLAS library found"
-    text = f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
+    text = (
+        f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
+    )
     return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)

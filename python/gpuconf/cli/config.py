@@ -42,7 +42,10 @@ def _config(options: argparse.Namespace) -> int:
     header, rows = ["setting", "value"], []
     for setting in SETTINGS:
         origin = origins[setting.variable]
-        row: list[Cell] = [setting.variable, (_shown(setting.kind, origin.value), "" if origin.source == "default" else "bold")]
+        row: list[Cell] = [
+            setting.variable,
+            (_shown(setting.kind, origin.value), "" if origin.source == "default" else "bold"),
+        ]
         if options.explain:
             row += [_source(origin), setting.text]
         rows.append(row)

@@ -13,7 +13,9 @@ from .._typing import Any
 
 
 def prepare() -> None:
-    """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is closed."""
+    """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is
+    closed.
+    """
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - print(file=None) prints to standard output
     # "surrogateescape", which Python chooses in the locale C, cannot encode other characters either.

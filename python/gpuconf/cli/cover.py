@@ -70,7 +70,10 @@ def advice(launcher: str, kernel: str, *, container: bool) -> str:
     steps = []
     if container:
         options = "--security-opt seccomp=unconfined --security-opt apparmor=unconfined"
-        steps.append(f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN if that is not enough")
+        steps.append(
+            f"in Docker or Podman, start the container with {options}, and with --cap-add SYS_ADMIN if that is not "
+            "enough"
+        )
     if _setting(kernel, "kernel/apparmor_restrict_unprivileged_userns") not in (None, 0):
         text = f"a profile of AppArmor for {launcher}"
         steps.append(f"add {text} (docs/plan.md), or sysctl kernel.apparmor_restrict_unprivileged_userns=0")

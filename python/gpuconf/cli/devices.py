@@ -25,7 +25,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "devices",
         help="list the GPUs that a process sees",
-        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name. "
+        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and "
+        "TensorFlow name. "
         "context is what a lease takes for the CUDA context of each process. "
         "The exit code is 3 if there are none.",
         **example(_EXAMPLE),

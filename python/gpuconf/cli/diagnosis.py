@@ -78,7 +78,9 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     except errors.GpuconfError as error:
         yield Finding(PROBLEM, "settings", str(error), "correct the value; every gpuconf call fails until then")
         return
-    changed = [f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"]
+    changed = [
+        f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"
+    ]
     yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
     yield from (Finding(NOTE, "settings", one.text, one.fix) for one in settings.ignored(environ))
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
@@ -108,12 +110,17 @@ def _driver(survey: Survey) -> Iterator[Finding]:
     if kernel and survey.driver and kernel != survey.driver:
         fix = "restart the machine or reload the kernel module; in a container, restart the container"
         yield Finding(
-            PROBLEM, "driver", f"the driver library is version {survey.driver}, but the kernel module is version {kernel}", fix
+            PROBLEM,
+            "driver",
+            f"the driver library is version {survey.driver}, but the kernel module is version {kernel}",
+            fix,
         )
     else:
         yield Finding(OK, "driver", f"{survey.driver}, for {version} and older; {_count(len(survey.cards), 'card')}")
     if survey.host_pids:
-        yield Finding(NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here")
+        yield Finding(
+            NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here"
+        )
     yield from _device_files()
 
 
@@ -159,9 +166,15 @@ def _cuda(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
     if survey.cards and not devices:
         shown = environ.get("CUDA_VISIBLE_DEVICES")
-        why = f"CUDA_VISIBLE_DEVICES={shown!r} shows none" if shown is not None else "; ".join(said.infos) or "CUDA finds none"
+        why = (
+            f"CUDA_VISIBLE_DEVICES={shown!r} shows none"
+            if shown is not None
+            else "; ".join(said.infos) or "CUDA finds none"
+        )
         fix = "unset CUDA_VISIBLE_DEVICES" if shown is not None else "install the driver's CUDA library, libcuda.so.1"
-        yield Finding(PROBLEM, "visible GPUs", f"{_count(len(survey.cards), 'card')}, but a program sees none: {why}", fix)
+        yield Finding(
+            PROBLEM, "visible GPUs", f"{_count(len(survey.cards), 'card')}, but a program sees none: {why}", fix
+        )
         return
     if devices:
         yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {_count(_usable(survey), 'GPU')}")
@@ -179,12 +192,19 @@ def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterato
     wanted = [entry for entry in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
     if len(wanted) > len(devices):
         unknown = wanted[len(devices)].strip()
-        text = f"CUDA_VISIBLE_DEVICES has {_count(len(wanted), 'entry')}, but shows {len(devices)}: CUDA stops at {unknown!r}"
-        yield Finding(PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists the GPUs")
+        text = (
+            f"CUDA_VISIBLE_DEVICES has {_count(len(wanted), 'entry')}, but shows {len(devices)}: CUDA stops at "
+            f"{unknown!r}"
+        )
+        yield Finding(
+            PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists the GPUs"
+        )
 
 
 def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
-    differing = [device for device in devices if device.nvml_index is not None and device.nvml_index != device.cuda_ordinal]
+    differing = [
+        device for device in devices if device.nvml_index is not None and device.nvml_index != device.cuda_ordinal
+    ]
     if not differing:
         return
     one = differing[0]
@@ -235,7 +255,8 @@ def _card(card: Card) -> Iterator[Finding]:
         yield Finding(PROBLEM, who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
     elif card.instances:
         text = (
-            f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory limit, which the GPU enforces"
+            f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory limit, which "
+            "the GPU enforces"
         )
         yield Finding(NOTE, who, text)
     memory = card.memory
@@ -257,7 +278,8 @@ def _between_gpus(survey: Survey) -> Iterator[Finding]:
 def _wsl(survey: Survey) -> Iterator[Finding]:
     if not survey.simulated and is_wsl():
         text = (
-            "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an estimate, "
+            "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an "
+            "estimate, "
             "and processes are not listed; only gpuconf's own limits are exact"
         )
         yield Finding(NOTE, "WSL2", text, "set a limit; if growth fails, use growth=False")
@@ -305,7 +327,9 @@ def _limits(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         else:
             said.append(f"{size} for gpuconf's pools of each GPU ({by}), but there is no GPU: no limit is in force")
     if os.path.exists(environ.get("GPUCONF_GUARD", "")):  # else its job has ended
-        said.append("gpuconf's guard counts the memory of every library in this job and refuses allocations beyond the limit")
+        said.append(
+            "gpuconf's guard counts the memory of every library in this job and refuses allocations beyond the limit"
+        )
         said += [f"the guard's budget for {job.uuid}: {job}" for job in of_this_job()]
         said.append(f"the guard does not count: {'; '.join(NOT_COUNTED)}")
     if environ.get("GPUCONF_LEASE") and os.path.exists(environ.get("GPUCONF_RUN", "")):
@@ -351,7 +375,9 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     from ..sharing._ledger import default_folder, lost, open_ledger, why_unusable
 
     for text in lost(default_folder()):
-        yield Finding(PROBLEM, "ledger", text, "end the process, or wait until it has ended: other programs do not see its lease")
+        yield Finding(
+            PROBLEM, "ledger", text, "end the process, or wait until it has ended: other programs do not see its lease"
+        )
     if machine.ledger_error:
         yield Finding(PROBLEM, "ledger", machine.ledger_error, "see the message, and gpuconf ledger check")
         return
@@ -359,7 +385,10 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
         why = why_unusable(default_folder())
         if why:
             yield Finding(
-                PROBLEM, "ledger", f"no lease is possible: {why}", "set GPUCONF_LEDGER to a folder of this user, empty or new"
+                PROBLEM,
+                "ledger",
+                f"no lease is possible: {why}",
+                "set GPUCONF_LEDGER to a folder of this user, empty or new",
             )
         else:
             yield Finding(OK, "ledger", "none yet; the first lease creates it")
@@ -368,12 +397,18 @@ def _ledger(machine: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     for text in ledger.check():
         fix = "end the processes that use it, then remove the folder"
         if ledger.shared:  # by its administrator, or the user who spoiled a file
-            fix = "its administrator, or the user that the text names, ends the processes that use the file, then removes it"
+            fix = (
+                "its administrator, or the user that the text names, ends the processes that use the file, then "
+                "removes it"
+            )
         yield Finding(PROBLEM, "ledger", f"{machine.ledger}: {text}", fix)
     claims = ledger.claims()
     waiting = sum(claim.state == "waiting" for claim in claims)
     publishing = len(ledger.processes())
-    text = f"{machine.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing their pools"
+    text = (
+        f"{machine.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing "
+        "their pools"
+    )
     yield Finding(OK, "ledger", text)
     lease = environ.get("GPUCONF_LEASE")
     if lease and all(claim.id != lease for claim in claims):
@@ -396,7 +431,8 @@ def _contexts() -> Iterator[Finding]:
             text = f"a lease also takes {human_bytes(size)} of {name} for the CUDA context of each process ({VARIABLE})"
         else:
             text = (
-                f"a lease takes nothing of {name} for CUDA contexts ({VARIABLE}=0): processes may run out of memory when they start"
+                f"a lease takes nothing of {name} for CUDA contexts ({VARIABLE}=0): processes may run out of "
+                "memory when they start"
             )
         yield Finding(NOTE, "leases", text)
 
@@ -405,7 +441,9 @@ def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in ("GPUCONF_RUN", "GPUCONF_GUARD", "GPUCONF_SIMULATED_CARDS"):
         path = environ.get(name)
         if path and not os.path.exists(path):
-            yield Finding(PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")
+            yield Finding(
+                PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}"
+            )
     who = settings.asked("GPUCONF_SIMULATE", environ)
     if survey.simulated and simulation_notice.has_driver():
         yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
@@ -418,7 +456,9 @@ def _stale(survey: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
     if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
         yield Finding(
-            NOTE, "environment", "CUDA_LAUNCH_BLOCKING=1 makes every kernel launch wait for its kernel; use it only for debugging"
+            NOTE,
+            "environment",
+            "CUDA_LAUNCH_BLOCKING=1 makes every kernel launch wait for its kernel; use it only for debugging",
         )
 
 
@@ -426,10 +466,15 @@ def _two_go_runtimes(machine: View, environ: Mapping[str, str]) -> Iterator[Find
     preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and go_runtimes.is_go(path)]
     fix = "load only one of them: Go does not support two runtimes in a process"
     if preloaded:
-        yield Finding(PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix)
+        yield Finding(
+            PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix
+        )
     for pid in sorted({share.pid for place in machine.places for share in place.shares if not share.notes}):
         libraries = go_runtimes.of_process(pid)
         if len(libraries) > 1:
             yield Finding(
-                PROBLEM, "Go runtimes", f"PID {pid} has loaded several libraries written in Go: {', '.join(libraries)}", fix
+                PROBLEM,
+                "Go runtimes",
+                f"PID {pid} has loaded several libraries written in Go: {', '.join(libraries)}",
+                fix,
             )

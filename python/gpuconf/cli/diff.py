@@ -22,7 +22,8 @@ def add_to(commands: Any) -> None:
     diff = commands.add_parser(
         "diff",
         help="show which lines of a program need more memory than before",
-        description="Compare the memory at the peaks of two recordings or snapshots, or at two moments of one, line by line. "
+        description="Compare the memory at the peaks of two recordings or snapshots, or at two moments of one, line "
+        "by line. "
         "Exit code 3 if there is more than before. Needs no GPU.",
         **example("gpuconf diff before.pickle after.pickle --html difference.html"),
     )
@@ -34,7 +35,8 @@ def add_to(commands: Any) -> None:
         metavar=("T1", "T2"),
         nargs=2,
         type=_seconds,
-        help="without NEW: compare what is in use T1 and T2 seconds after the GPU's first event, as on the time axis of "
+        help="without NEW: compare what is in use T1 and T2 seconds after the GPU's first event, as on the time axis "
+        "of "
         "`gpuconf plan --html`",
     )
     page: Any = diff.add_argument("--html", metavar="FILE", help="write all lines to an HTML page that works offline")
@@ -68,11 +70,16 @@ def _run(options: argparse.Namespace) -> int:
     with Progress("gpuconf diff") as progress:
         progress.show("reading the traces")
         traces = [load_trace(name) for name in names]
-        differences = difference.difference(*traces) if options.between is None else difference.between(traces[0], *options.between)
+        differences = (
+            difference.difference(*traces)
+            if options.between is None
+            else difference.between(traces[0], *options.between)
+        )
     if options.between is not None:
         names = [f"{options.old} after {seconds:g} s" for seconds in options.between]
     if options.html is not None:
-        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may be undecodable
+        # File names may be undecodable.
+        with open(options.html, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(difference.page(differences, (names[0], names[1])))
     if options.json:
         print_json({"old": options.old, "new": options.new, "gpus": [each.to_dict() for each in differences]})

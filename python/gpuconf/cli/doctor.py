@@ -29,14 +29,19 @@ def add_to(commands: Any) -> None:
         "doctor",
         usage="gpuconf doctor [-h] [--json] [[--] COMMAND ...]",
         help="diagnose problems with GPUs, limits and libraries",
-        description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and who enforces "
-        "them, the environment, the ledger, and what keeps a rehearsal from changing files. Findings are numbered, and each "
-        "problem comes with a fix. With a command, check the Python environment that it would run in; the command itself is not "
+        description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and "
+        "who enforces "
+        "them, the environment, the ledger, and what keeps a rehearsal from changing files. Findings are numbered, "
+        "and each "
+        "problem comes with a fix. With a command, check the Python environment that it would run in; the command "
+        "itself is not "
         "run. The exit code is 3 if there is a problem.",
         **example(_EXAMPLE),
     )
     add_json(parser)
-    parser.add_argument("command_line", nargs=argparse.REMAINDER, metavar="COMMAND", help="a program, such as python train.py")
+    parser.add_argument(
+        "command_line", nargs=argparse.REMAINDER, metavar="COMMAND", help="a program, such as python train.py"
+    )
     parser.set_defaults(run=_doctor)
 
 

@@ -48,7 +48,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--format",
         choices=tuple(_FORMATS),
-        help="shell (default), systemd, or docker for --env-file; docker leaves out the path of the startup code, which differs in "
+        help="shell (default), systemd, or docker for --env-file; docker leaves out the path of the startup code, "
+        "which differs in "
         "a container",
     )
     add_json(parser)
@@ -73,7 +74,8 @@ def _env(options: argparse.Namespace) -> int:
     del variables["CUDA_VISIBLE_DEVICES"]  # the scheduler's
     if not devices:
         console.complain(
-            "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are missing, "
+            "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are "
+            "missing, "
             "because they depend on its memory. Run this where the program will run"
         )
     if options.format == "docker":
@@ -82,7 +84,9 @@ def _env(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"limit": limit, "environment": variables})
     else:
-        print(*(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())), sep="\n")
+        print(
+            *(_FORMATS[options.format or "shell"](name, value) for name, value in sorted(variables.items())), sep="\n"
+        )
     return OK
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting a program as env(1) and shells do: found on PATH, and a script without a first line such as #!/bin/sh by /bin/sh."""
+"""Starting a program as env(1) and shells do: found on PATH, and a script without a first line such as #!/bin/sh by
+/bin/sh.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ def become(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def start(words: Sequence[str], execute: Callable[[Sequence[str]], int]) -> int:
-    """Call a function that executes a command, and once more with /bin/sh if the command is a shell script. Raises ProgramError."""
+    """Call a function that executes a command, and once more with /bin/sh if the command is a shell script.
+
+    Raises ProgramError.
+    """
     try:
         return execute(words)
     except OSError as error:

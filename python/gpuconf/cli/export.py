@@ -21,14 +21,19 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="serve metrics of all cards to Prometheus",
-        description="Serve metrics of the memory of every card and of its processes and leases, at /metrics. Only programs on "
+        description="Serve metrics of the memory of every card and of its processes and leases, at /metrics. Only "
+        "programs on "
         "this machine "
         "can connect, unless --address says otherwise.",
         **example(_EXAMPLE),
     )
     parser.add_argument("--port", type=_port, default=9401, help="TCP port (default: %(default)s); 0 picks a free port")
-    parser.add_argument("--address", default="127.0.0.1", help="address to listen on, such as 0.0.0.0 (default: %(default)s)")
-    parser.add_argument("--dcgm-names", action="store_true", help="also use the names of NVIDIA's DCGM exporter, in MiB")
+    parser.add_argument(
+        "--address", default="127.0.0.1", help="address to listen on, such as 0.0.0.0 (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--dcgm-names", action="store_true", help="also use the names of NVIDIA's DCGM exporter, in MiB"
+    )
     parser.add_argument("--once", action="store_true", help="print the metrics once instead of serving them")
     add_json(parser)
     parser.set_defaults(run=_export)

@@ -48,7 +48,16 @@ class State:
         if self.help or key in ("h", "?"):
             self.help = not self.help
             return True
-        steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -self.page, "page down": self.page, "home": -rows, "end": rows}
+        steps = {
+            "up": -1,
+            "k": -1,
+            "down": 1,
+            "j": 1,
+            "page up": -self.page,
+            "page down": self.page,
+            "home": -rows,
+            "end": rows,
+        }
         if key in steps:
             self.selected = max(0, min(rows - 1, self.selected + steps[key]))
         elif key in ("left", "right"):
@@ -121,7 +130,9 @@ _LINE = 110  # a terminal with fewer columns has two lines for a card
 
 
 def _cards(places: Sequence[Place], width: int, room: int) -> list[Line]:
-    """Return the cards, within ``room`` lines: with two lines for each if the terminal is narrow, as far as there is room."""
+    """Return the cards, within ``room`` lines: with two lines for each if the terminal is narrow, as far as there is
+    room.
+    """
     two = width < _LINE and 2 * len(places) <= room
     shown = places if len(places) * (1 + two) <= room else places[: max(1, room - 1)]
     lines: list[Line] = []
@@ -134,7 +145,10 @@ def _cards(places: Sequence[Place], width: int, room: int) -> list[Line]:
         else:
             room_for_name = max(4, min(_NAME + 4, width - _LEAST - 1))
             lines.append(
-                [(f"{name + kind:<{room_for_name}}"[:room_for_name] + " ", "bold"), *_bar(place, width - room_for_name - 1)]
+                [
+                    (f"{name + kind:<{room_for_name}}"[:room_for_name] + " ", "bold"),
+                    *_bar(place, width - room_for_name - 1),
+                ]
             )
     if len(shown) < len(places):
         lines.append([(f"    and {len(places) - len(shown)} more cards", "dim")])
@@ -154,7 +168,10 @@ def _bar(place: Place, width: int) -> Line:
     ahead = max(0, place.leased - place.reserved)  # leased, and not reserved yet
     # The same widths in each line, so that bars of cards can be compared.
     used = f"{human_bytes(memory.used) if memory.used is not None else '?':>9} of {human_bytes(memory.total):>9}"
-    ours = f"leased {human_bytes(place.leased):>9} reserved {human_bytes(place.reserved):>9} in use {human_bytes(place.in_use):>9}"
+    ours = (
+        f"leased {human_bytes(place.leased):>9} reserved {human_bytes(place.reserved):>9} in use "
+        f"{human_bytes(place.in_use):>9}"
+    )
     text = f" {used}  {ours}"
     if width - len(text) < _LEAST_BAR:
         text = f" {used}"
@@ -211,5 +228,8 @@ def _hidden(width: int) -> tuple[str, ...]:
 
 
 def _row(texts: Sequence[str], kept: Sequence[int], widths: dict[int, int]) -> str:
-    padded = [text.rjust(widths[i]) if HEADER[i] in RIGHT else text.ljust(widths[i]) for text, i in zip(texts, kept, strict=True)]
+    padded = [
+        text.rjust(widths[i]) if HEADER[i] in RIGHT else text.ljust(widths[i])
+        for text, i in zip(texts, kept, strict=True)
+    ]
     return "  ".join(padded)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpuconf run --check``: requests more than the limit in every way that is known, and reports what got past the guard.
+"""``gpuconf run --check``: requests more than the limit in every way that is known, and reports what got past the
+guard.
 
-It runs as the program of the job. The budget counts refusals, so a refusal by the driver, which has no more memory, is told apart
-from one by the guard. Without a budget, the driver itself keeps the limit.
+It runs as the program of the job. The budget counts refusals, so a refusal by the driver, which has no more memory, is
+told apart from one by the guard. Without a budget, the driver itself keeps the limit.
 """
 
 from __future__ import annotations
@@ -146,7 +147,11 @@ def _verdict(reader: Reader | None, call: Callable[[Any, int], runtime.Answer] |
 def _begin() -> str:
     """Make a context of the first GPU current. Returns what is wrong, or an empty text."""
     library, context = ctypes.CDLL("libcuda.so.1"), c_void_p()
-    for result in (library.cuInit(0), library.cuDevicePrimaryCtxRetain(byref(context), 0), library.cuCtxSetCurrent(context)):
+    for result in (
+        library.cuInit(0),
+        library.cuDevicePrimaryCtxRetain(byref(context), 0),
+        library.cuCtxSetCurrent(context),
+    ):
         if result:
             return f"the driver does not start: error {result}"
     return ""
@@ -184,7 +189,9 @@ def main() -> int:
     library, size, rows = runtime.load(), limit + _GRANULE, list[list[str]]()
     for way, found in _ways(real):
         if way == _BY_PATH and library is not None:  # before that one, whose memory the driver's pool may keep
-            rows.append(["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, size) for name in _CALLS)])
+            rows.append(
+                ["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, size) for name in _CALLS)]
+            )
         rows.append([way, *(_verdict(reader, call, found, size) for call in _CALLS.values())])
     print_table(["way", *_CALLS], rows)
     if library is None:

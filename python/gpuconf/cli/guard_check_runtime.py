@@ -31,7 +31,10 @@ class _Format(ctypes.Structure):
 
 
 def load() -> Any | None:
-    """Load the CUDA runtime that programs of this Python would find: on the loader's path, or as a package. None without one."""
+    """Load the CUDA runtime that programs of this Python would find: on the loader's path, or as a package.
+
+    None without one.
+    """
     for path in (*_NAMES, *_packaged()):
         try:
             return ctypes.CDLL(path)

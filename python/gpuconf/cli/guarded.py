@@ -30,7 +30,12 @@ class Guard:
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(
-        self, limits: Mapping[str, int], budget: Budget | None, driver: DriverLimit | None, why_not: str = "", contexts: int = 0
+        self,
+        limits: Mapping[str, int],
+        budget: Budget | None,
+        driver: DriverLimit | None,
+        why_not: str = "",
+        contexts: int = 0,
     ) -> None:
         self._limits, self._budget, self._driver, self._why_not = limits, budget, driver, why_not
         self._contexts = contexts  # for which the lease has room on each GPU; 0 for a part of a lease
@@ -55,7 +60,9 @@ class Guard:
         if self._budget is None and self._driver is None:
             return granted.cards
         limit = granted.limit
-        return [LeasedCard(card.uuid, min(card.total_bytes, limit), min(card.free_bytes, limit)) for card in granted.cards]
+        return [
+            LeasedCard(card.uuid, min(card.total_bytes, limit), min(card.free_bytes, limit)) for card in granted.cards
+        ]
 
     def describe(self) -> str:
         """Say what keeps the limit."""
@@ -73,7 +80,9 @@ class Guard:
         return [] if self._budget is None else self._budget.describe()[1:]
 
     def report(self) -> dict[str, Any]:
-        """Return plain values: the mode, each GPU's limit, with its peak if the guard counts it, and what was not counted."""
+        """Return plain values: the mode, each GPU's limit, with its peak if the guard counts it, and what was not
+        counted.
+        """
         if self._driver is not None:
             cards: dict[str, Any] = {uuid: {"limit_bytes": limit} for uuid, limit in self._limits.items()}
             return {"mode": "driver", "why": self.describe(), "gpus": cards, "notes": []}
@@ -103,16 +112,19 @@ class Guard:
         for uuid, peak in made.items():
             if peak > self._contexts > 0:
                 yield (
-                    f"the program had {peak} CUDA contexts at a time on {uuid}, and the lease has room for {self._contexts} beside "
+                    f"the program had {peak} CUDA contexts at a time on {uuid}, and the lease has room for "
+                    f"{self._contexts} beside "
                     f"its memory: other leases may run out of memory. Pass --contexts {peak}"
                 )
 
 
 def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
-    """Choose what keeps the limit of a program, and prepare it. Raises UsageError if what the options name is not possible.
+    """Choose what keeps the limit of a program, and prepare it.
 
-    With "auto" that is the driver, where a control group with the limit can be made; else the guard; and nothing on a machine
-    without a driver library. Before simulated GPUs it is the guard.
+    Raises UsageError if what the options name is not possible.
+
+    With "auto" that is the driver, where a control group with the limit can be made; else the guard; and nothing on a
+    machine without a driver library. Before simulated GPUs it is the guard.
     """
     mode = getattr(options, "guard", None) or "auto"
     simulated = options.simulate is not None or bool(os.environ.get("GPUCONF_SIMULATE"))
@@ -135,7 +147,9 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
             return Guard(
                 limits,
                 None,
-                set_limits({uuid: limit + granted.beside.get(uuid, 0) for uuid, limit in limits.items()}, bus_ids, granted.id),
+                set_limits(
+                    {uuid: limit + granted.beside.get(uuid, 0) for uuid, limit in limits.items()}, bus_ids, granted.id
+                ),
             )
         except errors.UnavailableError as error:
             if mode == "driver":

@@ -35,7 +35,9 @@ _SEQUENCE_SECONDS = 0.1
 
 
 class Keys:
-    """A context manager: keys are read as they are pressed, and not shown. A change of the terminal's size wakes the reader.
+    """A context manager: keys are read as they are pressed, and not shown.
+
+    A change of the terminal's size wakes the reader.
 
     Signals that end the program raise SystemExit, so that it leaves the terminal as it was. Ctrl-Z is a key.
     """

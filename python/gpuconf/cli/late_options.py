@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of ``gpuconf run`` that stand after the program's name: they are the program's, which is often not what was meant."""
+"""Options of ``gpuconf run`` that stand after the program's name: they are the program's, which is often not what was
+meant.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _READS = (b"argv", b"parse", b"main", b"absl", b"click", b"fire", b"hydra", b"ty
 def note_late_options(words: Sequence[str]) -> None:
     """Say that an option of gpuconf's goes to Python or to a script that cannot mean it.
 
-    Other programs have options of these names: ``docker run --gpus all``. So may a script, and it is silent about those that show
-    any sign of reading their arguments.
+    Other programs have options of these names: ``docker run --gpus all``. So may a script, and it is silent about those
+    that show any sign of reading their arguments.
     """
     places = [place for place, word in enumerate(words) if word.partition("=")[0] in _OPTIONS]
     if not places or {"-c", "-m"} & set(words[: places[0]]):
@@ -29,7 +31,9 @@ def note_late_options(words: Sequence[str]) -> None:
     script = next((word for word in words[1:] if word.endswith(".py")), "")
     before = words[1 : words.index(script)] if script else words[1:]
     if is_python(words[0]) and (any(word.startswith(late) for word in before) or not _may_read(script, late)):
-        console.complain(f"gpuconf run: {late} is passed to {words[0]}: gpuconf's own options come before the program's name")
+        console.complain(
+            f"gpuconf run: {late} is passed to {words[0]}: gpuconf's own options come before the program's name"
+        )
 
 
 def _may_read(script: str, option: str) -> bool:

@@ -34,7 +34,8 @@ def add_to(commands: Any) -> None:
         "lease",
         usage="gpuconf lease [OPTION ...] [--] [COMMAND [ARGUMENT ...]]\n       gpuconf lease --list [--json]",
         help="lease GPU memory while a shell or a command runs, or list the leases",
-        description="Lease GPU memory for a shell or a command. Programs in it are limited as under gpuconf run. --list prints the "
+        description="Lease GPU memory for a shell or a command. Programs in it are limited as under gpuconf run. "
+        "--list prints the "
         "leases of this machine and the waiting requests.",
         allow_abbrev=False,
         **example(_EXAMPLE),
@@ -42,7 +43,9 @@ def add_to(commands: Any) -> None:
     add_request(parser)
     parser.add_argument("--list", action="store_true", help="list the leases instead")
     add_json(parser)
-    parser.add_argument("command_words", nargs=argparse.REMAINDER, metavar="COMMAND", help="a command; by default a shell")
+    parser.add_argument(
+        "command_words", nargs=argparse.REMAINDER, metavar="COMMAND", help="a command; by default a shell"
+    )
     parser.set_defaults(run=_lease, wait=True, report=False, json_report=None)
 
 
@@ -77,7 +80,9 @@ def _list(as_json: bool) -> int:
     else:
         header = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
         cells = [_row(row, known) for row in rows]
-        print_table(header, cells, right=("PID", "memory", "time"), drop=("time", "user", "command"), cut=("command", "name"))
+        print_table(
+            header, cells, right=("PID", "memory", "time"), drop=("time", "user", "command"), cut=("command", "name")
+        )
     return OK
 
 
@@ -95,8 +100,25 @@ def _about(memory: CardMemory | None) -> dict[str, str | None]:
 
 
 def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
-    state = ("stopped" if row.stopped else "waiting") if row.state == "waiting" else "held by a child" if row.gone else "leased"
-    gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
+    state = (
+        ("stopped" if row.stopped else "waiting")
+        if row.state == "waiting"
+        else "held by a child"
+        if row.gone
+        else "leased"
+    )
+    gpus = (
+        f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
+    )
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])
-    return str(row.pid), user_name(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", without_folder(row.command)
+    return (
+        str(row.pid),
+        user_name(row.uid),
+        row.name,
+        state,
+        gpus,
+        memory,
+        f"{row.seconds:.0f} s",
+        without_folder(row.command),
+    )

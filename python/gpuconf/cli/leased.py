@@ -144,7 +144,9 @@ def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: g
 
 
 class _Watch:
-    """Looks for Python processes that do not run gpuconf's startup code, and, if there is a guard, for processes that it misses."""
+    """Looks for Python processes that do not run gpuconf's startup code, and, if there is a guard, for processes that
+    it misses.
+    """
 
     def __init__(self, job: Job, guarded: bool, granted: Grant) -> None:
         self._job = job
@@ -186,7 +188,9 @@ class _Watch:
 
     def _missing(self, events: list[JobEvent], program: int, words: Sequence[str]) -> list[Found]:
         started = {event.pid for event in events if event.kind == "start"}
-        found = {pid: one for pid, (first, last, one) in self._seen.items() if one.uses_gpu or last - first >= _LONG_ENOUGH}
+        found = {
+            pid: one for pid, (first, last, one) in self._seen.items() if one.uses_gpu or last - first >= _LONG_ENOUGH
+        }
         why = why_isolated(words) if is_python(words[0]) else ""
         if why:
             found[program] = Found(program, shlex.join(words), why, program in found)
@@ -250,7 +254,10 @@ def _line(report: dict[str, Any]) -> str:
     gpus, limit = len(report["lease"]["gpus"]), human_bytes(report["lease"]["memory_limit"])
     if gpus > 1:
         limit += f" on each of {gpus} GPUs"
-    parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"gpuconf's pools not used, limit {limit}"]
+    parts = [
+        f"{report['seconds']:.1f} s",
+        f"peak {used} of {limit}" if used else f"gpuconf's pools not used, limit {limit}",
+    ]
     parts += filter(None, [guarded.line(report["guard"])])
     if report["out_of_memory"]:
         parts.append(report["out_of_memory"][-1])

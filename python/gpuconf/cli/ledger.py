@@ -67,10 +67,12 @@ def add_to(commands: Any) -> None:
     made = actions.add_parser(
         "init",
         help="create a ledger for several users",
-        description="Turn a new or empty folder into a ledger for several users, who see each other's leases but cannot change "
+        description="Turn a new or empty folder into a ledger for several users, who see each other's leases but "
+        "cannot change "
         "them. Run this as the user who administers the ledger; running it again sets the file modes again. Programs "
         "find the ledger in "
-        f"{MACHINE_FOLDER}, or where {VARIABLE} points. A ledger for one user needs no command: the first lease creates it.",
+        f"{MACHINE_FOLDER}, or where {VARIABLE} points. A ledger for one user needs no command: the first lease "
+        "creates it.",
         **example(_INIT_EXAMPLE),
     )
     made.add_argument("folder", nargs="?", default=MACHINE_FOLDER, help=f"the folder ({MACHINE_FOLDER})")
@@ -154,7 +156,16 @@ def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
     state = "stopped" if row.stopped else {"granted": "leased"}.get(row.state, row.state)
-    return (_pid(row), user_name(row.uid), row.name or "-", state, cards, size(needed), _time(row.seconds), _command(row))
+    return (
+        _pid(row),
+        user_name(row.uid),
+        row.name or "-",
+        state,
+        cards,
+        size(needed),
+        _time(row.seconds),
+        _command(row),
+    )
 
 
 def _command(row: ClaimRow | ProcessRow) -> str:

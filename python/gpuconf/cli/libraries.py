@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings about a Python's libraries, for ``gpuconf doctor``: whether they take their memory from gpuconf's pools."""
+"""The findings about a Python's libraries, for ``gpuconf doctor``: whether they take their memory from gpuconf's
+pools.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ PACKAGES = {
 }
 _NEVER_ROUTED = {
     "jax": "not routed: it accepts no allocator. gpuconf run sets its limit and preallocation in the environment",
-    "tensorflow": "not routed: it accepts no allocator. gpuconf run sets its growth and what it leaves free in the environment",
+    "tensorflow": "not routed: it accepts no allocator. gpuconf run sets its growth and what it leaves free in the "
+    "environment",
     "rmm": "not routed: its limits are arguments of its own functions; only the guard counts its memory",
 }
 
@@ -32,7 +35,9 @@ def of_python(answer: Mapping[str, Any], words: Sequence[str], environ: Mapping[
     """Yield a finding for each library that the probe found."""
     under_run = is_under_run(words, environ)
     installed = answer["libraries"]
-    versions = {name: next((installed[one] for one in packages if one in installed), "") for name, packages in PACKAGES.items()}
+    versions = {
+        name: next((installed[one] for one in packages if one in installed), "") for name, packages in PACKAGES.items()
+    }
     for name, version in versions.items():
         if not version:
             continue
@@ -45,9 +50,13 @@ def of_python(answer: Mapping[str, Any], words: Sequence[str], environ: Mapping[
         series = ".".join(version.split("+")[0].split(".")[:2])
         tested = any(each[name] == series for each in SETS.values())
         text = f"{version}: {_ROUTED if under_run else _ROUTED_IF}"
-        yield Finding(OK if under_run else NOTE, name, text if tested else f"{text}; gpuconf is not tested with this version")
+        yield Finding(
+            OK if under_run else NOTE, name, text if tested else f"{text}; gpuconf is not tested with this version"
+        )
     if not any(versions.values()):
-        yield Finding(NOTE, "libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)")
+        yield Finding(
+            NOTE, "libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)"
+        )
 
 
 _ROUTED = "routed onto gpuconf's pools when it first uses the GPU"
@@ -92,4 +101,6 @@ def _why_not_under_run(answer: Mapping[str, Any], environ: Mapping[str, str]) ->
     """Return why the startup code of ``gpuconf run`` does not route libraries; "" if it does."""
     if environ.get("GPUCONF_DISABLE", "") not in ("", "0"):
         return "not routed: GPUCONF_DISABLE is set"
-    return f"not routed: {' '.join(answer['flags'])} keeps gpuconf's startup code from running" if answer["flags"] else ""
+    return (
+        f"not routed: {' '.join(answer['flags'])} keeps gpuconf's startup code from running" if answer["flags"] else ""
+    )

@@ -13,7 +13,8 @@ from .._typing import Any
 
 SCHEMA = 1
 
-FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}  # what shtab completes for an argument that is a file
+# What shtab completes for an argument that is a file.
+FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 
 # A cell is a text, or a text and its style on a terminal, such as "bold" or "red".
 Cell = str | tuple[str, str]
@@ -60,7 +61,9 @@ def size(count: int | None) -> str:
 
 
 def terminal_width(default: int = 80) -> int:
-    """Return the number of columns, as shutil.get_terminal_size does: its import takes as long as that of all commands."""
+    """Return the number of columns, as shutil.get_terminal_size does: its import takes as long as that of all
+    commands.
+    """
     try:
         return int(os.environ.get("COLUMNS", "")) or default
     except ValueError:
@@ -72,7 +75,9 @@ def terminal_width(default: int = 80) -> int:
 
 
 def colors(stream: Any = None) -> bool:
-    """Whether to color what is written to a stream, standard output by default: only on a terminal, and not with NO_COLOR."""
+    """Whether to color what is written to a stream, standard output by default: only on a terminal, and not with
+    NO_COLOR.
+    """
     stream = sys.stdout if stream is None else stream
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -87,9 +92,9 @@ def print_table(
 ) -> None:
     """Print a table.
 
-    The columns named in ``right`` are right-aligned. On a terminal, those in ``drop`` are left out, in this order, until the table
-    is no wider than the terminal, and texts in those of ``cut`` end in an ellipsis where they are too long. In a pipe or a file
-    every column is printed, and no text is cut.
+    The columns named in ``right`` are right-aligned. On a terminal, those in ``drop`` are left out, in this order,
+    until the table is no wider than the terminal, and texts in those of ``cut`` end in an ellipsis where they are too
+    long. In a pipe or a file every column is printed, and no text is cut.
     """
     width = terminal_width() if sys.stdout.isatty() else sys.maxsize
     kept = _kept(header, rows, drop, cut, width)
@@ -105,7 +110,9 @@ def text_of(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 
-def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[str], cut: Sequence[str], width: int) -> list[int]:
+def _kept(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[str], cut: Sequence[str], width: int
+) -> list[int]:
     """Return the columns to print."""
     widths = _widths(header, rows)
     widths = [min(_LEAST, one) if name in cut else one for name, one in zip(header, widths, strict=True)]
@@ -117,8 +124,12 @@ def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[
     return kept
 
 
-def _cut(header: Sequence[str], rows: Sequence[Sequence[Cell]], cut: Sequence[str], width: int) -> Sequence[Sequence[Cell]]:
-    """Return the rows with shorter texts in the columns that are named in ``cut``, in this order, until the table fits."""
+def _cut(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], cut: Sequence[str], width: int
+) -> Sequence[Sequence[Cell]]:
+    """Return the rows with shorter texts in the columns that are named in ``cut``, in this order, until the table
+    fits.
+    """
     for column in (header.index(name) for name in cut if name in header):
         widths = _widths(header, rows)
         room = max(_LEAST, widths[column] - max(0, sum(widths) + _GAP * (len(widths) - 1) - width))
@@ -140,7 +151,9 @@ def _widths(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
 def _plain(rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> list[str]:
     texts = [tuple(map(text_of, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    padded = [[cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)] for row in texts]
+    padded = [
+        [cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)] for row in texts
+    ]
     return [(" " * _GAP).join(row).rstrip() for row in padded]
 
 

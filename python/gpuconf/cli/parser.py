@@ -12,11 +12,12 @@ from . import console
 from .exits import USAGE, UsageError
 from .output import example
 
-# There are no translations of argparse's own texts. Its look for each of them, in several folders, takes longer than the parser.
+# There are no translations of argparse's own texts. Its look for each of them, in several folders, takes longer than
+# the parser.
 vars(argparse)["_"] = str
 
-# Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the command that
-# runs is imported, because `gpuconf run` starts other programs.
+# Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the
+# command that runs is imported, because `gpuconf run` starts other programs.
 COMMANDS = (
     "devices",
     "ps",
@@ -45,7 +46,9 @@ gpuconf ps                                          # who uses the GPUs
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of Python."""
+    """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of
+    Python.
+    """
 
     def error(self, message: str) -> NoReturn:
         console.complain(f"{self.format_usage()}{self.prog}: error: {message}{_meant_choice(message)}")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes signals that other processes send to this one on to the program, unless they reached it by themselves.
 
-Those of the terminal always do. The others did if they were sent to the whole process group, or to each process, as systemd does:
-then a witness has them too. Each waits for a moment, because a sender that signals each process may signal this one first.
+Those of the terminal always do. The others did if they were sent to the whole process group, or to each process, as
+systemd does: then a witness has them too. Each waits for a moment, because a sender that signals each process may
+signal this one first.
 
-Equal signals that follow one another within the time that a process needs to run may merge in the witness and not here. Then the
-program gets one more. None is lost.
+Equal signals that follow one another within the time that a process needs to run may merge in the witness and not here.
+Then the program gets one more. None is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class PassedOn:
     def __init__(self) -> None:
         self._witness = Witness()
         self._program = 0
-        self._waiting: list[tuple[float, int, int | None]] = []  # when to decide, the number and the sender, None for the kernel
+        # When to decide, the number and the sender, None for the kernel.
+        self._waiting: list[tuple[float, int, int | None]] = []
         self._witnessed: list[tuple[int, int]] = []
 
     def begin(self, program: int) -> None:

@@ -29,11 +29,14 @@ def add_to(commands: Any) -> None:
         "plan",
         usage="gpuconf plan [OPTION ...] TRACE, or gpuconf plan --gpu CARDS [OPTION ...] -- PROGRAM [ARGUMENT ...]",
         help="check, without a GPU, whether a program or a recorded job fits",
-        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs; or run a program "
+        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs; or run "
+        "a program "
         "on simulated GPUs, and report which cards hold it. Needs no GPU.",
         epilog="exit codes: 0 the job fits with at least one policy, a card holds the program, or no limit was given; "
-        "1 the trace or the text cannot be read, or the program failed; 2 invalid usage; 3 the job does not fit, no card holds the "
-        "program or, with --verify, the replay differs from the snapshot; 4 it depends, or the program did not run long enough; "
+        "1 the trace or the text cannot be read, or the program failed; 2 invalid usage; 3 the job does not fit, no "
+        "card holds the "
+        "program or, with --verify, the replay differs from the snapshot; 4 it depends, or the program did not run "
+        "long enough; "
         "130 interrupted before anything was known",
     )
     plan_program.add_to(planning)
@@ -43,11 +46,14 @@ def add_to(commands: Any) -> None:
         nargs="?",
         help="an RMM log (CSV) or a PyTorch memory snapshot; or a folder of them, one for each process of a job",
     )
-    planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
+    planning.add_argument(
+        "--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB"
+    )
     planning.add_argument(
         "--gpu",
         metavar="MODEL",
-        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as L4,A10,A100-40GB "
+        help="GPU model, such as A10; without --limit, its default limit applies. For a program, a list such as "
+        "L4,A10,A100-40GB "
         "(default: this machine's)",
     )
     planning.add_argument(
@@ -76,7 +82,8 @@ def add_to(commands: Any) -> None:
         nargs="?",
         const="-",
         metavar="FILE",
-        help="instead of planning, explain the out-of-memory errors in a text, such as a log: PyTorch's, TensorFlow's, JAX's or "
+        help="instead of planning, explain the out-of-memory errors in a text, such as a log: PyTorch's, "
+        "TensorFlow's, JAX's or "
         "CuPy's; without FILE, standard input",
     )
     plan_fleet.add_to(planning)
@@ -119,7 +126,13 @@ def _plan(options: argparse.Namespace) -> int:
         trace = load_trace(options.trace)
         progress.show("replaying the trace", 0)
         try:
-            plan = find(trace, options.limit, options.gpu, options.policy, lambda done: progress.show("replaying the trace", done))
+            plan = find(
+                trace,
+                options.limit,
+                options.gpu,
+                options.policy,
+                lambda done: progress.show("replaying the trace", done),
+            )
         except errors.InvalidArgumentError as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
@@ -220,7 +233,9 @@ def _verification(verification: Verification) -> list[str]:
     lines.append(f"segments     {verification.segments}, same: {verification.same_segments}")
     return [
         *lines,
-        f"first difference: {verification.difference}" if verification.difference else "the replay agrees with the snapshot",
+        f"first difference: {verification.difference}"
+        if verification.difference
+        else "the replay agrees with the snapshot",
     ]
 
 

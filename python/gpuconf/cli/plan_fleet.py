@@ -23,13 +23,15 @@ def add_to(planning: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fleet",
         metavar="CARDS",
-        help="find the fewest cards that hold the jobs, which jobs share a card, and their limits; a fleet is written as "
+        help="find the fewest cards that hold the jobs, which jobs share a card, and their limits; a fleet is written "
+        "as "
         "64xA100-80GB,128xH100-80GB",
     )
     group.add_argument(
         "--reserve",
         metavar="SIZE",
-        help=f"with --fleet: memory that each job needs on each card for its CUDA context and libraries (default: {RESERVE})",
+        help="with --fleet: memory that each job needs on each card for its CUDA context and libraries (default: "
+        f"{RESERVE})",
     )
     group.add_argument(
         "--phases",
@@ -40,7 +42,8 @@ def add_to(planning: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dask",
         metavar="ADDRESS",
-        help="with --fleet: replay the traces on a Dask cluster: a scheduler's address, or a number of processes to start",
+        help="with --fleet: replay the traces on a Dask cluster: a scheduler's address, or a number of processes to "
+        "start",
     )
 
 
@@ -67,7 +70,13 @@ def run(options: argparse.Namespace) -> int:
     with Progress("gpuconf plan") as progress:
         try:
             plan = find(
-                jobs, options.fleet, options.policy or "auto", options.reserve or RESERVE, options.phases, dask, progress.show
+                jobs,
+                options.fleet,
+                options.policy or "auto",
+                options.reserve or RESERVE,
+                options.phases,
+                dask,
+                progress.show,
             )
         except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
             raise UsageError(str(error)) from None

@@ -30,8 +30,12 @@ _SECONDS = 120.0
 
 def add_to(planning: Any) -> None:
     """Add the options of programs to ``gpuconf plan``, which takes what follows ``--`` as the program."""
-    group = planning.add_argument_group("a program", "After --, a program that is run on simulated GPUs, without a limit.")
-    group.add_argument("--steps", type=_positive, metavar="N", help="end the program after this many steps of its optimizer")
+    group = planning.add_argument_group(
+        "a program", "After --, a program that is run on simulated GPUs, without a limit."
+    )
+    group.add_argument(
+        "--steps", type=_positive, metavar="N", help="end the program after this many steps of its optimizer"
+    )
     group.add_argument(
         "--seconds",
         type=_seconds,
@@ -39,30 +43,47 @@ def add_to(planning: Any) -> None:
         help=f"end the program after this time (default: {_SECONDS:.0f}), for each run of it",
     )
     group.add_argument(
-        "--values", choices=("none", "cpu"), help="what PyTorch computes: small tensors only (default), or all, by the CPU"
+        "--values",
+        choices=("none", "cpu"),
+        help="what PyTorch computes: small tensors only (default), or all, by the CPU",
     )
     group.add_argument(
-        "--cpu-values", action="store_true", help="draw random numbers for large CPU tensors, too, which else stay unwritten"
+        "--cpu-values",
+        action="store_true",
+        help="draw random numbers for large CPU tensors, too, which else stay unwritten",
     )
     group.add_argument(
-        "--compile", action="store_true", help="let torch.compile compile, with Triton and a C compiler, instead of running eagerly"
+        "--compile",
+        action="store_true",
+        help="let torch.compile compile, with Triton and a C compiler, instead of running eagerly",
     )
-    group.add_argument("--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report")
+    group.add_argument(
+        "--record", metavar="FILE", help="keep PyTorch's snapshot of the run, for plan, --fleet and report"
+    )
     group.add_argument(
         "--largest",
         action="append",
         metavar="NAME=LOW..HIGH",
-        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; with "
+        help="put numbers in place of {NAME} in the program's words, and find the largest one that fits on each card; "
+        "with "
         "several, that of the first for each number of the others, which are doubled",
     )
     group.add_argument("--keep", metavar="FOLDER", help="keep what the program wrote, below this new folder")
-    group.add_argument("--writes", type=_size, metavar="SIZE", help="the most that the program may write (default: 8GiB)")
-    group.add_argument("--network", action="store_true", help="let the program use the network")
-    group.add_argument("--socket", action="append", metavar="PATH", help="let the program use this socket of another program")
     group.add_argument(
-        "--unprotected", action="store_true", help="run the program without a cover: what it writes, sends and removes is real"
+        "--writes", type=_size, metavar="SIZE", help="the most that the program may write (default: 8GiB)"
     )
-    group.add_argument("--smallest-card", action="store_true", help="name the smallest of the cards that holds the program")
+    group.add_argument("--network", action="store_true", help="let the program use the network")
+    group.add_argument(
+        "--socket", action="append", metavar="PATH", help="let the program use this socket of another program"
+    )
+    group.add_argument(
+        "--unprotected",
+        action="store_true",
+        help="run the program without a cover: what it writes, sends and removes is real",
+    )
+    group.add_argument(
+        "--smallest-card", action="store_true", help="name the smallest of the cards that holds the program"
+    )
     planning.set_defaults(program=None)
     parse = planning.parse_known_args
 
@@ -119,7 +140,9 @@ def run(options: argparse.Namespace) -> int:
     if options.verify or options.phases:
         raise UsageError(f"--{'verify' if options.verify else 'phases'} cannot be used with a program")
     if options.compile and options.values == "cpu":
-        raise UsageError("--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes")
+        raise UsageError(
+            "--compile cannot be used with --values cpu, which computes no kernel that torch.compile makes"
+        )
     if options.gpu is None:
         options.gpu = _cards_here()
     words = run_command.words_of(options.program)
@@ -176,7 +199,9 @@ def _largest(options: argparse.Namespace, words: list[str]) -> int:
             break
     results = [one for _, some, _ in searches for one in some]
     if options.json:
-        parts = [{"values": values, **largest.to_dict(asked, some, search.answers)} for values, some, search in searches]
+        parts = [
+            {"values": values, **largest.to_dict(asked, some, search.answers)} for values, some, search in searches
+        ]
         print(json.dumps(parts[0] if len(ranges) == 1 else {"schema": SCHEMA, "searches": parts}, indent=2))
     elif len(ranges) > 1 and results:
         print(*largest.table_of_all(ranges, [(values, some) for values, some, _ in searches]), sep="\n")
@@ -190,7 +215,9 @@ def _largest(options: argparse.Namespace, words: list[str]) -> int:
     return OK if any(one.largest is not None for one in results) else DOES_NOT_FIT
 
 
-def _rehearsing(options: argparse.Namespace, words: list[str], name: str, values: dict[str, int]) -> Callable[[int], Rehearsal]:
+def _rehearsing(
+    options: argparse.Namespace, words: list[str], name: str, values: dict[str, int]
+) -> Callable[[int], Rehearsal]:
     """Return what rehearses the command with a number for a name, and these for others."""
     for other, number in values.items():
         words = largest.substituted(words, other, number)
@@ -231,7 +258,10 @@ def _rehearsed(options: argparse.Namespace, words: list[str]) -> Rehearsal:
         cards = parse(options.gpu)
     except errors.InvalidArgumentError as error:
         if re.fullmatch(r"\d+ ?[KMGT]i?B", options.gpu):
-            text = f"--gpu names cards, such as L4 or A10, and {options.gpu} is a size: a card with that memory is T4:{options.gpu}"
+            text = (
+                f"--gpu names cards, such as L4 or A10, and {options.gpu} is a size: a card with that memory is "
+                f"T4:{options.gpu}"
+            )
             raise UsageError(text) from None
         raise UsageError(f"--gpu: {error}") from None
     gpus = max(*(card.count for card in cards), of_command(words, 1, {}))

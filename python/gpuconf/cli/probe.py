@@ -19,8 +19,8 @@ from .diagnosis import NOTE, OK, PROBLEM, Finding
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 _SECONDS = 60
 
-# Runs in the other Python, which may be older than gpuconf supports, and imports none of the libraries, and nothing of the working
-# directory: that may be a project of others.
+# Runs in the other Python, which may be older than gpuconf supports, and imports none of the libraries, and nothing of
+# the working directory: that may be a project of others.
 _PROBE = """
 import sys
 sys.path[:] = [p for p in sys.path if p]
@@ -60,11 +60,15 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
         return
     if interpreter is None:
         text = f"doctor does not recognize {words[0]} as a Python program, so its libraries are unknown"
-        yield Finding(NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
+        yield Finding(
+            NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory"
+        )
         return
     answer = _ask(interpreter)
     if isinstance(answer, str):
-        yield Finding(PROBLEM, "Python", f"{' '.join(interpreter)}: {answer}", "check the command, and that this Python starts")
+        yield Finding(
+            PROBLEM, "Python", f"{' '.join(interpreter)}: {answer}", "check the command, and that this Python starts"
+        )
         return
     yield from _python(answer, libraries.is_under_run(words, os.environ))
     yield from libraries.of_python(answer, words, os.environ)
@@ -99,7 +103,12 @@ def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
     code = f"NAMES = {names!r}\n{_PROBE}"
     try:
         done = subprocess.run(
-            [*interpreter, "-c", code], capture_output=True, text=True, check=False, timeout=_SECONDS, stdin=subprocess.DEVNULL
+            [*interpreter, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+            stdin=subprocess.DEVNULL,
         )
         found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
         return found
@@ -126,14 +135,24 @@ def _python(answer: dict[str, Any], under_run: bool) -> Iterator[Finding]:
     elif answer["gpuconf"]:
         yield Finding(NOTE, "Python", f"{about}, with gpuconf {answer['gpuconf']}; this command is {__version__}")
     else:
-        yield Finding(NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf")
+        yield Finding(
+            NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf"
+        )
     if answer["flags"]:
-        text = f"{' '.join(answer['flags'])} keeps the startup code of gpuconf run from running: its libraries are not routed"
+        text = (
+            f"{' '.join(answer['flags'])} keeps the startup code of gpuconf run from running: its libraries are "
+            "not routed"
+        )
         yield (
             Finding(PROBLEM, "Python", text, "remove the option")
             if under_run
             else Finding(NOTE, "Python", f"{text} there, unless the program calls gpuconf.configure()")
         )
     if answer["start"] == "fork":
-        text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent has used them"
-        yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")
+        text = (
+            "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent "
+            "has used them"
+        )
+        yield Finding(
+            NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU"
+        )

@@ -9,7 +9,20 @@ from ..machine.cards import Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
-HEADER = ("GPU", "PID", "user", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use", "command", "notes")
+HEADER = (
+    "GPU",
+    "PID",
+    "user",
+    "memory",
+    "lease",
+    "contexts",
+    "lease PID",
+    "limit",
+    "reserved",
+    "in use",
+    "command",
+    "notes",
+)
 RIGHT = ("PID", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use")
 DROP = ("contexts", "limit", "reserved", "user", "lease PID")  # on a narrow terminal, in this order
 
@@ -19,7 +32,8 @@ _WARNINGS = ("gone", "zombie")
 def rows_of(machine: View) -> list[tuple[Place, Share]]:
     """Return the processes that have something of a card. A process that could use a card, and does not, is not listed.
 
-    A request that waits for some of several cards is one row, below those of the cards. Its place is called by the cards' numbers.
+    A request that waits for some of several cards is one row, below those of the cards. Its place is called by the
+    cards' numbers.
     """
     pairs = [(place, share) for place in (*machine.places, *machine.others) for share in place.shares]
     waiting: dict[str, list[tuple[Place, Share]]] = {}
@@ -40,7 +54,9 @@ def _has(share: Share) -> bool:
 def row_of(place: Place, share: Share) -> list[Cell]:
     """Return the cells of one process on one card."""
     notes = ", ".join([*share.notes, *_by_library(share)])
-    style = "red" if any(note in _WARNINGS for note in share.notes) else "dim" if "no memory in use" in share.notes else ""
+    style = (
+        "red" if any(note in _WARNINGS for note in share.notes) else "dim" if "no memory in use" in share.notes else ""
+    )
     return [
         place.gpu,
         str(share.pid),

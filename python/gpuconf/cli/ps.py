@@ -26,11 +26,15 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "ps",
         help="list the processes on each card, and leases",
-        description="List the processes that use the cards of this machine: the memory that the driver reports, the lease, and the "
-        "limit of the pools with their reserved and used memory, by library where the process reports it. Leases without memory in "
-        "use are listed too, also on cards that only the ledger knows. For each job of gpuconf run, a line shows how much of its "
+        description="List the processes that use the cards of this machine: the memory that the driver reports, the "
+        "lease, and the "
+        "limit of the pools with their reserved and used memory, by library where the process reports it. Leases "
+        "without memory in "
+        "use are listed too, also on cards that only the ledger knows. For each job of gpuconf run, a line shows how "
+        "much of its "
         "limit is in gpuconf's pools, outside them, "
-        "and free. Below them are the simulated cards that the processes of a job share. The exit code is 3 if there is no card.",
+        "and free. Below them are the simulated cards that the processes of a job share. The exit code is 3 if there "
+        "is no card.",
         **example(_EXAMPLE),
     )
     add_json(parser)
@@ -43,7 +47,11 @@ def _ps(options: argparse.Namespace) -> int:
     simulated = simulated_cards()
     if options.json:
         print_json(
-            {**as_json(machine), "jobs": [job.to_dict() for job in jobs], "simulated_cards": [one.to_dict() for one in simulated]}
+            {
+                **as_json(machine),
+                "jobs": [job.to_dict() for job in jobs],
+                "simulated_cards": [one.to_dict() for one in simulated],
+            }
         )
     else:
         _print(machine)
@@ -61,6 +69,8 @@ def _print(machine: View) -> None:
     elif machine.places:
         print("no processes")
     if any(place.shares for place in machine.others):
-        console.complain("gpuconf ps: cards called by their UUID are not visible here: they are simulated, or of another container")
+        console.complain(
+            "gpuconf ps: cards called by their UUID are not visible here: they are simulated, or of another container"
+        )
     for text in [*errors_of(machine), *lost(machine.ledger or default_folder()), *hidden_users(machine)]:
         console.complain(f"gpuconf ps: {text}")

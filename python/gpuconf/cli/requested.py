@@ -21,12 +21,18 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         "--contexts",
         type=_count,
         metavar="N",
-        help="processes that use each GPU at the same time, each with a CUDA context for which the lease takes room beside the "
+        help="processes that use each GPU at the same time, each with a CUDA context for which the lease takes room "
+        "beside the "
         "memory (default: the ranks of torchrun on a GPU, else 1)",
     )
-    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time, with exit code 124")
     parser.add_argument(
-        "--policy", choices=("spread", "pack"), default="spread", help="lease on the GPUs with the most room (default) or the least"
+        "--timeout", type=_seconds, metavar="SECONDS", help="give up after this time, with exit code 124"
+    )
+    parser.add_argument(
+        "--policy",
+        choices=("spread", "pack"),
+        default="spread",
+        help="lease on the GPUs with the most room (default) or the least",
     )
     parser.add_argument("--name", default="", help="a name for the lease, shown to others")
     parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gpuconf run``: start a program in an environment that gpuconf prepares, with memory of GPUs that it leases for it.
 
-Without a lease the command replaces itself with the program. With one it stays, as ``supervise.py`` describes, and holds the lease.
-What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
+Without a lease the command replaces itself with the program. With one it stays, as ``supervise.py`` describes, and
+holds the lease. What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ def add_to(commands: Any) -> None:
         "run",
         usage="gpuconf run [OPTION ...] [--] PROGRAM [ARGUMENT ...]",
         help="run a program in part of a GPU's memory, on simulated GPUs, or with gpuconf in place of TensorFlow",
-        description="Run a program. gpuconf's own options end at the first other word, or at --. With --memory or --gpus, the "
-        "program starts when that memory is free, sees only the GPUs leased for it, and is limited to the leased memory.",
+        description="Run a program. gpuconf's own options end at the first other word, or at --. With --memory or "
+        "--gpus, the "
+        "program starts when that memory is free, sees only the GPUs leased for it, and is limited to the leased "
+        "memory.",
         allow_abbrev=False,
         **example(_EXAMPLE),
     )
@@ -42,7 +44,8 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--values",
         choices=("cpu", "none"),
-        help="what PyTorch computes on simulated GPUs: all of it, by the CPU (default), or only small tensors (needs --simulate)",
+        help="what PyTorch computes on simulated GPUs: all of it, by the CPU (default), or only small tensors (needs "
+        "--simulate)",
     )
     parser.add_argument(
         "--strict-values",
@@ -56,7 +59,8 @@ def add_to(commands: Any) -> None:
         "--guard",
         choices=("auto", "driver", "proxy", "preload", "off"),
         default=None,
-        help="how to enforce the limit for every library: driver sets it in a control group; proxy counts calls in front of the "
+        help="how to enforce the limit for every library: driver sets it in a control group; proxy counts calls in "
+        "front of the "
         "CUDA driver; preload also catches programs that open the driver by its path; off relies on the limits of "
         "gpuconf's pools and of the frameworks. auto (default) picks the first that works here. proxy and preload are "
         "accounting, not "
@@ -65,12 +69,19 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--check", action="store_true", help="instead of running a program, try to exceed the limit in every known way"
     )
-    parser.add_argument("--as-tensorflow", action="store_true", help="make import tensorflow find gpuconf, in child processes too")
     parser.add_argument(
-        "--as-tensorflow=1", dest="as_tensorflow_1", action="store_true", help="the same, for programs written for TensorFlow 1"
+        "--as-tensorflow", action="store_true", help="make import tensorflow find gpuconf, in child processes too"
     )
     parser.add_argument(
-        "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why the program failed"
+        "--as-tensorflow=1",
+        dest="as_tensorflow_1",
+        action="store_true",
+        help="the same, for programs written for TensorFlow 1",
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="print a line at the end: time, peak memory by library, and why the program failed",
     )
     report = parser.add_argument("--json-report", metavar="FILE", help="write a JSON report at the end")
     report.complete = FILES
@@ -80,7 +91,8 @@ def add_to(commands: Any) -> None:
         "program",
         nargs=argparse.REMAINDER,
         metavar="PROGRAM",
-        help="a command, which is found as a shell finds it; or a Python script, or - for one from standard input. A script runs "
+        help="a command, which is found as a shell finds it; or a Python script, or - for one from standard input. A "
+        "script runs "
         "with gpuconf's own Python, as -m and -c do, unless you name one",
     )
     parser.set_defaults(run=_run)
@@ -148,7 +160,9 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
 
         option = isolating_option(words)
         if option and "LD_PRELOAD" not in variables:
-            raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
+            raise UsageError(
+                f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code"
+            )
         variables["GPUCONF_AS_TENSORFLOW"] = "v1" if options.as_tensorflow_1 else "1"
         variables["PYTHONPATH"] = python_path()
     return variables
@@ -178,16 +192,24 @@ def _program(options: argparse.Namespace) -> list[str]:
 
 
 def words_of(words: list[str]) -> list[str]:
-    """Return the words of a command: with the Python that has gpuconf, if they name a script and no Python. Raises UsageError."""
+    """Return the words of a command: with the Python that has gpuconf, if they name a script and no Python.
+
+    Raises UsageError.
+    """
     if not words:
-        raise UsageError("no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py")
+        raise UsageError(
+            "no program: name a command or a Python script, such as gpuconf run --memory 10GiB python train.py"
+        )
     if not words[0]:
         raise UsageError(EMPTY)
     return [sys.executable, *words] if _is_script(words[0]) else words
 
 
 def _is_script(word: str) -> bool:
-    """Whether a word is a Python script, and not a command. In a folder named pytest, the word pytest is the command."""
+    """Whether a word is a Python script, and not a command.
+
+    In a folder named pytest, the word pytest is the command.
+    """
     if word.startswith("-"):
         return True  # standard input, or Python's options
     if word.endswith((".py", ".pyc", ".pyz")):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An HTTP server for scrapes: one thread, a bounded number of connections, and a bounded time for each.
 
-Any program of the machine can connect, and not all have to send something. So a new connection ends the oldest one where there are
-too many, and one that takes too long ends by itself. One request is answered on each: the server closes it.
+Any program of the machine can connect, and not all have to send something. So a new connection ends the oldest one
+where there are too many, and one that takes too long ends by itself. One request is answered on each: the server closes
+it.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ class ScrapeServer:
 
 def _listening(address: str, port: int) -> socket.socket:
     try:
-        family, kind, number, _, at = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, number, _, at = socket.getaddrinfo(
+            address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         listener = socket.socket(family, kind, number)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -67,7 +67,11 @@ def _show(options: argparse.Namespace, spec: str) -> int:
     if options.json:
         fields = ("index", "name", "uuid", "pci_bus_id", "compute_capability")
         described = [
-            {**{name: card.to_dict()[name] for name in fields}, "memory": card.memory.total, "memory_kind": card.memory.kind}
+            {
+                **{name: card.to_dict()[name] for name in fields},
+                "memory": card.memory.total,
+                "memory_kind": card.memory.kind,
+            }
             for card in cards
         ]
         print_json({"simulated": spec, "cards": described})
@@ -84,7 +88,9 @@ def _show(options: argparse.Namespace, spec: str) -> int:
         )
         for card in cards
     ]
-    print_table(("GPU", "name", "memory", "kind", "capability", "UUID"), rows, right=("memory",), drop=("capability", "kind"))
+    print_table(
+        ("GPU", "name", "memory", "kind", "capability", "UUID"), rows, right=("memory",), drop=("capability", "kind")
+    )
     return OK
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated cards that the processes of a job share, as ``gpuconf ps`` shows them: apart from the cards of the machine."""
+"""Simulated cards that the processes of a job share, as ``gpuconf ps`` shows them: apart from the cards of the
+machine.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def simulated_cards() -> list[SimulatedCard]:
             use = job.usage()
         except errors.UnavailableError:  # it has just ended
             continue
-        cards += [SimulatedCard(job.launcher, job.spec, index, uuid, one) for index, (uuid, one) in enumerate(use.items())]
+        cards += [
+            SimulatedCard(job.launcher, job.spec, index, uuid, one) for index, (uuid, one) in enumerate(use.items())
+        ]
     return cards
 
 
@@ -60,7 +64,9 @@ def print_simulated(cards: Sequence[SimulatedCard]) -> None:
     for card in cards:
         place = (card.spec, str(card.index), size(card.use.limit))
         using = [one for one in card.use.processes if one.used or one.pools or one.contexts]
-        rows += [(*place, str(one.pid), size(one.used + one.pools), one.name) for one in using] or [(*place, "-", "-", "-")]
+        rows += [(*place, str(one.pid), size(one.used + one.pools), one.name) for one in using] or [
+            (*place, "-", "-", "-")
+        ]
     if rows:
         print("simulated cards, each shared by the processes of one job:")
         print_table(("simulated", "GPU", "total", "PID", "memory", "process"), rows, right=("total", "PID", "memory"))

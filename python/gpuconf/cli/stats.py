@@ -23,7 +23,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="show the memory pools of all processes",
-        description="Show the memory pools of the processes that publish them in the ledger, such as those under gpuconf run, and "
+        description="Show the memory pools of the processes that publish them in the ledger, such as those under "
+        "gpuconf run, and "
         "how much of their limits the jobs of gpuconf run use. The exit code is 3 if there are no pools and no jobs.",
         **example(_EXAMPLE),
     )

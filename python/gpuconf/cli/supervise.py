@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program and waits for it, as if the shell had started it itself.
 
-The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up) reach it
-directly. Signals that another process sends to this one are passed on (``passed_on.py``). If the program stops, so does this
-process, and the shell's job control works. It ends as the program ends, also if a signal ends that.
+The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up)
+reach it directly. Signals that another process sends to this one are passed on (``passed_on.py``). If the program
+stops, so does this process, and the shell's job control works. It ends as the program ends, also if a signal ends that.
 
-Between ``load`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the terminal's
-signals from those of processes. Go's threads, started while they are blocked, have them blocked too.
+Between ``load`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the
+terminal's signals from those of processes. Go's threads, started while they are blocked, have them blocked too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _OWN = {
 }
 _PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN}
 _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]  # a program would inherit that
-_FIRST_LOOK = 0.05  # seconds after the start: a program that has ended by then did nothing to see, and need not wait for it
+# Seconds after the start: a program that has ended by then did nothing to see, and need not wait for it.
+_FIRST_LOOK = 0.05
 _LIMITS = (resource.RLIMIT_NOFILE,)  # Go raises it
 
 
@@ -52,7 +53,8 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._limits = {one: resource.getrlimit(one) for one in _LIMITS}
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if we inherit that it is ignored, the kernel keeps no wait status
+        # If we inherit that it is ignored, the kernel keeps no wait status.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
             self._passed_on = PassedOn()
@@ -61,7 +63,9 @@ class Supervisor:
         self.pid: int = 0
 
     def load(self, load: Callable[[], Any]) -> Any:
-        """Call a function that loads the core, with signals blocked, so that the core's threads do not take them from ``run``."""
+        """Call a function that loads the core, with signals blocked, so that the core's threads do not take them from
+        ``run``.
+        """
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
             return load()
@@ -76,7 +80,9 @@ class Supervisor:
 
         def spawn(command: Sequence[str]) -> int:
             variables = dict(environment)
-            return os.posix_spawnp(command[0], list(command), variables, setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON)
+            return os.posix_spawnp(
+                command[0], list(command), variables, setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
+            )
 
         try:
             self.pid = start(words, spawn)
@@ -89,7 +95,9 @@ class Supervisor:
         start_new_thread(self._wait, (get_ident(), ended))
         look = time.monotonic() + _FIRST_LOOK
         while not ended:
-            taken = signal.sigtimedwait(_PASSED_ON | {signal.SIGCHLD}, max(min(look, self._passed_on.due()) - time.monotonic(), 0))
+            taken = signal.sigtimedwait(
+                _PASSED_ON | {signal.SIGCHLD}, max(min(look, self._passed_on.due()) - time.monotonic(), 0)
+            )
             if taken is not None and taken.si_signo != signal.SIGCHLD:
                 self._passed_on.take(taken)
             self._passed_on.pass_on()
@@ -99,7 +107,10 @@ class Supervisor:
         return ended[0]
 
     def _stays_stopped(self) -> bool:
-        """Whether the program is still stopped. If the whole group was stopped and continued, we may learn of it afterwards."""
+        """Whether the program is still stopped.
+
+        If the whole group was stopped and continued, we may learn of it afterwards.
+        """
         time.sleep(0.02)
         return stopped(self.pid)
 

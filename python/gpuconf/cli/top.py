@@ -38,7 +38,9 @@ def add_to(commands: Any) -> None:
         "once, or --iterations times.",
         **example(_EXAMPLE),
     )
-    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between updates (default: 1)")
+    parser.add_argument(
+        "--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between updates (default: 1)"
+    )
     parser.add_argument("--iterations", type=_count, metavar="N", help="end after N updates")
     add_json(parser)
     parser.set_defaults(run=_top)
@@ -101,7 +103,8 @@ def _watch(options: argparse.Namespace, machine: View) -> None:
                     due = max(due + options.interval, time.monotonic() + options.interval / 2)
                 elif key not in ("resize", "stop") and not state.press(key, len(ordered(machine, state))):
                     return
-        os.kill(os.getpid(), signal.SIGTSTP)  # by its default action, with the terminal as it was, until the shell continues us
+        # By its default action, with the terminal as it was, until the shell continues us.
+        os.kill(os.getpid(), signal.SIGTSTP)
 
 
 class _Screen:
@@ -147,7 +150,9 @@ _screen = _Screen
 
 
 def _write(lines: list[Line], width: int, styled: Callable[[Any], str]) -> None:
-    """Draw a screen: each line over the old one, so that nothing flickers, padded, because erasing would erase the last column."""
+    """Draw a screen: each line over the old one, so that nothing flickers, padded, because erasing would erase the last
+    column.
+    """
     drawn = []
     for line in lines:
         missing = width - sum(len(text_of(cell)) for cell in line)

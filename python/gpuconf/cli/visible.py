@@ -28,13 +28,18 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "visible",
         help="print the GPUs that CUDA_VISIBLE_DEVICES shows",
-        description="Print the GPUs that CUDA shows to a program, separated by commas, as UUIDs, which name the same GPUs in every "
-        "order of devices. Entries that hide others, such as -1, are explained on standard error. The exit code is 3 if there "
+        description="Print the GPUs that CUDA shows to a program, separated by commas, as UUIDs, which name the same "
+        "GPUs in every "
+        "order of devices. Entries that hide others, such as -1, are explained on standard error. The exit code is 3 "
+        "if there "
         "is no GPU.",
         **example(_EXAMPLE),
     )
     parser.add_argument(
-        "value", nargs="?", metavar="VALUE", help="a value of CUDA_VISIBLE_DEVICES to try (default: that of the environment)"
+        "value",
+        nargs="?",
+        metavar="VALUE",
+        help="a value of CUDA_VISIBLE_DEVICES to try (default: that of the environment)",
     )
     parser.add_argument(
         "--as", dest="form", choices=_FORMS, default="uuid", help="what to print for each GPU (default: %(default)s)"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that shows whether a signal was sent to this process alone, or also to others of its process group.
 
-The kernel does not say so. The witness is a child in the same group that blocks all signals and does nothing. A signal that waits
-in it too, from the same sender, was sent to the group or to each process, and reached the program by itself.
+The kernel does not say so. The witness is a child in the same group that blocks all signals and does nothing. A signal
+that waits in it too, from the same sender, was sent to the group or to each process, and reached the program by itself.
 
-The witness is a fork, because its own file descriptors would be the program's, and its command line would be that of this process:
-``pkill -f`` would find both and not the program. So it closes the former and overwrites the latter.
+The witness is a fork, because its own file descriptors would be the program's, and its command line would be that of
+this process: ``pkill -f`` would find both and not the program. So it closes the former and overwrites the latter.
 """
 
 from __future__ import annotations

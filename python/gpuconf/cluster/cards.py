@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The GPUs of this machine, listed in a process of its own.
 
-A program that starts a cluster leaves the GPUs to its workers. So it loads neither the core nor CUDA itself: it may still fork, and
-its own configuration stays as it is.
+A program that starts a cluster leaves the GPUs to its workers. So it loads neither the core nor CUDA itself: it may
+still fork, and its own configuration stays as it is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _PROBE_S = 120
 
 
 class Card(NamedTuple):
-    """One GPU. ``total_memory`` is in bytes, and so is ``context``, what a lease takes for the CUDA context of each process."""
+    """One GPU.
+
+    ``total_memory`` is in bytes, and so is ``context``, what a lease takes for the CUDA context of each process.
+    """
 
     ordinal: int
     uuid: str
@@ -43,7 +46,8 @@ class Card(NamedTuple):
 
 
 def simulation(spec: object = None) -> str | None:
-    """Return the simulated machine that a new process should have: ``spec``, or this process's own. None: as the environment says.
+    """Return the simulated machine that a new process should have:
+    ``spec``, or this process's own. None: as the environment says.
 
     Raises InvalidTypeError or InvalidArgumentError for a spec that is not text.
     """
@@ -66,14 +70,17 @@ def list_cards(simulate: str | None = None) -> list[Card]:
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
-        raise errors.UnavailableError(f"cannot list the GPUs in a new process: {type(error).__name__}: {error}") from error
+        raise errors.UnavailableError(
+            f"cannot list the GPUs in a new process: {type(error).__name__}: {error}"
+        ) from error
     if "code" in answer:
         raise errors.from_code(answer["code"], answer["message"])
     return [Card(*one) for one in answer["cards"]]
 
 
 def choose(cards: Sequence[Card], chosen: Any) -> list[Card]:
-    """Return the chosen cards, in that order: ``"all"``, a number of cards, or numbers and UUIDs in a list or separated by commas.
+    """Return the chosen cards, in that order:
+    ``"all"``, a number of cards, or numbers and UUIDs in a list or separated by commas.
 
     Raises InvalidArgumentError for a card that does not exist or is chosen twice, and if there is no GPU at all.
     """

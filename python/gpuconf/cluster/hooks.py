@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of Dask and Ray that are not in their documentation. A version without one of them is refused with its name."""
+"""The parts of Dask and Ray that are not in their documentation.
+
+A version without one of them is refused with its name.
+"""
 
 from __future__ import annotations
 

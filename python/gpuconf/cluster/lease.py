@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process's share, leased from the machine's ledger: processes of other clusters and users share the cards with it."""
+"""A process's share, leased from the machine's ledger: processes of other clusters and users share the cards with
+it.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ def checked_timeout(wanted: Any, timeout: Any) -> float | None:
 def take_lease(share: Share, timeout: float, who: str) -> Share:
     """Lease a share's memory on one of the GPUs that this process sees, and return the share in bytes.
 
-    The lease lasts as long as the process. Raises DeadlineExceededError after ``timeout`` seconds, and FailedPreconditionError if
-    the process has leased another share.
+    The lease lasts as long as the process. Raises DeadlineExceededError after ``timeout`` seconds, and
+    FailedPreconditionError if the process has leased another share.
     """
     global _held
     from ..sharing._lease import lease

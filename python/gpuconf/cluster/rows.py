@@ -32,7 +32,10 @@ class _ProcessRow(NamedTuple):
 
 
 class ProcessRow(Table, _ProcessRow):
-    """The memory of one library under one tag on one GPU of one process. An idle process has one row, without a library."""
+    """The memory of one library under one tag on one GPU of one process.
+
+    An idle process has one row, without a library.
+    """
 
     __slots__ = ()
 
@@ -73,7 +76,9 @@ class ClusterMemory(Table):
     rows: tuple[ProcessRow, ...]
 
     def __init__(self, rows: Iterable[ProcessRow]) -> None:
-        self.rows = tuple(sorted(rows, key=lambda r: (_natural(r.process), r.device, -r.bytes_in_use, r.library, r.tag)))
+        self.rows = tuple(
+            sorted(rows, key=lambda r: (_natural(r.process), r.device, -r.bytes_in_use, r.library, r.tag))
+        )
 
     def __iter__(self) -> Iterator[ProcessRow]:
         return iter(self.rows)
@@ -127,7 +132,9 @@ class ClusterMemory(Table):
             bar = html.memory_bar(row.bytes_in_use, row.peak_bytes_in_use, 0, row.bytes_limit or row.peak_bytes_in_use)
             rows.append((process, html.code(card), library, tag, bar, *numbers, row.problem))
         return html.shown(
-            html.titled(self._summary(), html.table((*_HEAD[:4], "", *_HEAD[4:], "problem"), rows, left=5) if rows else "")
+            html.titled(
+                self._summary(), html.table((*_HEAD[:4], "", *_HEAD[4:], "problem"), rows, left=5) if rows else ""
+            )
         )
 
 

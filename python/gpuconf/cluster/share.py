@@ -16,7 +16,8 @@ from ..allocators._configure import checked_libraries, configure
 from ..machine.visible import visible_devices
 from .cards import Card
 
-# Left on the card for each process's CUDA context and for what its libraries allocate themselves, where a card is divided evenly.
+# Left on the card for each process's CUDA context and for what its libraries allocate themselves, where a card is
+# divided evenly.
 _RESERVE = 512 << 20
 _RESERVE_PART = 8  # but never more than this part of the share
 
@@ -46,7 +47,13 @@ def _names(pre_import: Any) -> tuple[str, ...]:
     """Return module names: a list, or text with commas, as dask-cuda's option of that name."""
     if pre_import is None:
         return ()
-    names = list(pre_import.split(",") if isinstance(pre_import, str) else pre_import if isinstance(pre_import, Iterable) else (0,))
+    names = list(
+        pre_import.split(",")
+        if isinstance(pre_import, str)
+        else pre_import
+        if isinstance(pre_import, Iterable)
+        else (0,)
+    )
     if not all(isinstance(name, str) for name in names):
         raise errors.InvalidTypeError(f"pre_import must be a list of module names, but got {texts.shown(pre_import)}")
     stripped = tuple(name.strip() for name in names)
@@ -57,9 +64,11 @@ def _names(pre_import: Any) -> tuple[str, ...]:
 
 
 def take(share: Share, who: str) -> int:
-    """Configure this process, and return its budget in bytes on the smallest GPU that it sees, 0 without a limit or a GPU.
+    """Configure this process, and return its budget in bytes on the smallest GPU that it sees, 0 without a limit or a
+    GPU.
 
-    ``who`` names the process in errors. Raises FailedPreconditionError if it is too late, and ImportError of ``pre_import``.
+    ``who`` names the process in errors. Raises FailedPreconditionError if it is too late, and ImportError of
+    ``pre_import``.
     """
     if share.simulate is not None and os.environ.get("GPUCONF_SIMULATE") != share.simulate:
         os.environ["GPUCONF_SIMULATE"] = share.simulate
@@ -79,7 +88,8 @@ def take(share: Share, who: str) -> int:
 
 def _configure(share: Share) -> dict[str, int]:
     gpus = any(device.device_type == "GPU" for device in runtime.physical_devices())
-    # A library that is named explicitly cannot be routed on simulated GPUs. A cluster's program should run on both kinds.
+    # A library that is named explicitly cannot be routed on simulated GPUs. A cluster's program should run on both
+    # kinds.
     libraries = "auto" if runtime.simulated() else share.libraries
     if share.memory is not None:
         for card in visible_devices():
@@ -106,7 +116,9 @@ def even(card: Card, processes: int, leased: bool = False) -> int:
     reserve = max(min(_RESERVE, part // _RESERVE_PART), card.context if leased else 0)
     each = (part - reserve) >> 20 << 20
     if each <= 0:
-        raise errors.InvalidArgumentError(f"{processes} processes are too many for {human_bytes(card.total_memory)} of {card.name}")
+        raise errors.InvalidArgumentError(
+            f"{processes} processes are too many for {human_bytes(card.total_memory)} of {card.name}"
+        )
     return each
 
 
@@ -121,7 +133,8 @@ def fitting(card: Card, memory: int | str, processes: int, leased: bool = False)
         fit = card.total_memory // (each + beside)
         contexts = f", with {human_bytes(beside)} for the CUDA context," if beside else ""
         raise errors.InvalidArgumentError(
-            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)}{contexts} do not fit in the "
+            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)}{contexts} do not fit "
+            "in the "
             f"{human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
         )
     return each

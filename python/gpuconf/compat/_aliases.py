@@ -13,4 +13,6 @@ def alias(package: str, **modules: ModuleType) -> None:
         inside = module.__name__ + "."
         below = {other[len(inside) :]: found for other, found in list(sys.modules.items()) if other.startswith(inside)}
         sys.modules[f"{package}.{name}"] = module
-        sys.modules.update({f"{package}.{name}.{rest}": found for rest, found in below.items() if not rest.startswith("_")})
+        sys.modules.update(
+            {f"{package}.{name}.{rest}": found for rest, found in below.items() if not rest.startswith("_")}
+        )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``import tensorflow`` finds gpuconf: :func:`install_as_tensorflow`.
 
-``tensorflow`` is the module ``gpuconf.compat.v2``, and a submodule of it is whatever module has that name there. So every module
-exists once, under its own name: ``tensorflow.compat.v1 is gpuconf.compat.v1``, and pickles and tracebacks name gpuconf.
+``tensorflow`` is the module ``gpuconf.compat.v2``, and a submodule of it is whatever module has that name there. So
+every module exists once, under its own name: ``tensorflow.compat.v1 is gpuconf.compat.v1``, and pickles and tracebacks
+name gpuconf.
 """
 
 from __future__ import annotations
@@ -21,29 +22,37 @@ from ._private_paths import PYTHON, private_module
 
 _ROOTS = {1: "gpuconf.compat.v1", 2: "gpuconf.compat.v2"}
 
-# TensorBoard imports this module, which it does not have, and uses its own stub of TensorFlow's files if the import succeeds.
+# TensorBoard imports this module, which it does not have, and uses its own stub of TensorFlow's files if the import
+# succeeds.
 _NO_TENSORFLOW = "tensorboard.compat.notf"
 
 
 class _Finder:
     """Finds ``tensorflow`` and everything below it. No other finder is called for these names.
 
-    Python's own finder would look for ``tensorflow.x`` in the folder of ``gpuconf.compat.v2`` and load a module there again.
+    Python's own finder would look for ``tensorflow.x`` in the folder of ``gpuconf.compat.v2`` and load a module there
+    again.
     """
 
     def __init__(self, version: int) -> None:
         self.version = version
 
-    def find_spec(self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name == _NO_TENSORFLOW:
             return ModuleSpec(name, _Loader(ModuleType(name)))
         if name.startswith(PYTHON):  # what `from tensorflow.python.ops import math_ops` looks for
             private = private_module(name)
-            return None if private is None else ModuleSpec(name, _Loader(private), is_package=hasattr(private, "__path__"))
+            return (
+                None if private is None else ModuleSpec(name, _Loader(private), is_package=hasattr(private, "__path__"))
+            )
         if not _is_tensorflow(name):
             return None
         module = _module(name, self.version)
-        return ModuleSpec(name, _Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__"))
+        return ModuleSpec(
+            name, _Loader(module), origin=getattr(module, "__file__", None), is_package=hasattr(module, "__path__")
+        )
 
     def find_distributions(self, context: Any = None) -> list[Any]:
         """Return what ``importlib.metadata`` shall find: TensorFlow, in the version that gpuconf is compared with."""
@@ -76,7 +85,9 @@ def _module(name: str, version: int = 2) -> ModuleType:
     if package == f"tensorflow.{_API}":
         if own in ("v1", "v2"):
             return import_module(f"gpuconf.compat.{own}")
-        raise ModuleNotFoundError(f"No module named {name!r}: gpuconf, which stands in for TensorFlow, does not have it", name=name)
+        raise ModuleNotFoundError(
+            f"No module named {name!r}: gpuconf, which stands in for TensorFlow, does not have it", name=name
+        )
     parent = sys.modules[package]
     if parent.__name__ == _ROOTS[1] and own in _ONLY_IN_2:
         parent = sys.modules[_ROOTS[2]]
@@ -92,7 +103,10 @@ def _module(name: str, version: int = 2) -> ModuleType:
                 raise
     why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
     if "tf_keras" in sys.modules:  # Keras 2
-        why += ". tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and import keras"
+        why += (
+            ". tf_keras needs TensorFlow itself. Keras 3 runs without it: set KERAS_BACKEND=torch or jax, and "
+            "import keras"
+        )
     elif "keras" in sys.modules:  # Keras 3, which imports the modules of its backend
         why += ". Keras runs with another backend: set KERAS_BACKEND=torch or jax before it is imported"
     raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
@@ -119,11 +133,12 @@ def _is_tensorflow(name: str) -> bool:
 def install_as_tensorflow(version: int = 2) -> None:
     """Let ``import tensorflow`` in this process find gpuconf, for programs that cannot be changed.
 
-    ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so on. With
-    ``version=1`` it is ``gpuconf.compat.v1``, whose operations build graphs: for ``tf.ConfigProto()`` and ``tf.Session()`` of
-    TensorFlow 1. Importing a module that gpuconf does not have raises ModuleNotFoundError. Call it before TensorFlow is imported; a
-    second call has no effect. It covers this process and children that it forks. ``gpuconf run --as-tensorflow`` covers all child
-    processes.
+    ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so
+    on. With ``version=1`` it is ``gpuconf.compat.v1``, whose operations build graphs: for ``tf.ConfigProto()`` and
+    ``tf.Session()`` of TensorFlow 1. Importing a module that gpuconf does not have raises ModuleNotFoundError. Call it
+    before TensorFlow is imported; a second call has no effect. It covers this process and children that it forks.
+    ``gpuconf run
+    --as-tensorflow`` covers all child processes.
 
     Raises ValueError for another version, and RuntimeError if TensorFlow itself is already imported.
 

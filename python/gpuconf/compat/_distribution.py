@@ -10,7 +10,10 @@ from .v2.version import VERSION
 
 
 class TensorFlow(Distribution):
-    """The metadata of a package without files: a name, and the version that gpuconf is compared with; 1.15.5 for TensorFlow 1."""
+    """The metadata of a package without files: a name, and the version that gpuconf is compared with.
+
+    1.15.5 for TensorFlow 1.
+    """
 
     def __init__(self, version: int) -> None:
         self._number = VERSION if version == 2 else "1.15.5"

@@ -131,7 +131,11 @@ class DType:
         if isinstance(other, str):
             return self._name == ALIASES.get(other, other)
         name = getattr(other, "name", None) or getattr(other, "__name__", None)  # NumPy's dtype, or its type
-        return isinstance(name, str) and type(other).__module__.partition(".")[0] in ("numpy", "builtins") and self._name == name
+        return (
+            isinstance(name, str)
+            and type(other).__module__.partition(".")[0] in ("numpy", "builtins")
+            and self._name == name
+        )
 
     def __hash__(self) -> int:
         return hash(self._name)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's logger, for the warnings of the TensorFlow-shaped modules and for programs that use ``tf.get_logger``."""
+"""TensorFlow's logger, for the warnings of the TensorFlow-shaped modules and for programs that use
+``tf.get_logger``.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ _configured = False
 def get_logger() -> logging.Logger:
     """Return TensorFlow's logger, which is named ``"tensorflow"``.
 
-    As in TensorFlow, the first call adds a handler that writes to ``sys.stderr``, unless the root logger has handlers already. In
-    an interactive interpreter it writes to ``sys.stdout``, from level INFO on.
+    As in TensorFlow, the first call adds a handler that writes to ``sys.stderr``, unless the root logger has handlers
+    already. In an interactive interpreter it writes to ``sys.stdout``, from level INFO on.
 
     >>> get_logger().name
     'tensorflow'

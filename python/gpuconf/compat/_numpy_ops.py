@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations that gpuconf computes with NumPy in host memory: what programs compute to see that a device works.
 
-The result is put on the device of the operation. Random numbers are NumPy's: a seed makes them repeat, but they are not those of
-TensorFlow.
+The result is put on the device of the operation. Random numbers are NumPy's: a seed makes them repeat, but they are not
+those of TensorFlow.
 """
 
 from __future__ import annotations

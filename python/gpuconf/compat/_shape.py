@@ -12,7 +12,10 @@ _v2 = True  # sizes print as in TensorFlow 2: compat.v1.disable_v2_behavior chan
 
 
 class TensorShape:
-    """The sizes of a tensor. Equals a tuple or a list of the same sizes. ``None`` as ``dims``: not even their number is known."""
+    """The sizes of a tensor.
+
+    Equals a tuple or a list of the same sizes. ``None`` as ``dims``: not even their number is known.
+    """
 
     __slots__ = ("_sizes",)
 

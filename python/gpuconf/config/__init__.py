@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``tf.config`` without TensorFlow: list devices, choose which ones to use, and configure their memory.
 
-The functions, their errors and the order of their checks match TensorFlow; ``docs/differences.md`` lists the intentional
-differences. TensorFlow itself and JAX, if the process uses them, get the same visible devices, limits and growth before they
-start; ``docs/frameworks.md`` has the details.
+The functions, their errors and the order of their checks match TensorFlow; ``docs/differences.md`` lists the
+intentional differences. TensorFlow itself and JAX, if the process uses them, get the same visible devices, limits and
+growth before they start; ``docs/frameworks.md`` has the details.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ def experimental_connect_to_cluster(
 ) -> None:
     """Does nothing for a cluster without tasks, and for a resolver whose master is this process.
 
-    Raises ValueError where operations build graphs, and for what is no cluster, as TensorFlow does, and UnimplementedError for a
-    cluster with tasks.
+    Raises ValueError where operations build graphs, and for what is no cluster, as TensorFlow does, and
+    UnimplementedError for a cluster with tasks.
     """
     del task_index, protocol, make_master_device_default, cluster_device_filters
     if not _eagerly():

@@ -17,7 +17,10 @@ def _of_type(devices: list[Any], device_type: str | None) -> list[Any]:
     if isinstance(device_type, str) and device_type.upper() in ("GPU", "CPU") and not device_type.isupper():
         import warnings
 
-        text = f"device types are case-sensitive, and {device_type!r} matches no device. Did you mean {device_type.upper()!r}?"
+        text = (
+            f"device types are case-sensitive, and {device_type!r} matches no device. Did you mean "
+            f"{device_type.upper()!r}?"
+        )
         warnings.warn(text, stacklevel=4)  # the public function is wrapped
     return [d for d in devices if device_type is None or d.device_type == device_type]
 
@@ -66,8 +69,8 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Set the physical devices that the runtime may use.
 
-    ``devices`` is a device or a list of devices. With ``device_type``, only devices of that type are replaced. Without it,
-    all are, including the CPU; a runtime without a CPU cannot be initialized.
+    ``devices`` is a device or a list of devices. With ``device_type``, only devices of that type are replaced. Without
+    it, all are, including the CPU; a runtime without a CPU cannot be initialized.
 
     Raises ValueError for a device that is unknown or not of ``device_type``, and RuntimeError if the runtime is
     initialized and the list would change.
@@ -91,7 +94,9 @@ def _look_at_types(devices: Sequence[Any], references: list[tuple[int, str]], de
 
 
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
-    """Return ``device_name`` and ``compute_capability``, such as ``(9, 0)``, of a physical GPU. Returns ``{}`` for the CPU.
+    """Return ``device_name`` and ``compute_capability``, such as ``(9, 0)``, of a physical GPU.
+
+    Returns ``{}`` for the CPU.
 
     Raises ValueError if ``device`` is not a PhysicalDevice, or not one that ``list_physical_devices`` returned.
     """

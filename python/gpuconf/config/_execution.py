@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operations run: on another device than the requested one, with inputs on another device, synchronously, and eagerly."""
+"""How operations run: on another device than the requested one, with inputs on another device, synchronously, and
+eagerly.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,18 @@ _eagerly = False
 
 
 def get_soft_device_placement() -> bool:
-    """Return whether soft placement is enabled, by default ``True``. Raises ValueError for an inconsistent configuration."""
+    """Return whether soft placement is enabled, by default ``True``.
+
+    Raises ValueError for an inconsistent configuration.
+    """
     return bool(_switch.get("soft_device_placement"))
 
 
 def set_soft_device_placement(enabled: bool | None) -> None:
-    """Enable or disable soft placement, at any time. ``None`` restores the default. Raises TypeError for a non-bool value."""
+    """Enable or disable soft placement, at any time.
+
+    ``None`` restores the default. Raises TypeError for a non-bool value.
+    """
     _switch.put("soft_device_placement", _arguments.switch("enabled", enabled))
 
 
@@ -45,7 +53,10 @@ def get_synchronous_execution() -> bool:
 
 
 def set_synchronous_execution(enable: bool | None) -> None:
-    """Store whether operations run synchronously. ``None`` restores the default. Has no effect: gpuconf always waits."""
+    """Store whether operations run synchronously.
+
+    ``None`` restores the default. Has no effect: gpuconf always waits.
+    """
     _switch.put("synchronous_execution", None if enable is None else bool(enable))
 
 

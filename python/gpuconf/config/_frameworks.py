@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow and JAX follow the configuration, as far as their own settings go.
 
-Their allocators cannot be replaced. So TensorFlow gets the same calls of its own ``tf.config``, and JAX its own options, before
-they start: when they are imported, or at once if they are imported but have not started. A framework that has started is left as
-it is, and that is logged. Simulated GPUs concern neither.
+Their allocators cannot be replaced. So TensorFlow gets the same calls of its own ``tf.config``, and JAX its own
+options, before they start: when they are imported, or at once if they are imported but have not started. A framework
+that has started is left as it is, and that is logged. Simulated GPUs concern neither.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def follow(names: Iterable[str]) -> set[str]:
 
 @runtime.on_forget
 def _forget() -> None:
-    """A reset discards the configuration, and with it the variables that are still ours. TensorFlow keeps what it got."""
+    """A reset discards the configuration, and with it the variables that are still ours.
+
+    TensorFlow keeps what it got.
+    """
     follow(NAMES)
     for name, value in _variables.items():
         if os.environ.get(name) == value:
@@ -76,7 +79,9 @@ def pass_on(name: str) -> str:
     """Pass the configuration on to a framework: now if it is imported, else on import. Returns a status text."""
     if runtime.simulated() and (name in sys.modules or import_hook.installed(name)):
         return f"not passed on: the GPUs are simulated ({runtime.simulated()})"
-    if name == "tensorflow" and any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path):
+    if name == "tensorflow" and any(
+        type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path
+    ):
         return "gpuconf itself: install_as_tensorflow() was called"
     if name not in sys.modules:
         if not import_hook.installed(name):
@@ -105,7 +110,8 @@ def started(name: str) -> bool:
 
 def _pass_on_to_tensorflow() -> str:
     said = "".join(
-        f" ({one})" for one in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_GROWTH")})
+        f" ({one})"
+        for one in _set_variables({"TF_FORCE_GPU_ALLOW_GROWTH": runtime.current.overrides.get("GPUCONF_GROWTH")})
     )
     if "tensorflow" not in sys.modules:
         return f"passed on at import{said}"
@@ -158,7 +164,10 @@ def _unchanged() -> dict[tuple[str, str], Any]:
 
 def _pass_on_to_jax() -> str:
     global _jax_visible
-    wanted: dict[str, str | None] = {"XLA_PYTHON_CLIENT_PREALLOCATE": _preallocate(), "XLA_PYTHON_CLIENT_MEM_FRACTION": _fraction()}
+    wanted: dict[str, str | None] = {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": _preallocate(),
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": _fraction(),
+    }
     if "XLA_CLIENT_MEM_FRACTION" in os.environ:  # the newer name; JAX refuses both
         wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = None
     said = _set_variables(wanted)
@@ -176,8 +185,8 @@ def _pass_on_to_jax() -> str:
 def _ordinals() -> str:
     """Return the CUDA ordinals of the visible GPUs for JAX, or "all".
 
-    "all" as well if no GPU is visible. JAX has no such list, and ``set_visible_devices([], "GPU")`` is how programs keep
-    TensorFlow off the GPUs that JAX is to use.
+    "all" as well if no GPU is visible. JAX has no such list, and ``set_visible_devices([], "GPU")`` is how programs
+    keep TensorFlow off the GPUs that JAX is to use.
     """
     visible = [gpu.name for gpu in get_visible_devices("GPU")]
     if not visible or visible == [gpu.name for gpu in list_physical_devices("GPU")]:
@@ -188,7 +197,10 @@ def _ordinals() -> str:
 
 
 def _fraction() -> str | None:
-    """Return the part of a GPU's memory that JAX may take, so that no visible GPU exceeds its limit. JAX has one for all GPUs."""
+    """Return the part of a GPU's memory that JAX may take, so that no visible GPU exceeds its limit.
+
+    JAX has one for all GPUs.
+    """
     fractions = []
     for gpu in get_visible_devices("GPU"):
         logical = get_logical_device_configuration(gpu)
@@ -208,7 +220,10 @@ def _preallocate() -> str | None:
 
 
 def _set_variables(wanted: dict[str, str | None]) -> list[str]:
-    """Set environment variables, or unset them for None. Variables that the user has set are kept. Returns them as NAME=VALUE."""
+    """Set environment variables, or unset them for None.
+
+    Variables that the user has set are kept. Returns them as NAME=VALUE.
+    """
     for name, value in wanted.items():
         if name in os.environ and os.environ[name] != _variables.get(name):
             continue  # the user's

@@ -28,16 +28,18 @@ def get_logical_device_configuration(device: PhysicalDevice) -> Any:
     return _objects.get(position) if core.pybind_LogicalConfigured(position, text) else None
 
 
-def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
+def set_logical_device_configuration(
+    device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]
+) -> None:
     """Split a physical device into logical devices, one for each LogicalDeviceConfiguration in the list.
 
-    A GPU configuration requires ``memory_limit``, a hard limit in MiB; a CPU configuration must not have one. The values
-    are copied: later changes to the list have no effect.
+    A GPU configuration requires ``memory_limit``, a hard limit in MiB; a CPU configuration must not have one. The
+    values are copied: later changes to the list have no effect.
 
     Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN;
-    TypeError for a field that is not a number or a ``logical_devices`` that is not iterable; AttributeError, as TensorFlow
-    does, for an entry that is not a configuration; RuntimeError if the runtime is initialized and the configuration would
-    change.
+    TypeError for a field that is not a number or a ``logical_devices`` that is not iterable; AttributeError, as
+    TensorFlow does, for an entry that is not a configuration; RuntimeError if the runtime is initialized and the
+    configuration would change.
     """
     position, text = runtime.position(device)
     if position >= 0:
@@ -48,7 +50,8 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
         _complain_of_the_device_first(device, position, text, logical_devices)
         raise
     if position in _objects and tuple is not _kind(_objects[position]) is not _kind(logical_devices) is not tuple:
-        # A set never equals a list. Go distinguishes only lists from tuples, so a tuple stands for the different value here.
+        # A set never equals a list. Go distinguishes only lists from tuples, so a tuple stands for the different value
+        # here.
         core.pybind_SetLogicalConfiguration(position, text, sent.replace('"tuple": false', '"tuple": true', 1))
         _objects.pop(position, None)
     core.pybind_SetLogicalConfiguration(position, text, sent)
@@ -78,7 +81,9 @@ def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: s
     core.pybind_LogicalConfigured(position, text)
     read: list[tuple[Any, Any, Any]] = []
     with contextlib.suppress(Exception):
-        read.extend((one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations)
+        read.extend(
+            (one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations
+        )
     cpu = device.device_type == "CPU"
     if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
         items = [[None if field is None else 0 for field in fields] for fields in read]
@@ -97,7 +102,9 @@ def _means(configurations: Any, sent: str) -> bool:
         return False
 
 
-def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...) -> None:
+def set_virtual_device_configuration(
+    device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...
+) -> None:
     """The old name of ``set_logical_device_configuration``. Accepts either name for the second argument."""
     if (virtual_devices is ...) == (logical_devices is ...):
         raise TypeError("set_virtual_device_configuration() takes exactly one of virtual_devices and logical_devices")
@@ -123,7 +130,9 @@ def _canonical(configurations: Any) -> str:
         except TypeError as error:
             limit = configurations if isinstance(configurations, (int, float)) else "..."
             raise TypeError(f"{error}; use a list, [LogicalDeviceConfiguration(memory_limit={limit})]") from None
-        raise TypeError(f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}")
+        raise TypeError(
+            f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}"
+        )
     items = [
         [
             _limit(one, limit),

@@ -13,7 +13,10 @@ from .._typing import Any
 
 
 def _ask(question: Callable[[str], Any], device: str) -> Any:
-    """Check that ``device`` is a string, and ask the core. All errors have Python's classes, as those of TensorFlow's binding."""
+    """Check that ``device`` is a string, and ask the core.
+
+    All errors have Python's classes, as those of TensorFlow's binding.
+    """
     text = device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
     return question(text)
 
@@ -24,8 +27,8 @@ _ask = raising_built_in(_ask, everything=True)
 def get_memory_info(device: str) -> dict[str, int]:
     """Return the current and peak memory use of a logical GPU in bytes: ``{'current': ..., 'peak': ...}``.
 
-    Counts allocated blocks, in multiples of 256 bytes, not the memory that the pool has reserved. Initializes the runtime.
-    ``device`` is a string such as ``'GPU:0'``, ``'/gpu:0'`` or ``'/device:GPU:0'``. It is case-sensitive.
+    Counts allocated blocks, in multiples of 256 bytes, not the memory that the pool has reserved. Initializes the
+    runtime. ``device`` is a string such as ``'GPU:0'``, ``'/gpu:0'`` or ``'/device:GPU:0'``. It is case-sensitive.
 
     Raises ValueError for a name that is malformed (``'GPU'``), matches no device or more than one, or names a CPU.
 
@@ -38,7 +41,10 @@ def get_memory_info(device: str) -> dict[str, int]:
 
 
 def get_memory_usage(device: str) -> int:
-    """Return the current memory use of a logical GPU in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
+    """Return the current memory use of a logical GPU in bytes.
+
+    Deprecated: use ``get_memory_info(device)['current']``.
+    """
     log("warning", "get_memory_usage is deprecated: use get_memory_info(device)['current']")
     runtime.logical_devices("get_memory_usage")  # first, so that later errors name this function
     return get_memory_info(device)["current"]

@@ -8,7 +8,8 @@ from .._core.message import dumps, loads
 from .._core.native import core
 from .._typing import Any
 
-# Settings whose getters do not depend on anything else. The others evaluate the whole configuration, which lists the devices.
+# Settings whose getters do not depend on anything else. The others evaluate the whole configuration, which lists the
+# devices.
 _QUIET = ("device_policy", "synchronous_execution")
 
 

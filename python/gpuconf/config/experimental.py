@@ -7,7 +7,13 @@ from .._core.built_in_errors import raise_built_in
 from .._core.devices import LogicalDeviceConfiguration as VirtualDeviceConfiguration
 from .._missing import watch
 from ._cluster import ClusterDeviceFilters
-from ._devices import get_device_details, get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
+from ._devices import (
+    get_device_details,
+    get_visible_devices,
+    list_logical_devices,
+    list_physical_devices,
+    set_visible_devices,
+)
 from ._execution import get_device_policy, get_synchronous_execution, set_device_policy, set_synchronous_execution
 from ._growth import get_memory_growth, set_memory_growth
 from ._logical import get_logical_device_configuration as get_virtual_device_configuration

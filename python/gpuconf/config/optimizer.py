@@ -18,7 +18,9 @@ def get_jit() -> str:
 
 
 def set_jit(enabled: bool | str) -> None:
-    """Store whether operations are compiled: ``'autoclustering'`` or ``True`` enables it, any other value disables it."""
+    """Store whether operations are compiled:
+    ``'autoclustering'`` or ``True`` enables it, any other value disables it.
+    """
     _switch.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
 
 
@@ -29,7 +31,10 @@ def get_experimental_options() -> dict[str, Any]:
 
 
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Merge ``options`` into the current options. The value ``None`` unsets an option. Raises TypeError for a non-mapping."""
+    """Merge ``options`` into the current options.
+
+    The value ``None`` unsets an option. Raises TypeError for a non-mapping.
+    """
     try:
         items = dict(options).items()
     except TypeError as error:

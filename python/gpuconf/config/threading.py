@@ -21,7 +21,10 @@ def get_intra_op_parallelism_threads() -> int:
 
 
 def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
-    """Set the number of threads used within an operation. Raises RuntimeError if the runtime is initialized and it would change."""
+    """Set the number of threads used within an operation.
+
+    Raises RuntimeError if the runtime is initialized and it would change.
+    """
     _switch.put("intra_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
 
@@ -31,7 +34,10 @@ def get_inter_op_parallelism_threads() -> int:
 
 
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
-    """Set the number of concurrent operations. Raises RuntimeError if the runtime is initialized and it would change."""
+    """Set the number of concurrent operations.
+
+    Raises RuntimeError if the runtime is initialized and it would change.
+    """
     _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
 

@@ -5,7 +5,8 @@
 - :class:`WorkerSetup` does the same for a cluster that exists, and so does
   ``dask worker ADDRESS --preload gpuconf.dask --gpuconf-memory 8GiB``
 - :func:`needs` declares what a task needs, so that the scheduler never overcommits a worker
-- :func:`memory` is the memory of all workers by card, library and tag; Dask's dashboard shows it as the page ``/gpuconf``
+- :func:`memory` is the memory of all workers by card, library and tag; Dask's dashboard shows it as the page
+  ``/gpuconf``
 - :func:`retry_larger` runs tasks that ran out of memory again where there is more room
 
 This module needs Dask: ``pip install 'gpuconf[dask]'``. It works on simulated GPUs.

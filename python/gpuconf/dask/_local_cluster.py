@@ -26,29 +26,31 @@ class _Place(NamedTuple):
 
 
 class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has no types
-    """A Dask cluster on this machine: each worker sees one GPU, and has a limit there before it imports anything that uses it.
+    """A Dask cluster on this machine: each worker sees one GPU, and has a limit there before it imports anything that
+    uses it.
 
-    ``gpus`` is ``"all"``, a number of GPUs, or a list of their numbers or UUIDs. ``workers_per_gpu`` workers share each of them.
-    ``memory`` is the limit of each worker: bytes, ``"20GiB"`` or ``"25%"`` of its card. Without it the workers divide their card
-    evenly, less 512 MiB each (at most an eighth) for CUDA contexts and what libraries allocate themselves. ``growth`` and
-    ``libraries`` are as for :func:`gpuconf.configure`. ``simulate="4xA100-40GB"`` simulates GPUs in the workers; otherwise workers
-    simulate what this process does.
+    ``gpus`` is ``"all"``, a number of GPUs, or a list of their numbers or UUIDs. ``workers_per_gpu`` workers share each
+    of them. ``memory`` is the limit of each worker: bytes, ``"20GiB"`` or ``"25%"`` of its card. Without it the workers
+    divide their card evenly, less 512 MiB each (at most an eighth) for CUDA contexts and what libraries allocate
+    themselves. ``growth`` and ``libraries`` are as for :func:`gpuconf.configure`. ``simulate="4xA100-40GB"`` simulates
+    GPUs in the workers; otherwise workers simulate what this process does.
 
-    ``n_workers`` starts fewer workers than there are places; ``scale`` and ``adapt`` stay within the places. Workers are named
-    after their place, such as ``gpu0-1``.
+    ``n_workers`` starts fewer workers than there are places; ``scale`` and ``adapt`` stay within the places. Workers
+    are named after their place, such as ``gpu0-1``.
 
-    With ``lease=True`` the places are not fixed: each worker leases its memory on any of the ``gpus`` that has room, in turn with
-    the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it. dask-cuda's names work
-    too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``, ``device_memory_limit`` for ``memory``, and ``pre_import``. All other arguments are
-    those of ``distributed.LocalCluster``; its ``memory_limit`` is host memory.
+    With ``lease=True`` the places are not fixed: each worker leases its memory on any of the ``gpus`` that has room, in
+    turn with the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it.
+    dask-cuda's names work too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``, ``device_memory_limit`` for ``memory``, and
+    ``pre_import``. All other arguments are those of ``distributed.LocalCluster``; its ``memory_limit`` is host memory.
 
-    Workers announce their limit to the scheduler, for :func:`gpuconf.dask.needs`. The GPUs are listed in a process of their own, so
-    this process does not load CUDA.
+    Workers announce their limit to the scheduler, for :func:`gpuconf.dask.needs`. The GPUs are listed in a process of
+    their own, so this process does not load CUDA.
 
-    Raises ValueError for an invalid argument, also if the workers' limits together exceed their card, and RuntimeError without a
-    GPU::
+    Raises ValueError for an invalid argument, also if the workers' limits together exceed their card, and RuntimeError
+    without a GPU::
 
-        with gpuconf.dask.LocalCluster(workers_per_gpu=4, simulate="2xA100-80GB") as cluster, distributed.Client(cluster) as client:
+        with gpuconf.dask.LocalCluster(workers_per_gpu=4, simulate="2xA100-80GB") as cluster,
+        distributed.Client(cluster) as client:
             future = client.submit(train, resources=gpuconf.dask.needs("6GiB"))
     """
 
@@ -152,7 +154,8 @@ def _number(what: str, value: Any, least: int) -> int:
 def _places(gpus: Any, per_gpu: int, memory: Any, simulate: str | None, leased: bool) -> list[_Place]:
     """Return the places: first one on each card, then the second of each, so that few workers are spread out.
 
-    Workers that lease may go to any card, so their places are on all of them, with the memory that the smallest one has.
+    Workers that lease may go to any card, so their places are on all of them, with the memory that the smallest one
+    has.
     """
     if per_gpu > 1000:
         raise errors.InvalidArgumentError(f"workers_per_gpu must be at most 1000, but got {texts.shown(per_gpu)}")

@@ -17,9 +17,9 @@ from ..cluster.rows import ClusterMemory, ProcessRow, report
 def memory(client: distributed.Client | None = None) -> ClusterMemory:
     """Return the memory in use on all workers, by worker, card, library and tag. ``print`` shows it as a table.
 
-    ``client`` is the current one by default. The workers answer one call, all at the same time, and no device is initialized for
-    it: an idle worker has one row without a library. A worker that cannot answer has a row with a ``problem``. With an
-    asynchronous client, the result is awaited.
+    ``client`` is the current one by default. The workers answer one call, all at the same time, and no device is
+    initialized for it: an idle worker has one row without a library. A worker that cannot answer has a row with a
+    ``problem``. With an asynchronous client, the result is awaited.
 
     Raises FailedPreconditionError without a client, and InvalidTypeError for an object that is not one.
     """

@@ -14,20 +14,24 @@ RESOURCE = "gpuconf_memory"  # the resource's name, in bytes
 
 
 def needs(size: int | str, client: distributed.Client | None = None) -> dict[str, int]:
-    """Return ``resources=`` of a task that needs this much GPU memory, for ``submit``, ``map``, ``compute`` and ``dask.annotate``.
+    """Return ``resources=`` of a task that needs this much GPU memory, for ``submit``, ``map``, ``compute`` and
+    ``dask.annotate``.
 
-    ``size`` is in bytes, or text such as ``"6GiB"``. The scheduler then never starts more tasks on a worker than its budget holds.
-    This is only accounting: what no task can exceed is the worker's own limit.
+    ``size`` is in bytes, or text such as ``"6GiB"``. The scheduler then never starts more tasks on a worker than its
+    budget holds. This is only accounting: what no task can exceed is the worker's own limit.
 
-    Raises InvalidArgumentError at once if no worker of ``client``, by default the current one, could ever hold the task; Dask
-    itself would wait. There is no such check without a client, while the cluster has no workers, and with an asynchronous client.
+    Raises InvalidArgumentError at once if no worker of ``client``, by default the current one, could ever hold the
+    task; Dask itself would wait. There is no such check without a client, while the cluster has no workers, and with an
+    asynchronous client.
 
     >>> needs("6GiB")
     {'gpuconf_memory': 6442450944}
     """
     wanted = sizes.size("size", size)
     if isinstance(size, bool) or not 1 <= wanted < 2**63:
-        raise errors.InvalidArgumentError(f"size must be at least 1 byte and less than 2**63, but got {texts.shown(size)}")
+        raise errors.InvalidArgumentError(
+            f"size must be at least 1 byte and less than 2**63, but got {texts.shown(size)}"
+        )
     if client is None:
         try:
             client = distributed.default_client()
@@ -40,7 +44,10 @@ def needs(size: int | str, client: distributed.Client | None = None) -> dict[str
 
 
 def budgets(client: distributed.Client) -> dict[str, int]:
-    """Return the budget of each worker in bytes by address, 0 for a worker without one. Empty with an asynchronous client."""
+    """Return the budget of each worker in bytes by address, 0 for a worker without one.
+
+    Empty with an asynchronous client.
+    """
     workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
     return {address: int(worker["resources"].get(RESOURCE, 0)) for address, worker in workers.items()}
 

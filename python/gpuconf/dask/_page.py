@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page ``/gpuconf`` of Dask's dashboard.
 
-Dask builds its dashboard when a scheduler starts, from a table of pages. So the page is added to that table when it is imported:
-there is a page wherever gpuconf.dask was imported before the scheduler started, as with LocalCluster, or with
+Dask builds its dashboard when a scheduler starts, from a table of pages. So the page is added to that table when it is
+imported: there is a page wherever gpuconf.dask was imported before the scheduler started, as with LocalCluster, or with
 ``dask scheduler --preload gpuconf.dask``. Without Bokeh there is no dashboard, and this module is not used.
 """
 

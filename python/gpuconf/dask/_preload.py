@@ -22,7 +22,9 @@ _numbers = itertools.count()
 
 
 def _valid(check: Callable[[str], object]) -> Callable[..., str | None]:
-    """Return a callback that checks an option when ``dask worker`` reads its command line, before it starts a process."""
+    """Return a callback that checks an option when ``dask worker`` reads its command line, before it starts a
+    process.
+    """
 
     def callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
         try:
@@ -49,7 +51,9 @@ def _libraries(text: str) -> str | list[str]:
     callback=_valid(lambda text: checked(_bytes(text), True, "auto")),
     help="limit of each GPU that a worker sees: 8GiB, or 25%",
 )
-@click.option("--gpuconf-growth/--no-gpuconf-growth", default=True, help="reserve memory as needed, or the whole limit at once")
+@click.option(
+    "--gpuconf-growth/--no-gpuconf-growth", default=True, help="reserve memory as needed, or the whole limit at once"
+)
 @click.option(
     "--gpuconf-libraries",
     default="auto",
@@ -63,7 +67,9 @@ def _libraries(text: str) -> str | list[str]:
 )
 @click.option("--gpuconf-simulate", callback=_valid(list_cards), help="simulated GPUs, such as 2xT4")
 @click.option("--gpuconf-lease", is_flag=True, help="lease the memory, in turn with other programs of this machine")
-@click.option("--gpuconf-lease-timeout", type=click.FloatRange(min=0), default=60, help="seconds to wait for the lease (60)")
+@click.option(
+    "--gpuconf-lease-timeout", type=click.FloatRange(min=0), default=60, help="seconds to wait for the lease (60)"
+)
 def dask_setup(
     server: distributed.Worker | distributed.Nanny | distributed.Scheduler,
     gpuconf_memory: str | None,
@@ -74,10 +80,11 @@ def dask_setup(
     gpuconf_lease: bool,
     gpuconf_lease_timeout: float,
 ) -> None:
-    """Set up a worker, pin the worker of a nanny to a card, or (on a scheduler) add the dashboard's page, which importing did.
+    """Set up a worker, pin the worker of a nanny to a card, or (on a scheduler) add the dashboard's page, which
+    importing did.
 
-    Dask logs errors of preload modules and goes on. A worker without its limit must not: so the worker gets a plugin, whose error
-    ends it.
+    Dask logs errors of preload modules and goes on. A worker without its limit must not: so the worker gets a plugin,
+    whose error ends it.
     """
     try:
         if isinstance(server, distributed.Nanny):
@@ -104,10 +111,15 @@ def dask_teardown(_: object) -> None:
 
 
 def _pin(nanny: distributed.Nanny, simulate: str | None) -> None:
-    """Pin the worker of a nanny to the next card. The nannies of one ``dask worker`` command share its cards in turn."""
+    """Pin the worker of a nanny to the next card.
+
+    The nannies of one ``dask worker`` command share its cards in turn.
+    """
     environment = need("Dask", nanny, "env", "dask worker --preload-nanny gpuconf.dask")
     cards = list_cards(simulation(simulate))
     if not cards:
-        logging.getLogger("distributed.nanny").warning("gpuconf.dask: this machine has no GPU, so no worker is pinned to one")
+        logging.getLogger("distributed.nanny").warning(
+            "gpuconf.dask: this machine has no GPU, so no worker is pinned to one"
+        )
         return
     environment["CUDA_VISIBLE_DEVICES"] = cards[next(_numbers) % len(cards)].uuid

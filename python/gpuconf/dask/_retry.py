@@ -22,12 +22,13 @@ def retry_larger(
 ) -> list[distributed.Future]:
     """Run tasks that ran out of GPU memory again where there is more room, and return their futures.
 
-    Of the futures, those that failed with an out-of-memory error (any MemoryError, such as PyTorch's) are run again; the others are
-    left alone. The futures stay the same objects: they are pending again, and so are those of tasks that depend on them.
+    Of the futures, those that failed with an out-of-memory error (any MemoryError, such as PyTorch's) are run again;
+    the others are left alone. The futures stay the same objects: they are pending again, and so are those of tasks that
+    depend on them.
 
-    Each task now needs ``memory`` (bytes or ``"12GiB"``), or without it the next larger budget among the workers: the whole budget
-    of the worker where it failed, if other tasks shared that, else a larger worker's. So the call can be repeated until there is no
-    larger worker::
+    Each task now needs ``memory`` (bytes or ``"12GiB"``), or without it the next larger budget among the workers: the
+    whole budget of the worker where it failed, if other tasks shared that, else a larger worker's. So the call can be
+    repeated until there is no larger worker::
 
         running = distributed.as_completed(client.map(train, jobs, resources=gpuconf.dask.needs("6GiB")))
         for future in running:
@@ -35,13 +36,15 @@ def retry_larger(
                 for again in gpuconf.dask.retry_larger(future):
                     running.add(again)
 
-    Raises ResourceExhaustedError, from the task's own error, if no worker has more room, and changes nothing. The scheduler's
-    process needs gpuconf too.
+    Raises ResourceExhaustedError, from the task's own error, if no worker has more room, and changes nothing. The
+    scheduler's process needs gpuconf too.
     """
     tried = _failed([futures] if isinstance(futures, distributed.Future) else list(futures))
     wanted = sizes.size("memory", memory) if memory is not None else 0
     if memory is not None and not 1 <= wanted < 2**63:
-        raise errors.InvalidArgumentError(f"memory must be at least 1 byte and less than 2**63, but got {texts.shown(memory)}")
+        raise errors.InvalidArgumentError(
+            f"memory must be at least 1 byte and less than 2**63, but got {texts.shown(memory)}"
+        )
     if not tried:
         return []
     client = client or distributed.default_client()
@@ -71,15 +74,22 @@ def _no_room(future: distributed.Future, before: int, wanted: int, largest: int)
     )
 
 
-def _raise_needs(dask_scheduler: distributed.Scheduler, keys: list[Any], wanted: int) -> dict[Any, tuple[int, int, int]]:
-    """Raise what the tasks declare, on the scheduler: all of them, or none. Returns those for which there is no room."""
+def _raise_needs(
+    dask_scheduler: distributed.Scheduler, keys: list[Any], wanted: int
+) -> dict[Any, tuple[int, int, int]]:
+    """Raise what the tasks declare, on the scheduler: all of them, or none.
+
+    Returns those for which there is no room.
+    """
     changes, refused = [], {}
     for key in keys:
         task = dask_scheduler.tasks.get(key)
         if task is None:
             continue  # released meanwhile
         blamed = need("Dask", task, "exception_blame", "gpuconf.dask.retry_larger") or task
-        before = int((need("Dask", blamed, "resource_restrictions", "gpuconf.dask.retry_larger") or {}).get(RESOURCE, 0))
+        before = int(
+            (need("Dask", blamed, "resource_restrictions", "gpuconf.dask.retry_larger") or {}).get(RESOURCE, 0)
+        )
         allowed = _allowed(dask_scheduler, blamed)
         largest = max(allowed.values(), default=0)
         after = wanted or _next_larger(dask_scheduler, blamed, before, allowed)

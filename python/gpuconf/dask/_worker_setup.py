@@ -31,18 +31,21 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 
         client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))
 
-    ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit. ``growth`` and
-    ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs only PyTorch is routed. ``simulate`` is a machine as for
+    ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit.
+    ``growth`` and ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs only PyTorch is routed.
+    ``simulate`` is a machine as for
     :func:`gpuconf.simulate`, for workers without GPUs. dask-cuda's names work too: ``device_memory_limit`` for ``memory``, also as
     a fraction such as ``0.5``, and ``pre_import`` for modules that each worker then imports.
 
-    The plugin does not pin workers to cards: start each worker with its own ``CUDA_VISIBLE_DEVICES``, as job queues do, or with
-    ``--preload-nanny gpuconf.dask``. A worker announces its limit to the scheduler, for :func:`gpuconf.dask.needs`. Workers that
-    restart or join later are set up before they get tasks. A worker that sees no GPU is left as it is.
+    The plugin does not pin workers to cards: start each worker with its own ``CUDA_VISIBLE_DEVICES``, as job queues do,
+    or with ``--preload-nanny gpuconf.dask``. A worker announces its limit to the scheduler, for
+    :func:`gpuconf.dask.needs`. Workers that restart or join later are set up before they get tasks. A worker that sees
+    no GPU is left as it is.
 
-    With ``lease=True`` a worker leases its memory on one of the GPUs that it sees, as :func:`gpuconf.lease` does, and sees only
-    that one: workers of other clusters and users, and ``gpuconf run``, then share the machine's cards with it. A worker waits
-    ``lease_timeout`` seconds for its turn, then fails with DeadlineExceededError, which lists who holds the memory.
+    With ``lease=True`` a worker leases its memory on one of the GPUs that it sees, as :func:`gpuconf.lease` does, and
+    sees only that one: workers of other clusters and users, and ``gpuconf run``, then share the machine's cards with
+    it. A worker waits ``lease_timeout`` seconds for its turn, then fails with DeadlineExceededError, which lists who
+    holds the memory.
 
     ``register_plugin`` raises FailedPreconditionError, which names the worker, if a worker has already used the GPU.
     """
@@ -75,13 +78,17 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 
     async def _setup_leased(self, worker: distributed.Worker, who: str) -> None:
         assert self.lease_timeout is not None
-        share = await asyncio.to_thread(take_lease, self.share, self.lease_timeout, who)  # it may wait; the worker's loop goes on
+        # It may wait; the worker's loop goes on.
+        share = await asyncio.to_thread(take_lease, self.share, self.lease_timeout, who)
         announced = _use(worker, share, who)
         if announced is not None:
             await announced
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
-        """Free the memory of a task that failed, before the worker starts the next. Dask calls this for each change of a task."""
+        """Free the memory of a task that failed, before the worker starts the next.
+
+        Dask calls this for each change of a task.
+        """
         if finish == "error" and any(row[_BYTES_IN_USE] for row in report()):
             forget()
 
@@ -126,7 +133,10 @@ def _report(_: distributed.Worker) -> list[list[Any]]:
 
 
 def _announce(worker: distributed.Worker, budget: int) -> Any:
-    """Announce the budget in bytes. Before the worker has registered, it takes its resources along; later it sends them."""
+    """Announce the budget in bytes.
+
+    Before the worker has registered, it takes its resources along; later it sends them.
+    """
     state = need("Dask", worker, "state", "gpuconf.dask.WorkerSetup")
     total = need("Dask", state, "total_resources", "gpuconf.dask.WorkerSetup")
     before = total.get(RESOURCE)

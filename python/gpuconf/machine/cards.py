@@ -24,8 +24,8 @@ class Survey(wire.Survey):
 def survey() -> Survey:
     """Return all cards of the machine: the simulated one if there is one, else those that NVML reports.
 
-    Creates no CUDA context and takes no device memory. ``CUDA_VISIBLE_DEVICES`` has no effect. A machine without a driver has no
-    card, which ``why_none`` explains. Raises ValueError if ``GPUCONF_SIMULATE`` is invalid.
+    Creates no CUDA context and takes no device memory. ``CUDA_VISIBLE_DEVICES`` has no effect. A machine without a
+    driver has no card, which ``why_none`` explains. Raises ValueError if ``GPUCONF_SIMULATE`` is invalid.
     """
     text = core.pybind_Cards(runtime.environment())
     return Survey(*wire.Survey._read(loads(text)))

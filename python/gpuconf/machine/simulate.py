@@ -17,7 +17,9 @@ from ..memory import _buffer
 
 
 def simulated() -> str:
-    """Return the simulated machine as a spec for :func:`simulate`, or ``""`` if nothing is simulated. Lists the devices.
+    """Return the simulated machine as a spec for :func:`simulate`, or ``""`` if nothing is simulated.
+
+    Lists the devices.
 
     >>> simulated()
     '2xH100-80GB'
@@ -28,8 +30,8 @@ def simulated() -> str:
 def reset() -> None:
     """Discard the devices and the configuration, and release the memory of all pools. For tests and notebooks.
 
-    The next call lists the devices again. If device memory is in use (by buffers, views, tensors or another library), raises
-    RuntimeError, which lists what uses it, and changes nothing.
+    The next call lists the devices again. If device memory is in use (by buffers, views, tensors or another library),
+    raises RuntimeError, which lists what uses it, and changes nothing.
     """
     refuse_in_child()
     if not loaded() and not runtime.enumerated():
@@ -77,8 +79,8 @@ _entered: list[Simulation] = []
 class Simulation(metaclass=Made):
     """The result of ``simulate``. As a context manager it ends the simulation on exit.
 
-    Simulations may overlap. One that ends before a later one changes nothing yet; when the later one ends, the machine that
-    preceded both is restored.
+    Simulations may overlap. One that ends before a later one changes nothing yet; when the later one ends, the machine
+    that preceded both is restored.
     """
 
     __module__ = "gpuconf"
@@ -95,7 +97,9 @@ class Simulation(metaclass=Made):
         _entered.append(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._ending() or not loaded():  # in a forked child
             return
         later = _leave(self)
@@ -135,29 +139,33 @@ def _choose(spec: str, refusal: str, caller: str = "") -> str:
     return runtime.replace(change)
 
 
-def simulate(spec: str | None, *, values: str | None = None, strict: bool | None = None, **unknown: NoReturn) -> Simulation:
+def simulate(
+    spec: str | None, *, values: str | None = None, strict: bool | None = None, **unknown: NoReturn
+) -> Simulation:
     """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
     ``None`` ends the simulation: the process uses the real GPUs again, or those of ``GPUCONF_SIMULATE``.
 
-    ``spec`` is a comma-separated list of ``[N x]MODEL[:MEMORY][:PROFILE]...``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or
-    ``"4xT4:8GiB:no-peers"``. A model without a memory size has its most common size, which :func:`simulated` returns. Names that a
-    driver reports, such as ``"NVIDIA A100-SXM4-80GB"`` or what ``torch.cuda.get_device_name()`` returns, are also models. A profile
-    is how the machine around the card behaves: ``wsl``, ``mig-container``, ``unified``, ``no-peers``, ``mps``, ``no-limit``,
-    ``contexts`` or ``driver=VERSION``. Simulated memory is host memory, which is allocated when it is first written. The
-    configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
-    has the same effect as a call.
+    ``spec`` is a comma-separated list of ``[N x]MODEL[:MEMORY][:PROFILE]...``, such as ``"2xH100-80GB"``, ``"A100,T4"``
+    or ``"4xT4:8GiB:no-peers"``. A model without a memory size has its most common size, which :func:`simulated`
+    returns. Names that a driver reports, such as ``"NVIDIA A100-SXM4-80GB"`` or what ``torch.cuda.get_device_name()``
+    returns, are also models. A profile is how the machine around the card behaves: ``wsl``, ``mig-container``,
+    ``unified``, ``no-peers``, ``mps``, ``no-limit``, ``contexts`` or ``driver=VERSION``. Simulated memory is host
+    memory, which is allocated when it is first written. The configuration is discarded. ``CUDA_VISIBLE_DEVICES``
+    filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the process ends.
-    With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on the cards, but only
-    operations on tensors below 64 KiB are computed; other results read as zero. ``None`` is the choice of
-    ``GPUCONF_SIMULATE_VALUES``, else "cpu". What runs on the simulated GPUs without a value, such as a Triton kernel, is counted
-    and named when the process ends. With ``strict=True`` or ``GPUCONF_SIMULATE_STRICT=1`` it is an error.
+    PyTorch sees the simulated GPUs, too, if it is built for CUDA and imported afterwards, and keeps them until the
+    process ends. With ``values="cpu"`` the CPU computes what it does on them. With ``values="none"`` it allocates as on
+    the cards, but only operations on tensors below 64 KiB are computed; other results read as zero. ``None`` is the
+    choice of ``GPUCONF_SIMULATE_VALUES``, else "cpu". What runs on the simulated GPUs without a value, such as a Triton
+    kernel, is counted and named when the process ends. With ``strict=True`` or ``GPUCONF_SIMULATE_STRICT=1`` it is an
+    error.
 
-    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or another choice
-    of values. Raises RuntimeError while device memory is in use, if the process has started a simulated driver of another version,
-    if a PyTorch for CUDA is imported already, or if PyTorch has started on another simulated machine. If values were requested, by
-    the argument or the variable, ``import torch`` raises RuntimeError for a PyTorch that is built without CUDA; else it warns.
+    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones and the nearest) or
+    another choice of values. Raises RuntimeError while device memory is in use, if the process has started a simulated
+    driver of another version, if a PyTorch for CUDA is imported already, or if PyTorch has started on another simulated
+    machine. If values were requested, by the argument or the variable, ``import torch`` raises RuntimeError for a
+    PyTorch that is built without CUDA; else it warns.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
@@ -176,7 +184,9 @@ def simulate(spec: str | None, *, values: str | None = None, strict: bool | None
 
 
 def simulate_buffers(spec: str | None) -> Simulation:
-    """Like :func:`simulate`, for gpuconf's own buffers: libraries that are imported already do not matter, and see no GPU of it."""
+    """Like :func:`simulate`, for gpuconf's own buffers: libraries that are imported already do not matter, and see no
+    GPU of it.
+    """
     _check(spec)
     return _simulated(spec, runtime.caller("gpuconf.simulate"))
 
@@ -184,9 +194,13 @@ def simulate_buffers(spec: str | None) -> Simulation:
 def _check(spec: str | None) -> None:
     refuse_in_child()
     if isinstance(spec, int) and not isinstance(spec, bool):
-        raise errors.InvalidTypeError(f"spec must be a string with a model, such as '{max(spec, 1)}xT4', but got int: {spec}")
+        raise errors.InvalidTypeError(
+            f"spec must be a string with a model, such as '{max(spec, 1)}xT4', but got int: {spec}"
+        )
     if spec is not None and not texts.check_text("spec", spec).strip():
-        raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
+        raise errors.InvalidArgumentError(
+            "spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation"
+        )
 
 
 def _simulated(spec: str | None, caller: str) -> Simulation:

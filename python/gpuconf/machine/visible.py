@@ -12,10 +12,11 @@ from .._core.wire import visible as wire
 
 
 def cuda_visible_devices() -> str:
-    """Return a ``CUDA_VISIBLE_DEVICES`` by UUID that shows the GPUs of ``gpuconf.config.get_visible_devices``, in that order.
+    """Return a ``CUDA_VISIBLE_DEVICES`` by UUID that shows the GPUs of ``gpuconf.config.get_visible_devices``, in that
+    order.
 
-    For child processes, and for libraries that read the variable before CUDA starts. This process cannot use it itself: CUDA read
-    the variable when the devices were listed. ``""`` means no GPU.
+    For child processes, and for libraries that read the variable before CUDA starts. This process cannot use it itself:
+    CUDA read the variable when the devices were listed. ``""`` means no GPU.
 
     >>> gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[1], "GPU")
     >>> cuda_visible_devices()
@@ -35,7 +36,9 @@ def why_no_gpu() -> str:
 
 
 def visible_devices() -> list[VisibleDevice]:
-    """Return the GPUs that this process sees, by CUDA ordinal. Does not create a CUDA context or initialize the runtime.
+    """Return the GPUs that this process sees, by CUDA ordinal.
+
+    Does not create a CUDA context or initialize the runtime.
 
     CUDA and NVML (``nvidia-smi``) may number GPUs differently. Their numbers are matched by UUID.
 

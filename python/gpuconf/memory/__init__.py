@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit device memory: allocate and free within the limits, read statistics by library and tag, measure peaks, record traces.
+"""Explicit device memory: allocate and free within the limits, read statistics by library and tag, measure peaks,
+record traces.
 
 >>> import gpuconf
 >>> with gpuconf.memory.allocate(1_000_000, "GPU:0") as buffer:

@@ -21,15 +21,16 @@ _lock = module_lock(globals(), "_lock")  # two threads may make the first use of
 class ArrivedBuffer(Buffer):
     """A Buffer whose bytes stay in host memory until a device needs them.
 
-    The first use of its address or device allocates memory on the GPU of the thread's device scope, or on GPU:0 outside a scope.
-    It raises what ``allocate`` raises; a later use tries again. ``nbytes`` and ``copy_to_host`` need no device, so a process
-    without a GPU can read what it received, and receiving a buffer cannot run out of device memory. The program did not allocate
-    the buffer, so dropping it frees the memory without a ResourceWarning.
+    The first use of its address or device allocates memory on the GPU of the thread's device scope, or on GPU:0 outside
+    a scope. It raises what ``allocate`` raises; a later use tries again. ``nbytes`` and ``copy_to_host`` need no
+    device, so a process without a GPU can read what it received, and receiving a buffer cannot run out of device
+    memory. The program did not allocate the buffer, so dropping it frees the memory without a ResourceWarning.
     """
 
     __slots__ = ("_held",)
 
-    _held: bytearray | Buffer | None  # the bytes, later the buffer on the device; None if freed before it reached a device
+    # The bytes, later the buffer on the device; None if freed before it reached a device.
+    _held: bytearray | Buffer | None
 
     def __init__(self, nbytes: int, data: bytearray | None) -> None:
         self.nbytes = nbytes
@@ -113,7 +114,9 @@ class ArrivedBuffer(Buffer):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._placed().__dlpack_device__()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._ending() and (loaded() or not isinstance(self._held, Buffer)):
             self.free()
 

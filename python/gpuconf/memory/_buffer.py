@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Blocks of device memory and their allocation.
 
-The extension module (``pybind/_gpuconf/block.c``) allocates and frees in one step of the interpreter, so an exception from a signal
-handler, which can arrive between any two steps, loses no block.
+The extension module (``pybind/_gpuconf/block.c``) allocates and frees in one step of the interpreter, so an exception
+from a signal handler, which can arrive between any two steps, loses no block.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Buffer(metaclass=Made):
     A buffer is a context manager that frees the memory on exit. Dropping a buffer without freeing it frees the memory
     and issues a ResourceWarning, as for an open file.
 
-    Other libraries can access the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and on
-    real GPUs also through ``__cuda_array_interface__``. A DLPack consumer keeps the memory alive: if the buffer is freed
-    meanwhile, the memory returns to the pool when the last consumer releases it. A consumer of the CUDA array interface keeps the
-    buffer object alive, but does not protect it from ``free``.
+    Other libraries can access the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and
+    on real GPUs also through ``__cuda_array_interface__``. A DLPack consumer keeps the memory alive: if the buffer is
+    freed meanwhile, the memory returns to the pool when the last consumer releases it. A consumer of the CUDA array
+    interface keeps the buffer object alive, but does not protect it from ``free``.
     """
 
     __slots__ = ("__weakref__", "_block", "device", "nbytes", "ptr")
@@ -60,8 +60,8 @@ class Buffer(metaclass=Made):
     if TYPE_CHECKING:
         _block: Any  # what pybind/_gpuconf/block.c allocates and frees. When the buffer is dropped, so is the block
 
-    # Bound here for `__exit__`: when the last objects are destroyed at exit, the globals of this module may be None. Then it does
-    # nothing, because the memory is released with the process.
+    # Bound here for `__exit__`: when the last objects are destroyed at exit, the globals of this module may be None.
+    # Then it does nothing, because the memory is released with the process.
     _ending = staticmethod(sys.is_finalizing)
 
     _made_by = "use gpuconf.memory.allocate()"
@@ -74,9 +74,9 @@ class Buffer(metaclass=Made):
     def free(self) -> None:
         """Free the memory. A second call does nothing.
 
-        Memory that another library holds through DLPack is freed when that library releases it, and memory that another thread
-        is copying when the copy is done. Raises ValueError, and changes no accounting, if the memory was already freed by its
-        address (``gpuconf_free``).
+        Memory that another library holds through DLPack is freed when that library releases it, and memory that another
+        thread is copying when the copy is done. Raises ValueError, and changes no accounting, if the memory was already
+        freed by its address (``gpuconf_free``).
         """
         self._block.free()
 
@@ -91,8 +91,8 @@ class Buffer(metaclass=Made):
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
         """Copy the bytes of a contiguous object that supports the buffer protocol into the memory at ``offset``.
 
-        Raises ValueError if the bytes do not fit or the buffer was freed, and TypeError if the object does not support the
-        buffer protocol.
+        Raises ValueError if the bytes do not fit or the buffer was freed, and TypeError if the object does not support
+        the buffer protocol.
         """
         self._check_live()
         from .._core import hostmemory
@@ -112,8 +112,8 @@ class Buffer(metaclass=Made):
     def copy_to_host(self, out: Any = None, offset: int = 0) -> Any:
         """Copy memory to the host, starting at ``offset``.
 
-        Without ``out``, returns the rest of the buffer as a ``bytearray``. With ``out``, fills that writable object and returns
-        it. Raises the same errors as :meth:`copy_from_host`.
+        Without ``out``, returns the rest of the buffer as a ``bytearray``. With ``out``, fills that writable object and
+        returns it. Raises the same errors as :meth:`copy_from_host`.
         """
         self._check_live()
         from .._core import hostmemory
@@ -128,7 +128,9 @@ class Buffer(metaclass=Made):
         return out
 
     def _copy(self, copy: Callable[[int, int, int, int, int], bool], start: int, address: int, nbytes: int) -> None:
-        """Copy while holding a loan, so that a free by another thread takes effect after the copy. gpuconf_free does not wait."""
+        """Copy while holding a loan, so that a free by another thread takes effect after the copy. gpuconf_free does
+        not wait.
+        """
         loan = self._lend()
         try:
             copy(self.ptr, self._block.id, start, address, nbytes)
@@ -162,11 +164,14 @@ class Buffer(metaclass=Made):
 
         return interchange.cuda_array_interface(self)
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
-        """Return a DLPack capsule that keeps the memory alive, for ``from_dlpack`` of NumPy, PyTorch, CuPy and other libraries.
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """Return a DLPack capsule that keeps the memory alive, for ``from_dlpack`` of NumPy, PyTorch, CuPy and other
+        libraries.
 
-        Raises BufferError if ``dl_device`` is another device or ``copy`` is true, and ValueError for an invalid stream or a freed
-        buffer.
+        Raises BufferError if ``dl_device`` is another device or ``copy`` is true, and ValueError for an invalid stream
+        or a freed buffer.
         """
         refuse_in_child()
         from .._core import interchange
@@ -206,7 +211,9 @@ class Buffer(metaclass=Made):
     def __enter__(self) -> Buffer:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._ending() and loaded():  # not loaded: a forked child, whose parent owns the memory
             self.free()
 
@@ -218,11 +225,16 @@ class Buffer(metaclass=Made):
 
     def _repr_html_(self) -> str:
         return html.shown(
-            html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self.device.name), self._where())
+            html.line(
+                html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self.device.name), self._where()
+            )
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        text = "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
+        text = (
+            "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) "
+            "instead"
+        )
         raise errors.InvalidTypeError(text)
 
 
@@ -231,7 +243,8 @@ def _held() -> list[Buffer]:
 
 
 def live_buffers() -> list[Buffer]:
-    """List the buffers that were not freed, oldest first, including those held by a notebook's ``Out`` or a stored traceback.
+    """List the buffers that were not freed, oldest first, including those held by a notebook's ``Out`` or a stored
+    traceback.
 
     >>> kept = allocate(1000)
     >>> for buffer in live_buffers():
@@ -244,7 +257,9 @@ def live_buffers() -> list[Buffer]:
 
 
 def live() -> tuple[list[str], str]:
-    """Describe the buffers and views in use, one line each, and how to free them; for the error that ``reset`` raises."""
+    """Describe the buffers and views in use, one line each, and how to free them; for the error that ``reset``
+    raises.
+    """
     held = _held()
     lines = [repr(b) for b in held]
     if views:
@@ -268,7 +283,9 @@ def _deadline(wait: float) -> float | None:
     except (TypeError, ValueError):
         seconds = None
     if seconds is None:
-        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {texts.shown(wait)}")
+        raise errors.InvalidTypeError(
+            f"wait must be a number of seconds, but got {type(wait).__name__}: {texts.shown(wait)}"
+        )
     if not seconds >= 0:
         raise errors.InvalidArgumentError(f"wait must be at least 0 seconds, but got {seconds}")
     return time.monotonic() + seconds if seconds else None
@@ -277,14 +294,15 @@ def _deadline(wait: float) -> float | None:
 def allocate(nbytes: int | str, device: Device | None = None, wait: float = 0.0) -> Buffer:
     """Allocate memory on a logical GPU, aligned to 256 bytes. Initializes the runtime.
 
-    ``nbytes`` is a number of bytes, or text such as ``"1GiB"`` or ``"500MB"``; fractions are rounded down to whole bytes.
-    ``device`` is a string as for ``get_memory_info``, a LogicalDevice, or a PhysicalDevice or VisibleDevice that is exactly one
-    logical GPU. By default it is the GPU of the thread's device scope (``with gpuconf.device("GPU:1"):``), or GPU:0 outside a
-    scope. If the allocation does not fit, ``wait`` is the number of seconds to wait for another thread to free memory; Ctrl-C
-    interrupts the wait.
+    ``nbytes`` is a number of bytes, or text such as ``"1GiB"`` or ``"500MB"``; fractions are rounded down to whole
+    bytes. ``device`` is a string as for ``get_memory_info``, a LogicalDevice, or a PhysicalDevice or VisibleDevice that
+    is exactly one logical GPU. By default it is the GPU of the thread's device scope (``with
+    gpuconf.device("GPU:1"):``), or GPU:0 outside a scope. If the allocation does not fit, ``wait`` is the number of
+    seconds to wait for another thread to free memory; Ctrl-C interrupts the wait.
 
-    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the sizes and the cause if there is not enough memory,
-    ValueError for an unknown device or an invalid size, and TypeError for a size that is neither an int nor text.
+    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the sizes and the cause if there is not enough
+    memory, ValueError for an unknown device or an invalid size, and TypeError for a size that is neither an int nor
+    text.
 
     >>> buffer = allocate("1.5KiB")
     >>> buffer.device.name, buffer.nbytes
@@ -299,7 +317,8 @@ def _not_loaded(*_: Any) -> Buffer | None:
     return None
 
 
-# A function of the extension module, from the first allocation on. It returns None where _allocate must check the arguments.
+# A function of the extension module, from the first allocation on. It returns None where _allocate must check the
+# arguments.
 _allocate_quickly: Callable[[Any, Any, Any], Buffer | None] = _not_loaded
 
 
@@ -307,7 +326,8 @@ def _allocate(nbytes: int | str, device: Device | None, wait: float) -> Buffer:
     size = _size(nbytes)
     deadline = _deadline(wait)
     module = _connected()
-    with runtime.unchanged():  # or a reset could clear the core, but not yet the names here, and what is remembered would be gone
+    # Or a reset could clear the core, but not yet the names here, and what is remembered would be gone.
+    with runtime.unchanged():
         number = gpu_number(device, "memory.allocate")
         module.remember(device, number)
     try:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caches of other libraries: device memory that they hold for reuse. Nothing is imported; unloaded libraries have none."""
+"""The caches of other libraries: device memory that they hold for reuse.
+
+Nothing is imported; unloaded libraries have none.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ def _torch() -> bool:
         if clear is not None:
             clear()
         cuda.empty_cache()
-    except RuntimeError:  # while a CUDA graph is captured, as after a test that failed in one, and on a GPU that has failed
+    except (
+        RuntimeError
+    ):  # while a CUDA graph is captured, as after a test that failed in one, and on a GPU that has failed
         return False
     return True
 

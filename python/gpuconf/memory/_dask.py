@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialization of buffers that are results or arguments of Dask tasks.
 
-Dask looks up a serializer by type before it falls back to pickle. Dask calls this module when it is imported, through an entry
-point (``dask.sizeof`` in pyproject.toml); if Dask was imported first, importing ``gpuconf.memory`` registers the serializers. A
-buffer is sent as its bytes and arrives as an :class:`ArrivedBuffer`, which allocates device memory when a task first uses it. The
-receiving thread must not allocate: an error there (no GPU, out of memory) leaves the task waiting forever, and in a client it
-would initialize the devices with a configuration that the program did not choose.
+Dask looks up a serializer by type before it falls back to pickle. Dask calls this module when it is imported, through
+an entry point (``dask.sizeof`` in pyproject.toml); if Dask was imported first, importing ``gpuconf.memory`` registers
+the serializers. A buffer is sent as its bytes and arrives as an :class:`ArrivedBuffer`, which allocates device memory
+when a task first uses it. The receiving thread must not allocate: an error there (no GPU, out of memory) leaves the
+task waiting forever, and in a client it would initialize the devices with a configuration that the program did not
+choose.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ _SERIALISERS = "distributed.protocol.serialize"
 
 
 def when_dask_is_imported(_sizeof: object) -> None:
-    """Register once the serializer table exists. Dask calls this; ``distributed``, which has the table, imports Dask first."""
+    """Register once the serializer table exists.
+
+    Dask calls this; ``distributed``, which has the table, imports Dask first.
+    """
     from .._core import import_hook
 
     if _SERIALISERS in sys.modules:

@@ -50,8 +50,9 @@ class BatchTry(Table, _BatchTry):
 class BatchFit(metaclass=Made):
     """The batch size that :func:`fit_batch` chose, and why. ``print`` shows the tries as a table.
 
-    Attributes: ``batch_size``; ``result``, what the function returned with it; ``tries``, a BatchTry for each run, in order;
-    ``predicted``, the largest size that the measured peaks predict to fit, or None. It was not necessarily tried.
+    Attributes: ``batch_size``; ``result``, what the function returned with it; ``tries``, a BatchTry for each run, in
+    order; ``predicted``, the largest size that the measured peaks predict to fit, or None. It was not necessarily
+    tried.
     """
 
     _made_by = "use gpuconf.memory.fit_batch()"
@@ -92,7 +93,10 @@ class BatchFit(metaclass=Made):
             (
                 str(each.batch_size),
                 "yes" if each.fits else "no",
-                *("-" if n is None else human_bytes(n) for n in (each.peak_increase, each.bytes_available, each.refused)),
+                *(
+                    "-" if n is None else human_bytes(n)
+                    for n in (each.peak_increase, each.bytes_available, each.refused)
+                ),
                 each.reason,
             )
             for each in self.tries
@@ -114,7 +118,9 @@ if TYPE_CHECKING:
     @overload
     def fit_batch(function: Callable[..., Any], start: int, *, device: Device | None = None) -> BatchFit: ...
     @overload
-    def fit_batch(function: Callable[..., Any], start: None = None, *, device: Device | None = None) -> Callable[..., Any]: ...
+    def fit_batch(
+        function: Callable[..., Any], start: None = None, *, device: Device | None = None
+    ) -> Callable[..., Any]: ...
     @overload
     def fit_batch(
         function: int | None = None, start: int | None = None, *, device: Device | None = None
@@ -124,25 +130,25 @@ if TYPE_CHECKING:
 def fit_batch(function: Any = None, start: Any = None, *, device: Device | None = None, **unknown: NoReturn) -> Any:
     """Find the largest batch size, up to ``start``, with which a function does not run out of memory.
 
-    As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start`` runs out of
-    memory, it releases memory (:func:`release`) and tries a smaller size. The peaks of two sizes predict which one fits in the
-    limit. After a small size has fit, it runs the predicted one. It rarely needs more than three tries; few tries may leave a size
-    below the best one. ``predicted`` is then larger: use it as the next ``start``.
+    As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start``
+    runs out of memory, it releases memory (:func:`release`) and tries a smaller size. The peaks of two sizes predict
+    which one fits in the limit. After a small size has fit, it runs the predicted one. It rarely needs more than three
+    tries; few tries may leave a size below the best one. ``predicted`` is then larger: use it as the next ``start``.
 
     As a decorator, ``@fit_batch``, ``@fit_batch(start=512)``, for a whole training function: ``train(x)`` calls
-    ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result. ``train.fit`` is then
-    the BatchFit. The next call starts with the size that the measured peaks predict, or else the one that fit. ``start`` is 128 by
-    default.
+    ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result.
+    ``train.fit`` is then the BatchFit. The next call starts with the size that the measured peaks predict, or else the
+    one that fit. ``start`` is 128 by default.
 
     These count as out of memory: MemoryError, the out-of-memory errors of PyTorch, CuPy, Numba, JAX and TensorFlow,
-    RuntimeErrors by which PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of these.
-    All other errors end the search and propagate. The function must be able to run again after such an error.
+    RuntimeErrors by which PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of
+    these. All other errors end the search and propagate. The function must be able to run again after such an error.
 
-    Peaks are measured on ``device``, a logical GPU, by default on all of them. Memory outside gpuconf's pools is not measured;
-    the size is then halved.
+    Peaks are measured on ``device``, a logical GPU, by default on all of them. Memory outside gpuconf's pools is not
+    measured; the size is then halved.
 
-    Raises ResourceExhaustedError (a MemoryError, and PyTorch's OutOfMemoryError) if even 1 does not fit, TypeError if ``start`` is
-    not an int, and ValueError if it is less than 1 or the device is unknown.
+    Raises ResourceExhaustedError (a MemoryError, and PyTorch's OutOfMemoryError) if even 1 does not fit, TypeError if
+    ``start`` is not an int, and ValueError if it is less than 1 or the device is unknown.
 
     >>> def step(batch_size):
     ...     with gpuconf.memory.allocate(batch_size << 30, "GPU:0"):
@@ -153,7 +159,9 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     >>> fit.reason
     'out of memory with 100; 74 fits and peaks at 74.00GiB of 78.24GiB'
     """
-    refuse_unknown("fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"})
+    refuse_unknown(
+        "fit_batch", unknown, ("function", "start", "device"), {"batch_size": "start", "max_batch_size": "start"}
+    )
     if function is not None and not callable(function):
         function, start = None, function
     if start is None:
@@ -233,7 +241,9 @@ def _in_use() -> int:
     return sum(stats(runtime.logical_gpu(number)).bytes_in_use for number in range(len(runtime.ordinals())))
 
 
-def _attempt(function: Callable[[int], Any], size: int, chosen: int | None) -> tuple[Any, BaseException | None, tuple[Use, ...]]:
+def _attempt(
+    function: Callable[[int], Any], size: int, chosen: int | None
+) -> tuple[Any, BaseException | None, tuple[Use, ...]]:
     """Run the function. Return its result, its out-of-memory error, and how it used each logical GPU."""
     meters = [_Meter(number) for number in _gpus(chosen)]
     result, failure = None, None
@@ -250,7 +260,10 @@ def _attempt(function: Callable[[int], Any], size: int, chosen: int | None) -> t
 
 
 def _gpus(chosen: int | None) -> list[int]:
-    """Return the numbers of the logical GPUs to measure. None before the runtime is initialized: the function may configure it."""
+    """Return the numbers of the logical GPUs to measure.
+
+    None before the runtime is initialized: the function may configure it.
+    """
     if not loaded() or not runtime.initialized():
         return []
     return list(range(len(runtime.ordinals()))) if chosen is None else [chosen]
@@ -316,7 +329,9 @@ def _with_refused(uses: tuple[Use, ...], text: str, numbers: list[int]) -> tuple
     if ours is None and theirs is None:
         return uses
     if ours is not None:
-        at = next((i for i, number in enumerate(numbers) if runtime.logical_gpu(number).name.endswith(f":{ours[2]}")), None)
+        at = next(
+            (i for i, number in enumerate(numbers) if runtime.logical_gpu(number).name.endswith(f":{ours[2]}")), None
+        )
         refused = int(ours[1])
         in_use = re.search(_IN_USE, text)
     else:
@@ -339,10 +354,11 @@ def _told(run: Run, why: str) -> BatchTry:
     return BatchTry(run.batch_size, run.fits, use.peak, use.room, use.refused or None, why)
 
 
-# What RuntimeErrors of PyTorch, CuPy, Numba, JAX and TensorFlow say when the device or a library on it failed to allocate. cuBLAS
-# reports that its handle could not be initialized.
+# What RuntimeErrors of PyTorch, CuPy, Numba, JAX and TensorFlow say when the device or a library on it failed to
+# allocate. cuBLAS reports that its handle could not be initialized.
 _TEXTS = (
-    r"(?i)out of memory|OUT_OF_MEMORY|ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED|OOM when allocating"
+    r"(?i)out of memory|OUT_OF_MEMORY|ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED|OOM when "
+    r"allocating"
     r"|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED|CUSOLVER_STATUS_NOT_INITIALIZED"
     r"|can't allocate memory|not enough memory: you tried to allocate"
 )

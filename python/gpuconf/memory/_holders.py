@@ -87,7 +87,9 @@ class _Blocks(dict):  # type: ignore[type-arg]
         return [each for kind, _ in self._kinds for each in instances(kind)]
 
     def gradients(self) -> list[tuple[object, object]]:
-        """Return the gradients of PyTorch's tensors, each with its tensor: the collector does not see that reference."""
+        """Return the gradients of PyTorch's tensors, each with its tensor: the collector does not see that
+        reference.
+        """
         pairs = []
         for kind, block in self._kinds:
             for thing in instances(kind) if block is _torch_block else ():
@@ -154,7 +156,10 @@ def holds_device_memory(thing: object) -> bool:
 
 
 def holders(most: int = 10) -> list[Holder]:
-    """List the objects that hold the most device memory, largest first, at most ``most``. Views of the same memory count once."""
+    """List the objects that hold the most device memory, largest first, at most ``most``.
+
+    Views of the same memory count once.
+    """
     kinds = _Blocks()
     blocks: dict[Any, tuple[int, list[object]]] = {}
     gradients = kinds.gradients()  # before the instances, for PyTorch makes their Python objects on demand
@@ -168,7 +173,8 @@ def holders(most: int = 10) -> list[Holder]:
     gradients.clear()
     names = _names([things[:_VIEWS] for _, things in largest], tensors)
     return [
-        Holder(nbytes, _describe(things[0]), tuple(referrers)) for (nbytes, things), referrers in zip(largest, names, strict=True)
+        Holder(nbytes, _describe(things[0]), tuple(referrers))
+        for (nbytes, things), referrers in zip(largest, names, strict=True)
     ]
 
 
@@ -187,8 +193,8 @@ _PASSING: tuple[type, ...] = (types.FrameType, types.GeneratorType, types.Traceb
 def _names(blocks: list[list[object]], tensors: dict[int, object]) -> list[dict[str, None]]:
     """Return the variables that refer to the objects of each block, directly or through containers and attributes.
 
-    ``tensors`` are those that refer to gradients, by the gradients' ids. The garbage collector goes through all objects to find
-    referrers, so all blocks are looked up together, level by level.
+    ``tensors`` are those that refer to gradients, by the gradients' ids. The garbage collector goes through all objects
+    to find referrers, so all blocks are looked up together, level by level.
     """
     names: list[dict[str, None]] = [{} for _ in blocks]
     modules, variables = _modules(), _variables()

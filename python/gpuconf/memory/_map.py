@@ -28,9 +28,9 @@ class MemoryMap(html.InLists, wire.MemoryMap):
     def draw(self, width: int = 64) -> str:
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly in use, ``·`` free.
 
-        If blocks have tags or several libraries, a line names the largest holders. If the encoding of ``sys.stdout`` lacks the
-        characters, they are ``#``, ``+`` and ``.``. Raises ValueError for a width outside 1 to 10,000, and TypeError for a width
-        that is not an int.
+        If blocks have tags or several libraries, a line names the largest holders. If the encoding of ``sys.stdout``
+        lacks the characters, they are ``#``, ``+`` and ``.``. Raises ValueError for a width outside 1 to 10,000, and
+        TypeError for a width that is not an int.
         """
         glyphs, width = glyphs_of(sys.stdout), _checked(width)
         lines = [self._summary(), *(f"  {note}" for note in self._notes())]
@@ -42,7 +42,9 @@ class MemoryMap(html.InLists, wire.MemoryMap):
             lines.append("  nothing reserved yet")
         holders = self._holders()
         if holders:
-            lines.append("  in use by " + ", ".join(f"{_name(holder)} {human_bytes(nbytes)}" for holder, nbytes in holders))
+            lines.append(
+                "  in use by " + ", ".join(f"{_name(holder)} {human_bytes(nbytes)}" for holder, nbytes in holders)
+            )
         return "\n".join(lines)
 
     def _holders(self) -> list[tuple[Holder, int]]:
@@ -66,7 +68,11 @@ class MemoryMap(html.InLists, wire.MemoryMap):
 
     def _notes(self) -> list[str]:
         over = human_bytes(self.oversubscribed_bytes)
-        return [f"memory in use exceeds this GPU's memory by {over}, which is in host memory"] if self.oversubscribed_bytes else []
+        return (
+            [f"memory in use exceeds this GPU's memory by {over}, which is in host memory"]
+            if self.oversubscribed_bytes
+            else []
+        )
 
     def __str__(self) -> str:
         return self.draw()
@@ -79,13 +85,22 @@ class MemoryMap(html.InLists, wire.MemoryMap):
         shown = self.regions[:_REGIONS]
         holders = self._holders()
         colors = dict(zip((holder for holder, _ in holders), (*_HOLDERS, _REST), strict=False))
-        rows = [(html.code(f"{r.address:#014x}"), _html_bar(r, colors), html.size(r.nbytes), f"{_blocks(r):,}") for r in shown]
+        rows = [
+            (html.code(f"{r.address:#014x}"), _html_bar(r, colors), html.size(r.nbytes), f"{_blocks(r):,}")
+            for r in shown
+        ]
         notes = [html.line(note) for note in self._notes()]
         if len(self.regions) > _REGIONS:
             notes.append(html.line(f"and {len(self.regions) - _REGIONS:,} more regions"))
         if holders:
-            notes.append(html.line(*(_html_holder(colors[holder], _name(holder), nbytes) for holder, nbytes in holders)))
-        body = html.table(("region", "", "size", "blocks in use"), rows, left=2) if rows else html.line("nothing reserved yet")
+            notes.append(
+                html.line(*(_html_holder(colors[holder], _name(holder), nbytes) for holder, nbytes in holders))
+            )
+        body = (
+            html.table(("region", "", "size", "blocks in use"), rows, left=2)
+            if rows
+            else html.line("nothing reserved yet")
+        )
         return html.shown(html.titled(self._summary(), body, *notes))
 
 
@@ -93,7 +108,9 @@ def _checked(width: int) -> int:
     try:
         cells = operator.index(width)
     except TypeError:
-        raise errors.InvalidTypeError(f"width must be an int, but got {type(width).__name__}: {texts.shown(width)}") from None
+        raise errors.InvalidTypeError(
+            f"width must be an int, but got {type(width).__name__}: {texts.shown(width)}"
+        ) from None
     if not 1 <= cells <= 10_000:
         raise errors.InvalidArgumentError(f"width must be 1 to 10000 cells, but got {sizes.shown(cells)}")
     return cells

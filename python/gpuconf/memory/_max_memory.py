@@ -8,11 +8,12 @@ from ._stats import stats
 
 
 def max_memory() -> dict[int | str, int]:
-    """Return the bytes that this process may still allocate on each GPU, by CUDA ordinal, and on the host, as ``"cpu"``.
+    """Return the bytes that this process may still allocate on each GPU, by CUDA ordinal, and on the host, as
+    ``"cpu"``.
 
-    Pass the result as ``max_memory`` to ``accelerate``, and to ``from_pretrained(device_map="auto", ...)`` in ``transformers``:
-    without it they count all free memory of a GPU and ignore the limit of this process. Memory in use by other libraries on
-    gpuconf's pools is subtracted. Initializes the devices.
+    Pass the result as ``max_memory`` to ``accelerate``, and to ``from_pretrained(device_map="auto", ...)`` in
+    ``transformers``: without it they count all free memory of a GPU and ignore the limit of this process. Memory in use
+    by other libraries on gpuconf's pools is subtracted. Initializes the devices.
 
     >>> max_memory()
     {0: 84011909120, 1: 84011909120, 'cpu': ...}

@@ -46,10 +46,10 @@ class MeasureRow(Table, _MeasureRow):
 class Measurement:
     """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
 
-    ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between. ``rows`` splits
-    them by library and tag (see :func:`tag`), the largest peak first; peaks of rows may have been reached at different times.
-    ``print`` shows all of them as a table.
-    Measurements may be nested and may overlap, in any threads. They do not change the peak of ``get_memory_info``.
+    ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between.
+    ``rows`` splits them by library and tag (see :func:`tag`), the largest peak first; peaks of rows may have been
+    reached at different times. ``print`` shows all of them as a table. Measurements may be nested and may overlap, in
+    any threads. They do not change the peak of ``get_memory_info``.
     """
 
     before: int
@@ -75,7 +75,10 @@ class Measurement:
         return self.peak - self.before
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers by name, in bytes, and the rows as dictionaries. Raises RuntimeError before the block has ended."""
+        """All numbers by name, in bytes, and the rows as dictionaries.
+
+        Raises RuntimeError before the block has ended.
+        """
         if not hasattr(self, "peak"):
             raise errors.FailedPreconditionError("this measurement has not finished: leave its with block first")
         numbers = {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
@@ -83,7 +86,9 @@ class Measurement:
 
     def __enter__(self) -> Measurement:
         if self._token is not None:
-            raise errors.FailedPreconditionError("this measurement is running; create another with gpuconf.memory.measure()")
+            raise errors.FailedPreconditionError(
+                "this measurement is running; create another with gpuconf.memory.measure()"
+            )
         with runtime.unchanged():  # so that both numbers are of this generation
             number = gpu_number(self._device, "memory.measure")
             try:
@@ -112,7 +117,10 @@ class Measurement:
     def _finish(self, told: str) -> None:
         self.after, peak, _, rows = Usage._read(loads(told))
         before = self._before.get
-        split = (MeasureRow(r.library, r.tag, before((r.library, r.tag), 0), r.bytes_in_use, r.peak_bytes_in_use) for r in rows)
+        split = (
+            MeasureRow(r.library, r.tag, before((r.library, r.tag), 0), r.bytes_in_use, r.peak_bytes_in_use)
+            for r in rows
+        )
         self.rows = tuple(sorted(split, key=lambda r: (-r.peak, r.library, r.tag)))
         self.peak = peak  # last: it says that the measurement has finished
 
@@ -149,7 +157,9 @@ _HEAD = ("library", "tag", "before", "peak", "after")
 
 
 def measure(device: Device | None = None) -> Measurement:
-    """Measure the memory that a ``with`` block uses on a logical GPU. ``device`` and its default are as for :func:`allocate`.
+    """Measure the memory that a ``with`` block uses on a logical GPU.
+
+    ``device`` and its default are as for :func:`allocate`.
 
     >>> with measure() as m:
     ...     allocate(1000, "GPU:0").free()

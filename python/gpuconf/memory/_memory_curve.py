@@ -25,7 +25,8 @@ class Run(NamedTuple):
     batch_size: int
     fits: bool
     uses: tuple[Use, ...]  # one for each logical GPU; empty where nothing could be measured
-    # whether a library takes memory from the pool in large segments, so that peaks are not in proportion to what the run needs
+    # whether a library takes memory from the pool in large segments, so that peaks are not in proportion to what the
+    # run needs
     coarse: bool
 
 
@@ -33,13 +34,15 @@ class Run(NamedTuple):
 _STEP = 0.9
 # How far a prediction from coarse peaks may be off.
 _COARSE = 0.85
-# The fraction of a predicted size that is tried: memory may grow in steps, blocks are rounded up, and free memory is fragmented.
+# The fraction of a predicted size that is tried: memory may grow in steps, blocks are rounded up, and free memory is
+# fragmented.
 _MARGIN = 0.95
 # The fractions of an upper bound that are tried first and then, while nothing is known about a whole run.
 _PROBES = (1 / 4, 1 / 8)
 # The same for a function that must not run again after a run that fit.
 _BLIND = (1 / 2, 1 / 8)
-# From this fraction of the allocations of a whole run on, those that a failed run has made tell something about the others.
+# From this fraction of the allocations of a whole run on, those that a failed run has made tell something about the
+# others.
 _TELLING = 0.5
 # By how much a prediction must exceed a size that fits to be worth another run.
 WORTHWHILE = 1.1
@@ -62,15 +65,21 @@ def next_size(runs: Sequence[Run], again: bool) -> tuple[int, str]:
 
 
 def predict(runs: Sequence[Run]) -> int | None:
-    """Return the largest size that the measured runs predict to fit, below the smallest that failed. None without measurements."""
+    """Return the largest size that the measured runs predict to fit, below the smallest that failed.
+
+    None without measurements.
+    """
     return _predicted(runs)[0] or None
 
 
 def _predicted(runs: Sequence[Run]) -> tuple[int, int]:
-    """Return two sizes from the measured runs: one that should fit, and the largest that may. Zeros without measurements.
+    """Return two sizes from the measured runs: one that should fit, and the largest that may.
 
-    One run fit, with its true peak, and one ran out of memory on the way. What the second would have needed follows from its
-    allocations up to then: on average they were larger than those of the first by some factor, and so is the peak.
+    Zeros without measurements.
+
+    One run fit, with its true peak, and one ran out of memory on the way. What the second would have needed follows
+    from its allocations up to then: on average they were larger than those of the first by some factor, and so is the
+    peak.
     """
     fitting = sorted((run for run in runs if run.fits and any(use.peak > 0 for use in run.uses)), key=_size)
     failed = min((run for run in runs if not run.fits and run.uses), key=_size, default=None)
@@ -100,7 +109,9 @@ def _size(run: Run) -> int:
 
 
 def _need(failed: Use, whole: Use) -> float:
-    """Return what a run that failed would have needed at its peak, by the factor between the allocations of both runs."""
+    """Return what a run that failed would have needed at its peak, by the factor between the allocations of both
+    runs.
+    """
     least: float = failed.peak + failed.refused
     tried = failed.count + bool(failed.refused)
     if not whole.total or not tried:
@@ -143,12 +154,18 @@ def _after_failures(failed: Sequence[Run], fractions: tuple[float, float]) -> tu
         return max(1, last.batch_size // 2), "half of it, because nothing was measured"
     bounds = [_bound(last.batch_size, use, fractions[0 if first else 1]) for use in known]
     size = min(size for size, _ in bounds)
-    why = "to measure a whole run" if any(blind for _, blind in bounds) else "the allocation that failed was that much too large"
+    why = (
+        "to measure a whole run"
+        if any(blind for _, blind in bounds)
+        else "the allocation that failed was that much too large"
+    )
     return max(1, int(min(most, size * _MARGIN))), why
 
 
 def _bound(size: int, use: Use, fraction: float) -> tuple[float, bool]:
-    """Return a size from the allocation that failed, and whether it is blind: a fraction, because more allocations may follow."""
+    """Return a size from the allocation that failed, and whether it is blind: a fraction, because more allocations may
+    follow.
+    """
     most = size * use.room / (use.peak + use.refused)  # if all that was in use grows with the size
     if use.count == 0:
         return most, False

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of earlier cells that IPython and the interactive interpreter keep: ``Out``, ``_``, ``__``, ``___``, ``_1`` ..."""
+"""The results of earlier cells that IPython and the interactive interpreter keep:
+``Out``, ``_``, ``__``, ``___``, ``_1`` ...
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ def drop_outputs() -> int:
     A name that the user has assigned, such as ``_ = batch``, is the user's variable and stays.
     """
     dropped = 0
-    if holds_device_memory(getattr(builtins, "_", None)):  # the interactive interpreter; gettext installs a function there
+    # The interactive interpreter; gettext installs a function there.
+    if holds_device_memory(getattr(builtins, "_", None)):
         builtins._ = None  # type: ignore[attr-defined]
         dropped += 1
     ipython = shell()

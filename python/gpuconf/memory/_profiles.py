@@ -32,8 +32,8 @@ def open_profile(name: str, start: bytes) -> int | None:
 def _of_pytorch(name: str, packed: bool) -> Iterator[str]:
     """Yield the memory events of ``torch.profiler.profile(profile_memory=True).export_chrome_trace``.
 
-    A "[memory]" instant has the address, signed bytes, and the sum after it. What was allocated before the first one and is never
-    freed is one block, which is freed at the end.
+    A "[memory]" instant has the address, signed bytes, and the sum after it. What was allocated before the first one
+    and is never freed is one block, which is freed at the end.
     """
     import json
 
@@ -43,11 +43,14 @@ def _of_pytorch(name: str, packed: bool) -> Iterator[str]:
         except (ValueError, OSError, EOFError, RecursionError) as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: it is not JSON: {error}") from None
     events = content.get("traceEvents", []) if isinstance(content, dict) else content
-    wanted = [e for e in events if isinstance(e, dict) and e.get("name") == "[memory]"] if isinstance(events, list) else []
+    wanted = (
+        [e for e in events if isinstance(e, dict) and e.get("name") == "[memory]"] if isinstance(events, list) else []
+    )
     instants = sorted(filter(None, map(_instant, wanted)))
     if not instants:
         raise errors.InvalidArgumentError(
-            f"cannot read {name!r} as a trace: it has no memory events of a GPU; use torch.profiler.profile(profile_memory=True)"
+            f"cannot read {name!r} as a trace: it has no memory events of a GPU; use "
+            "torch.profiler.profile(profile_memory=True)"
         )
     yield from _signed((time, gpu, address, nbytes) for time, gpu, address, nbytes, _ in instants)
     last = instants[-1][0]
@@ -99,14 +102,18 @@ def _signed(events: Iterable[tuple[float, int, int, int]]) -> Iterator[str]:
 
 
 def _of_nsight(name: str) -> Iterator[str]:
-    """Yield the memory events of ``nsys export --type sqlite`` (recorded with ``nsys profile --cuda-memory-usage=true``).
+    """Yield the memory events of ``nsys export --type sqlite`` (recorded with ``nsys profile
+    --cuda-memory-usage=true``).
 
     They are the calls of the driver: what PyTorch's allocator takes are segments.
     """
     import sqlite3
     from urllib.parse import quote
 
-    query = "SELECT start, deviceId, address, bytes, memoryOperationType, memKind FROM CUDA_GPU_MEMORY_USAGE_EVENTS ORDER BY start"
+    query = (
+        "SELECT start, deviceId, address, bytes, memoryOperationType, memKind FROM CUDA_GPU_MEMORY_USAGE_EVENTS "
+        "ORDER BY start"
+    )
     try:
         connection = sqlite3.connect(f"file:{quote(os.path.abspath(name))}?mode=ro&immutable=1", uri=True)
         try:
@@ -117,7 +124,8 @@ def _of_nsight(name: str) -> Iterator[str]:
             connection.close()
     except sqlite3.Error as error:
         text = (
-            "it has no memory events; record with `nsys profile --cuda-memory-usage=true`, export with `nsys export --type sqlite`"
+            "it has no memory events; record with `nsys profile --cuda-memory-usage=true`, export with `nsys "
+            "export --type sqlite`"
         )
         raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {text} ({error})") from None
     try:
@@ -127,7 +135,9 @@ def _of_nsight(name: str) -> Iterator[str]:
             if kind in on_device and nbytes
         )
     except (TypeError, ValueError):
-        raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: a memory event has a field of another type") from None
+        raise errors.InvalidArgumentError(
+            f"cannot read {name!r} as a trace: a memory event has a field of another type"
+        ) from None
 
 
 def _named(connection: Any, table: str, words: tuple[str, ...]) -> set[int]:
@@ -136,5 +146,7 @@ def _named(connection: Any, table: str, words: tuple[str, ...]) -> set[int]:
         return set()
     rows = connection.execute(f"SELECT id, name FROM {table}").fetchall()
     return {
-        number for number, name in rows if any(word in str(name).lower() for word in words) and "static" not in str(name).lower()
+        number
+        for number, name in rows
+        if any(word in str(name).lower() for word in words) and "static" not in str(name).lower()
     }

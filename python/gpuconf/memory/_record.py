@@ -29,7 +29,8 @@ class _Run(Handle):
     def __init__(self, stacks: bool) -> None:
         super().__init__(core.pybind_DropRecording)
         self._stacks = stacks
-        self._traces: dict[str, Trace] = {}  # at most one; if several threads stop the run, setdefault keeps the first trace
+        # At most one; if several threads stop the run, setdefault keeps the first trace.
+        self._traces: dict[str, Trace] = {}
 
     def begin(self, events: int) -> None:
         """Start recording."""
@@ -88,9 +89,9 @@ class _Run(Handle):
 class _Block(functools.partial):  # type: ignore[type-arg]
     """The ``__exit__`` that a ``with`` statement looks up before its block and calls after it.
 
-    A signal handler can raise before the first line of a Python function, so an ``__exit__`` written in Python may not run at all.
-    In that case the statement drops this object, and ``__del__`` ends the run. No traceback keeps the object alive, because a call
-    of a ``partial`` has no frame.
+    A signal handler can raise before the first line of a Python function, so an ``__exit__`` written in Python may not
+    run at all. In that case the statement drops this object, and ``__del__`` ends the run. No traceback keeps the
+    object alive, because a call of a ``partial`` has no frame.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
@@ -120,8 +121,8 @@ def _stop(recording: Recording, *_: object) -> None:
 class Recording(metaclass=Made):
     """A recording of all logical GPUs and all threads, between ``start`` and ``stop`` or during a ``with`` block.
 
-    ``reset``, ``simulate`` and dropping the object end the recording. Afterwards ``trace`` is the result; ``events``, ``lost`` and
-    ``save`` are those of the trace. Starting the recording again discards the trace.
+    ``reset``, ``simulate`` and dropping the object end the recording. Afterwards ``trace`` is the result; ``events``,
+    ``lost`` and ``save`` are those of the trace. Starting the recording again discards the trace.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
@@ -200,14 +201,19 @@ class Recording(metaclass=Made):
         return self._begin(run)
 
     def _arm(self, run: _Run) -> None:
-        """Let the with statement end a run, before the run starts. A separate function, so that no traceback holds the block."""
+        """Let the with statement end a run, before the run starts.
+
+        A separate function, so that no traceback holds the block.
+        """
         block = self._block() if self._block is not None else None
         if block is not None:
             block.run = run
 
     if TYPE_CHECKING:
 
-        def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        ) -> None: ...
     else:
         __exit__ = _Exit()
 
@@ -231,16 +237,18 @@ def record_in_background(events: int) -> Recording:
 
 
 def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
-    """Record allocations, failures and frees of all logical GPUs: time, thread, address, size, stream, library and tag of each.
+    """Record allocations, failures and frees of all logical GPUs: time, thread, address, size, stream, library and tag
+    of each.
 
-    Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in memory
-    outside the Python and Go heaps that grows as needed (48 bytes per event). Only one recording can run at a time. ``reset`` and
-    ``simulate`` end it; ``stop`` then returns the events up to that point. Dropping the Recording ends it too.
+    Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in
+    memory outside the Python and Go heaps that grows as needed (48 bytes per event). Only one recording can run at a
+    time. ``reset`` and ``simulate`` end it; ``stop`` then returns the events up to that point. Dropping the Recording
+    ends it too.
 
-    With ``stacks``, each allocation also has the Python calls that led to it: the innermost 64, in a thread that runs Python
-    code. Each distinct stack is stored once, up to 131,072. PyTorch and Numba release the GIL before they allocate; the thread then
-    acquires it again, as PyTorch's own memory history does. In PyTorch's mode ``"segments"``, and for ``gpuconf_malloc``, only
-    threads that hold the GIL have stacks.
+    With ``stacks``, each allocation also has the Python calls that led to it: the innermost 64, in a thread that runs
+    Python code. Each distinct stack is stored once, up to 131,072. PyTorch and Numba release the GIL before they
+    allocate; the thread then acquires it again, as PyTorch's own memory history does. In PyTorch's mode ``"segments"``,
+    and for ``gpuconf_malloc``, only threads that hold the GIL have stacks.
 
     Raises ValueError for an invalid number of events.
 
@@ -254,7 +262,9 @@ def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
     try:
         count = operator.index(events)
     except TypeError:
-        raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}") from None
+        raise errors.InvalidTypeError(
+            f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}"
+        ) from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")
     return make(Recording, count, bool(stacks))

@@ -40,16 +40,20 @@ class ReleaseStep(Table, _ReleaseStep):
 class Released(metaclass=Made):
     """What :func:`release` freed, and what is still in use. ``print`` shows it as a table.
 
-    Attributes: ``steps``, a ReleaseStep for each step; ``bytes_freed``, by how much the memory in use fell; ``bytes_unreserved``,
-    how much memory the pools returned to the GPU; ``bytes_in_use``, what is still in use; ``usage``, a MemoryUsage for each logical
-    GPU that has memory in use, by library and tag; ``holders``, the largest objects that hold device memory, with the variables
-    that refer to them. All sizes are in bytes.
+    Attributes: ``steps``, a ReleaseStep for each step; ``bytes_freed``, by how much the memory in use fell;
+    ``bytes_unreserved``, how much memory the pools returned to the GPU; ``bytes_in_use``, what is still in use;
+    ``usage``, a MemoryUsage for each logical GPU that has memory in use, by library and tag; ``holders``, the largest
+    objects that hold device memory, with the variables that refer to them. All sizes are in bytes.
     """
 
     _made_by = "use gpuconf.memory.release()"
 
     def __init__(
-        self, steps: tuple[ReleaseStep, ...], bytes_in_use: int, usage: tuple[MemoryUsage, ...], holders: tuple[Holder, ...]
+        self,
+        steps: tuple[ReleaseStep, ...],
+        bytes_in_use: int,
+        usage: tuple[MemoryUsage, ...],
+        holders: tuple[Holder, ...],
     ) -> None:
         self.steps = steps
         self.bytes_in_use = bytes_in_use
@@ -79,13 +83,17 @@ class Released(metaclass=Made):
 
     def __str__(self) -> str:
         rows = [("step", "count", "freed", "returned to the GPU")]
-        rows += [(s.step, str(s.count), human_bytes(s.bytes_freed), human_bytes(s.bytes_unreserved)) for s in self.steps]
+        rows += [
+            (s.step, str(s.count), human_bytes(s.bytes_freed), human_bytes(s.bytes_unreserved)) for s in self.steps
+        ]
         rows.append(("total", "", human_bytes(self.bytes_freed), human_bytes(self.bytes_unreserved)))
         lines = [*columns(rows, left=1), "", f"still in use: {human_bytes(self.bytes_in_use)}"]
         for each in self.usage:
             table = [("library", "tag", "in use", "blocks")]
             table += [
-                (r.library, r.tag or UNTAGGED, human_bytes(r.bytes_in_use), str(r.live_blocks)) for r in each if r.live_blocks
+                (r.library, r.tag or UNTAGGED, human_bytes(r.bytes_in_use), str(r.live_blocks))
+                for r in each
+                if r.live_blocks
             ]
             lines += [f"{each.device}:", *(f"  {line}" for line in columns(table, left=2))]
         for holder in self.holders:
@@ -104,7 +112,10 @@ class Released(metaclass=Made):
         usages = [html.Html(one._repr_html_()) for one in self.usage]
         holders = [
             html.line(
-                html.size(one.nbytes), one.what, "held by", html.code(", ".join(one.referrers[:3])) if one.referrers else _UNKNOWN
+                html.size(one.nbytes),
+                one.what,
+                "held by",
+                html.code(", ".join(one.referrers[:3])) if one.referrers else _UNKNOWN,
             )
             for one in self.holders
         ]
@@ -123,16 +134,19 @@ def release(device: Device | None = None) -> Released:
     After an error in a notebook, memory often stays in use although no variable refers to it. This function
 
     1. collects garbage,
-    2. clears the local variables in the tracebacks that Python and IPython keep (``sys.last_exc``, the last cell's error, the
+    2. clears the local variables in the tracebacks that Python and IPython keep (``sys.last_exc``, the last cell's
+       error, the
        error that is being handled), and in the errors that caused them,
-    3. drops the entries of IPython's ``Out``, ``_``, ``__``, ``___`` and ``_1`` ... that hold device memory, and only these,
+    3. drops the entries of IPython's ``Out``, ``_``, ``__``, ``___`` and ``_1`` ... that hold device memory, and only
+       these,
     4. empties the caches of PyTorch, CuPy and Numba, where they are loaded and in use,
     5. returns unused memory of gpuconf's pools to the GPU.
 
-    It never frees memory that a variable of the program holds. Afterwards a debugger shows no locals for the cleared frames.
+    It never frees memory that a variable of the program holds. Afterwards a debugger shows no locals for the cleared
+    frames.
 
-    The steps apply to the whole process. ``device`` selects the logical GPU that the result counts; the default is all of them.
-    Raises ValueError for an unknown device, and TypeError for an object that is not a device.
+    The steps apply to the whole process. ``device`` selects the logical GPU that the result counts; the default is all
+    of them. Raises ValueError for an unknown device, and TypeError for an object that is not a device.
 
     >>> gpuconf.memory.release().bytes_in_use
     0
@@ -148,7 +162,10 @@ def release(device: Device | None = None) -> Released:
 
 
 def free(chosen: int | None = None) -> tuple[tuple[ReleaseStep, ...], int]:
-    """Run the steps of :func:`release`. Return them, and the memory that is still in use on one logical GPU or all, in bytes."""
+    """Run the steps of :func:`release`.
+
+    Return them, and the memory that is still in use on one logical GPU or all, in bytes.
+    """
     steps: list[ReleaseStep] = []
     before = _counted(chosen)
     for name, run in _STEPS:

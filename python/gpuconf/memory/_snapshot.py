@@ -92,7 +92,9 @@ class _Frames:
 
     def of(self, stack: tuple[Frame, ...]) -> list[dict[str, Any]]:
         if stack not in self._stacks:
-            self._stacks[stack] = [self._frames.setdefault(f, {"filename": f[0], "line": f[1], "name": f[2]}) for f in stack]
+            self._stacks[stack] = [
+                self._frames.setdefault(f, {"filename": f[0], "line": f[1], "name": f[2]}) for f in stack
+            ]
         return self._stacks[stack]
 
 

@@ -12,7 +12,10 @@ from .._core.wire import stats as wire
 
 
 class MemoryStats(html.InLists, wire.MemoryStats):
-    """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
+    """Statistics of a pool.
+
+    Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them.
+    """
 
     __slots__ = ()
 
@@ -27,14 +30,14 @@ class MemoryStats(html.InLists, wire.MemoryStats):
 def stats(device: Device | None = None) -> MemoryStats:
     """Return the statistics of a logical GPU's pool. Initializes the runtime.
 
-    ``device`` and its default are as for :func:`allocate`. Raises ValueError for a device that is not exactly one logical GPU,
-    and TypeError for an object that is not a device.
+    ``device`` and its default are as for :func:`allocate`. Raises ValueError for a device that is not exactly one
+    logical GPU, and TypeError for an object that is not a device.
 
-    ``oversubscribed_bytes`` describes the physical GPU, so logical GPUs that share one report the same number. At least that many
-    bytes of the blocks in use are in host memory. It is 0 for pools without unified memory.
+    ``oversubscribed_bytes`` describes the physical GPU, so logical GPUs that share one report the same number. At least
+    that many bytes of the blocks in use are in host memory. It is 0 for pools without unified memory.
 
-    The ``budget`` fields describe the job on the physical GPU: ``budget_limit_bytes`` is the sum of the other three. They are 0
-    in a process that does not run under the guard of ``gpuconf run --memory``.
+    The ``budget`` fields describe the job on the physical GPU: ``budget_limit_bytes`` is the sum of the other three.
+    They are 0 in a process that does not run under the guard of ``gpuconf run --memory``.
 
     >>> stats("GPU:0").bytes_limit
     84011909120

@@ -36,7 +36,10 @@ _blocks = _Blocks()
 
 
 class Tag:
-    """The context manager and decorator that :func:`tag` returns. It is reusable and reentrant, also in several threads."""
+    """The context manager and decorator that :func:`tag` returns.
+
+    It is reusable and reentrant, also in several threads.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
@@ -110,7 +113,9 @@ class Tag:
             return
         import warnings
 
-        warnings.warn("this tag was never entered: write `with gpuconf.memory.tag(...):` around what counts", stacklevel=2)
+        warnings.warn(
+            "this tag was never entered: write `with gpuconf.memory.tag(...):` around what counts", stacklevel=2
+        )
 
     def __repr__(self) -> str:
         return f"gpuconf.memory.tag({self.name!r})"
@@ -119,18 +124,19 @@ class Tag:
 def tag(name: str) -> Tag:
     """Name the part of a program that allocates device memory, for :func:`usage`: a context manager and a decorator.
 
-    Blocks allocated in the ``with`` block count under ``name``, by any library that allocates from gpuconf's pools. Inside
-    several tags, the innermost counts. A block keeps its tag until it is freed, wherever that happens.
+    Blocks allocated in the ``with`` block count under ``name``, by any library that allocates from gpuconf's pools.
+    Inside several tags, the innermost counts. A block keeps its tag until it is freed, wherever that happens.
 
-    A tag belongs to its thread, and a new thread starts without one. PyTorch runs a backward pass in threads of its own: they
-    count under the tag that any other thread entered, or returned to, last, which is the one around ``loss.backward()`` if tags
-    are used in one thread. asyncio tasks that wait inside a tag share it. PyTorch in mode ``"segments"``, and CuPy with a pool of
-    its own, ask gpuconf for large segments; those count under the tag of the thread that needed the segment.
+    A tag belongs to its thread, and a new thread starts without one. PyTorch runs a backward pass in threads of its
+    own: they count under the tag that any other thread entered, or returned to, last, which is the one around
+    ``loss.backward()`` if tags are used in one thread. asyncio tasks that wait inside a tag share it. PyTorch in mode
+    ``"segments"``, and CuPy with a pool of its own, ask gpuconf for large segments; those count under the tag of the
+    thread that needed the segment.
 
     A tag survives a reset. A process can use 8,190 different names; later ones count under ``"(other)"``.
 
-    Raises TypeError if ``name`` is not a string, and ValueError if it is empty, longer than 200 bytes in UTF-8, or contains
-    control characters. Entering it loads the core, but does not initialize the runtime.
+    Raises TypeError if ``name`` is not a string, and ValueError if it is empty, longer than 200 bytes in UTF-8, or
+    contains control characters. Entering it loads the core, but does not initialize the runtime.
 
     >>> with tag("optimizer"):
     ...     state = allocate(1000, "GPU:0")
@@ -143,7 +149,9 @@ def tag(name: str) -> Tag:
         raise errors.InvalidArgumentError("a tag must not be empty")
     size = len(name.encode())
     if size > _MOST_BYTES:
-        raise errors.InvalidArgumentError(f"a tag must be at most {_MOST_BYTES} bytes long, but got {size}: {texts.shown(name)}")
+        raise errors.InvalidArgumentError(
+            f"a tag must be at most {_MOST_BYTES} bytes long, but got {size}: {texts.shown(name)}"
+        )
     if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name):
         raise errors.InvalidArgumentError(f"a tag must not contain control characters: {texts.shown(name)}")
     return Tag(name)

@@ -29,7 +29,8 @@ _NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]
 class _TraceEvent(NamedTuple):
     time: float  # seconds since 1970, to the microsecond; since midnight if the file has no date
     thread: int  # threading.get_ident() of the thread on x86-64; 0 if unknown
-    action: str  # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap"
+    # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap".
+    action: str
     gpu: int  # the number of the logical GPU
     address: int  # 0 for a failure
     nbytes: int  # the requested size; for segments, which the pool reserves and releases, the segment's size
@@ -48,15 +49,18 @@ class TraceEvent(Table, _TraceEvent):
 
     @property
     def call_site(self) -> Frame | None:
-        """The innermost call of ``stack`` that is not in an installed library, else the innermost; None without a stack."""
+        """The innermost call of ``stack`` that is not in an installed library, else the innermost.
+
+        None without a stack.
+        """
         return call_site(self.stack)
 
 
 class Trace(metaclass=Made):
     """A sequence of device memory events, oldest first. Immutable.
 
-    ``lost`` counts the older events that a recording had no room for. The trace of a recording is self-contained even then:
-    it begins with an allocation of each block that was live at that point.
+    ``lost`` counts the older events that a recording had no room for. The trace of a recording is self-contained even
+    then: it begins with an allocation of each block that was live at that point.
     """
 
     _made_by = "use gpuconf.memory.record() or load_trace()"
@@ -72,15 +76,18 @@ class Trace(metaclass=Made):
         failed: Any = None,
         snapshot: dict[str, Any] = _NO_SNAPSHOT,
     ) -> None:
-        # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; each pool's
-        # layout after the last event, if known; and what the numbers of holders and stacks in the CSV stand for.
+        # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long;
+        # each pool's layout after the last event, if known; and what the numbers of holders and stacks in the CSV stand
+        # for.
         self._pages = pages
         self._count: int = count - snapshot["hidden"]
         self._pools = pools
         self._names = names
         self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
-        self._failed = failed or []  # the state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go
-        self._recorded: list[Any] = snapshot["recorded"] or []  # by GPU, of PyTorch's snapshots: gocore/rewind/recorded.go
+        # The state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go.
+        self._failed = failed or []
+        # By GPU, of PyTorch's snapshots: gocore/rewind/recorded.go.
+        self._recorded: list[Any] = snapshot["recorded"] or []
         self._incomplete: str = snapshot["incomplete"]  # why a snapshot is not a whole one; ""
         self._hidden: int = snapshot["hidden"]  # lines at the beginning that stand for segments that there were before
         self._events: tuple[TraceEvent, ...] | None = None
@@ -120,10 +127,11 @@ class Trace(metaclass=Made):
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - json and pandas call it so
         """Write a file: ``"rmm"``, the CSV format of RMM, or ``"torch"``, a snapshot for https://pytorch.org/memory_viz.
 
-        Without ``format``, the file name decides: ``.csv``, or ``.pickle`` and ``.pkl``. The CSV omits segment events. It has
-        additional columns where the trace has something for them: ``GPU``, if there are GPUs other than GPU:0, ``Library`` and
-        ``Tag``, and ``Stack``. ``Stack`` is a number and, where that number comes first, the frames after an equals sign:
-        ``7=train.py:12:step;train.py:30:main``, innermost first. In these columns ``%2C`` is a comma, as in URLs.
+        Without ``format``, the file name decides: ``.csv``, or ``.pickle`` and ``.pkl``. The CSV omits segment events.
+        It has additional columns where the trace has something for them: ``GPU``, if there are GPUs other than GPU:0,
+        ``Library`` and ``Tag``, and ``Stack``. ``Stack`` is a number and, where that number comes first, the frames
+        after an equals sign: ``7=train.py:12:step;train.py:30:main``, innermost first. In these columns ``%2C`` is a
+        comma, as in URLs.
 
         Raises ValueError if the format is unknown, and OSError as ``open`` does.
         """
@@ -132,7 +140,8 @@ class Trace(metaclass=Made):
             format = {".csv": "rmm", ".pickle": "torch", ".pkl": "torch"}.get(os.path.splitext(name)[1].lower())  # noqa: A001
             if format is None:
                 raise errors.InvalidArgumentError(
-                    f"cannot infer the format from {name!r}: use a .csv or .pickle file name, or pass format='rmm' or 'torch'"
+                    f"cannot infer the format from {name!r}: use a .csv or .pickle file name, or pass format='rmm' or "
+                    "'torch'"
                 )
         if format == "rmm":
             with open(name, "w", encoding="utf-8", newline="") as file:
@@ -179,7 +188,9 @@ def escaped(text: str) -> str:
 def _rmm_lines(
     lines: Callable[[], Iterator[str]], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]
 ) -> Iterator[str]:
-    """Yield the lines of RMM's file: without segments, with the time of day, and with only those additional columns that differ."""
+    """Yield the lines of RMM's file: without segments, with the time of day, and with only those additional columns
+    that differ.
+    """
     from time import gmtime, localtime
 
     several = any(line.split(",", 7)[6] != "0" for line in lines())
@@ -188,7 +199,8 @@ def _rmm_lines(
     yield ",".join(["Thread,Time,Action,Pointer,Size,Stream", *(name for name, wanted in columns if wanted)]) + "\n"
     names = [f"{escaped(library)},{escaped(tag)}" for library, tag in holders]
     shown = [
-        f"{i}=" + ";".join(f"{escaped(f)}:{n}:{escaped(g)}" for f, n, g in stack) if i else "" for i, stack in enumerate(stacks)
+        f"{i}=" + ";".join(f"{escaped(f)}:{n}:{escaped(g)}" for f, n, g in stack) if i else ""
+        for i, stack in enumerate(stacks)
     ]
     second, clock = "", ""
     for line in lines():
@@ -198,7 +210,8 @@ def _rmm_lines(
         if not time.startswith(second + "."):
             second = time.partition(".")[0]
             at = int(second)
-            t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day without a date has no time zone either
+            # A time of day without a date has no time zone either.
+            t = localtime(at) if at > 366 * 86400 else gmtime(at)
             clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
         pointer, nbytes, stream, gpu, holder, stack, _, _ = rest.split(",")
         fields = [thread, clock + time[len(second) :], action, pointer, nbytes, stream]
@@ -238,13 +251,14 @@ def _as_profile(name: str, file: Any) -> int | None:
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a trace file: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
+    """Read a trace file:
+    RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
 
-    It also reads the memory events of PyTorch's profiler (``profile_memory=True``, ``export_chrome_trace``; also packed by gzip)
-    and of Nsight Systems (``nsys profile --cuda-memory-usage=true``, ``nsys export --type sqlite``).
+    It also reads the memory events of PyTorch's profiler (``profile_memory=True``, ``export_chrome_trace``; also packed
+    by gzip) and of Nsight Systems (``nsys profile --cuda-memory-usage=true``, ``nsys export --type sqlite``).
 
-    A snapshot is a pickle. It is read without importing or calling anything that it names, and reading it takes at most a small
-    multiple of its size in memory. Ctrl-C works at any time.
+    A snapshot is a pickle. It is read without importing or calling anything that it names, and reading it takes at most
+    a small multiple of its size in memory. Ctrl-C works at any time.
 
     Raises ValueError for a file in neither format, with the line or the entry at fault, and OSError as ``open`` does.
     """

@@ -13,7 +13,9 @@ from ._ipython import shell
 
 
 def stored_exceptions() -> Iterator[BaseException]:
-    """Yield the exceptions that the interpreter and IPython keep: the last uncaught one, and the one that is being handled."""
+    """Yield the exceptions that the interpreter and IPython keep: the last uncaught one, and the one that is being
+    handled.
+    """
     for error in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None), sys.exc_info()[1]):
         if isinstance(error, BaseException):
             yield error
@@ -60,8 +62,8 @@ def clear(error: BaseException) -> int:
 def clear_through(filename: str) -> int:
     """Clear the locals of the finished frames of all tracebacks that pass through a file.
 
-    Libraries keep exceptions that no program catches: Hypothesis those of its examples, plugins of pytest those of subtests and
-    reruns.
+    Libraries keep exceptions that no program catches: Hypothesis those of its examples, plugins of pytest those of
+    subtests and reruns.
     """
     tracebacks = []
     for traceback in instances(TracebackType):
@@ -88,8 +90,8 @@ def _clear(tracebacks: list[TracebackType | None]) -> int:
             frame.clear()
         except RuntimeError:
             continue  # still running
-        # Up to Python 3.12, a snapshot of the locals remains in the frame if f_locals has been read. Reading it again updates
-        # the snapshot. (Module frames have the module's own dictionary there, which clear() leaves alone.)
+        # Up to Python 3.12, a snapshot of the locals remains in the frame if f_locals has been read. Reading it again
+        # updates the snapshot. (Module frames have the module's own dictionary there, which clear() leaves alone.)
         _ = frame.f_locals
         cleared += 1
     return cleared

@@ -20,11 +20,14 @@ UNTAGGED = "(untagged)"
 
 
 class MemoryUsage(Table):
-    """The memory in use on one logical GPU, by library and tag. ``print`` shows it as a table; iterating yields the rows.
+    """The memory in use on one logical GPU, by library and tag.
 
-    The rows are sorted by ``bytes_in_use``, the largest first. Rows whose memory was freed stay until ``reset_memory_stats``, for
-    their peaks. The rows add up to ``bytes_in_use`` and ``live_blocks``, which are those of :func:`stats`; peaks of rows may have
-    been reached at different times, so they may add up to more than ``peak_bytes_in_use``.
+    ``print`` shows it as a table; iterating yields the rows.
+
+    The rows are sorted by ``bytes_in_use``, the largest first. Rows whose memory was freed stay until
+    ``reset_memory_stats``, for their peaks. The rows add up to ``bytes_in_use`` and ``live_blocks``, which are those of
+    :func:`stats`; peaks of rows may have been reached at different times, so they may add up to more than
+    ``peak_bytes_in_use``.
     """
 
     _fields = ("device", "bytes_in_use", "peak_bytes_in_use", "live_blocks", "rows")
@@ -55,7 +58,10 @@ class MemoryUsage(Table):
 
     def _summary(self) -> str:
         blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"
-        return f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak {human_bytes(self.peak_bytes_in_use)}"
+        return (
+            f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak "
+            f"{human_bytes(self.peak_bytes_in_use)}"
+        )
 
     def __str__(self) -> str:
         lines = [self._summary()]
@@ -66,7 +72,8 @@ class MemoryUsage(Table):
 
     def __repr__(self) -> str:
         return (
-            f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, {len(self.rows)} rows>"
+            f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, "
+            f"{len(self.rows)} rows>"
         )
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
@@ -85,14 +92,22 @@ class MemoryUsage(Table):
             )
             for row in self.rows
         ]
-        return html.shown(html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else ""))
+        return html.shown(
+            html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
+        )
 
 
 _HEAD = ("library", "tag", "in use", "peak", "blocks")
 
 
 def _cells(row: UsageRow) -> tuple[str, ...]:
-    return row.library, row.tag or UNTAGGED, human_bytes(row.bytes_in_use), human_bytes(row.peak_bytes_in_use), str(row.live_blocks)
+    return (
+        row.library,
+        row.tag or UNTAGGED,
+        human_bytes(row.bytes_in_use),
+        human_bytes(row.peak_bytes_in_use),
+        str(row.live_blocks),
+    )
 
 
 def by_size(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
@@ -103,7 +118,8 @@ def by_size(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
 def usage(device: Device | None = None) -> MemoryUsage:
     """Return the memory in use on a logical GPU by library and tag. Initializes the runtime.
 
-    ``device`` and its default are as for :func:`allocate`. All numbers are in bytes and of one moment. Raises the same errors as
+    ``device`` and its default are as for :func:`allocate`. All numbers are in bytes and of one moment. Raises the same
+    errors as
     :func:`stats`. See :func:`tag` for what a tag covers.
 
     >>> with tag("weights"), allocate(1 << 20, "GPU:0"):

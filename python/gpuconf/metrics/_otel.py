@@ -16,10 +16,10 @@ from ._pools import PoolReading, read_pools
 def instrument(meter: Any = None) -> None:
     """Add GPU memory to an OpenTelemetry meter, by default one of the global provider's, named ``gpuconf``.
 
-    The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as in the
-    semantic conventions for hardware. The pools of this process are ``gpuconf.memory.in_use`` (by library and tag),
-    ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises MissingPackageError if
-    OpenTelemetry is not installed.
+    The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as
+    in the semantic conventions for hardware. The pools of this process are ``gpuconf.memory.in_use`` (by library and
+    tag), ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises
+    MissingPackageError if OpenTelemetry is not installed.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
     >>> gpuconf.metrics.instrument(MeterProvider().get_meter("my.program"))
@@ -40,7 +40,9 @@ def instrument(meter: Any = None) -> None:
 
         return [observe]
 
-    def of_pools(read: Callable[[PoolReading], Iterable[tuple[int, dict[str, str]]]]) -> list[Callable[[Any], Iterable[Any]]]:
+    def of_pools(
+        read: Callable[[PoolReading], Iterable[tuple[int, dict[str, str]]]],
+    ) -> list[Callable[[Any], Iterable[Any]]]:
         def observe(_: Any) -> Iterable[Any]:
             return [metrics.Observation(n, {**_pool(pool), **more}) for pool in read_pools() for n, more in read(pool)]
 
@@ -49,9 +51,16 @@ def instrument(meter: Any = None) -> None:
     added = meter.create_observable_up_down_counter
     added("hw.gpu.memory.usage", of_cards(lambda card: card.memory.used), "By", "GPU memory used.")
     added("hw.gpu.memory.limit", of_cards(lambda card: card.memory.total), "By", "Size of the GPU memory.")
-    meter.create_observable_gauge("hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used.")
+    meter.create_observable_gauge(
+        "hw.gpu.memory.utilization", of_cards(_utilization), "1", "Fraction of GPU memory used."
+    )
     added("gpuconf.memory.in_use", of_pools(_by_library), "By", "Memory in live blocks of gpuconf's pools.")
-    added("gpuconf.memory.used", of_pools(_by_library), "By", "Former name of gpuconf.memory.in_use; 0.4 will not have it.")
+    added(
+        "gpuconf.memory.used",
+        of_pools(_by_library),
+        "By",
+        "Former name of gpuconf.memory.in_use; 0.4 will not have it.",
+    )
     for name, field, text in (
         ("reserved", "bytes_reserved", "Memory that a pool has reserved on its GPU."),
         ("peak", "peak_bytes_in_use", "The most memory that was in live blocks."),

@@ -20,8 +20,8 @@ _MIB = 1 << 20
 def register(registry: Any = None) -> ProcessCollector:
     """Add this process's pools to a ``prometheus_client`` registry, by default the default one. Returns the collector.
 
-    Each scrape reads the pools, so nothing runs in between. Raises MissingPackageError if prometheus-client is not installed, and
-    ValueError, as prometheus_client does, if the registry has the collector already.
+    Each scrape reads the pools, so nothing runs in between. Raises MissingPackageError if prometheus-client is not
+    installed, and ValueError, as prometheus_client does, if the registry has the collector already.
 
     >>> import prometheus_client
     >>> registry = prometheus_client.CollectorRegistry()
@@ -90,9 +90,13 @@ class ProcessCollector:
             for library, tag, count in shares:
                 by_library = {"gpu": pool.gpu, "library": library, "tag": tag, **labels}
                 _in_use(families, by_library, count)
-            _pool_gauges(families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit)
+            _pool_gauges(
+                families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit
+            )
             free = max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use)
-            families.gauge("gpuconf_memory_free_bytes", "Memory that the limit leaves for further blocks.", labels, free)
+            families.gauge(
+                "gpuconf_memory_free_bytes", "Memory that the limit leaves for further blocks.", labels, free
+            )
             families.counter("gpuconf_allocations_total", "Allocations.", labels, pool.allocations)
             families.counter("gpuconf_oom_total", "Allocations that failed for lack of memory.", labels, pool.ooms)
             text = "The part of the free reserved memory that is outside the largest free block."
@@ -106,7 +110,9 @@ class ProcessCollector:
 
 def _in_use(families: _Families, labels: dict[str, str], count: int) -> None:
     families.gauge("gpuconf_memory_in_use_bytes", "Memory in live blocks of gpuconf's pools.", labels, count)
-    families.gauge("gpuconf_memory_used_bytes", "Former name of gpuconf_memory_in_use_bytes; 0.4 will not have it.", labels, count)
+    families.gauge(
+        "gpuconf_memory_used_bytes", "Former name of gpuconf_memory_in_use_bytes; 0.4 will not have it.", labels, count
+    )
 
 
 def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:
@@ -130,7 +136,9 @@ class MachineCollector:
         """Return the metrics. Called by ``prometheus_client`` at each scrape."""
         found = view()
         families = _Families()
-        families.gauge("gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(found.places))
+        families.gauge(
+            "gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(found.places)
+        )
         for place in found.places:
             _card(families, place, found)
             for share in place.shares:
@@ -163,7 +171,13 @@ def _card(families: _Families, place: Place, found: View) -> None:
 
 def _share(families: _Families, place: Place, share: Share) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
-    process = {**labels, "pid": str(share.pid), "user": share.user or "", "process_name": _name_of(share), "lease": share.claim}
+    process = {
+        **labels,
+        "pid": str(share.pid),
+        "user": share.user or "",
+        "process_name": _name_of(share),
+        "lease": share.claim,
+    }
     if share.bytes is not None:
         text = "Device memory of a process, as the driver counts it."
         families.gauge("gpuconf_process_memory_used_bytes", text, process, share.bytes)

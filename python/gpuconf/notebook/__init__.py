@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``%load_ext gpuconf``: GPU memory in IPython and Jupyter notebooks.
 
-``%gpu`` shows the GPUs and their memory, ``%gpu limit 6GiB`` limits it, and ``%%gpumem`` shows what a cell used. ``%gpu help``
-lists all commands. ``%unload_ext gpuconf`` removes them.
+``%gpu`` shows the GPUs and their memory, ``%gpu limit 6GiB`` limits it, and ``%%gpumem`` shows what a cell used. ``%gpu
+help`` lists all commands. ``%unload_ext gpuconf`` removes them.
 """
 
 from __future__ import annotations

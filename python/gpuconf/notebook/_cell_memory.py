@@ -51,7 +51,9 @@ class CellMemory:
             for gpu, rows in self._used
         ]
         if not parts and self._all:
-            parts = [f"{', '.join(f'{gpu} {human_bytes(rows[0].after)} in use' for gpu, rows in self._all)} (unchanged)"]
+            parts = [
+                f"{', '.join(f'{gpu} {human_bytes(rows[0].after)} in use' for gpu, rows in self._all)} (unchanged)"
+            ]
         return "  ".join(parts)
 
     def _summary(self) -> str:
@@ -85,7 +87,9 @@ class CellMemory:
             bar = html.change_bar(row.before, row.peak, row.after, most)
             sizes = (html.size(row.took), signed(row.left), html.size(row.peak), html.size(row.after))
             rows.append((html.code(gpu) if gpu else "", part, bar, *sizes))
-        return html.shown(html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else ""))
+        return html.shown(
+            html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
+        )
 
 
 _HEAD = ("device", "memory of", "took", "left", "peak", "after")

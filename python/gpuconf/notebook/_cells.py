@@ -22,9 +22,11 @@ _MAGIC = re.compile(r"%%gpumem(?=\s|$)(.*)")
 
 
 def without_first_line(lines: list[str]) -> list[str]:
-    """Transform a cell that begins with ``%%gpumem``: the line magic starts the measurement, and the rest runs as a plain cell.
+    """Transform a cell that begins with ``%%gpumem``: the line magic starts the measurement, and the rest runs as a
+    plain cell.
 
-    So the cell keeps what a cell inside a magic loses: the value of its last line, ``await``, and line numbers in tracebacks.
+    So the cell keeps what a cell inside a magic loses: the value of its last line, ``await``, and line numbers in
+    tracebacks.
     """
     match = _MAGIC.match(lines[0]) if lines else None
     if match is None or not "".join(lines[1:]).strip():
@@ -43,7 +45,10 @@ class _Run:
         self._measurements: list[tuple[str, Measurement]] = []
 
     def start(self) -> None:
-        """Measure from here. Initializes nothing: devices that the cell initializes are measured from their first byte."""
+        """Measure from here.
+
+        Initializes nothing: devices that the cell initializes are measured from their first byte.
+        """
         self.measured = True
         with suppress(errors.GpuconfError), runtime.unchanged():
             self.stop()
@@ -66,11 +71,16 @@ class _Run:
             if not ready():
                 return CellMemory([], "not measured: only sessions have used the GPUs" if runtime.initialized() else "")
             # A reset is refused while memory is in use, so nothing that was there before the cell is left.
-            return CellMemory([(f"GPU:{number}", _since_the_start(f"GPU:{number}")) for number in range(len(runtime.ordinals()))])
+            return CellMemory(
+                [(f"GPU:{number}", _since_the_start(f"GPU:{number}")) for number in range(len(runtime.ordinals()))]
+            )
 
 
 def _measured(one: Measurement) -> list[Row]:
-    return [Row("", "", one.before, one.peak, one.after), *(Row(r.library, r.tag, r.before, r.peak, r.after) for r in one.rows)]
+    return [
+        Row("", "", one.before, one.peak, one.after),
+        *(Row(r.library, r.tag, r.before, r.peak, r.after) for r in one.rows),
+    ]
 
 
 def _since_the_start(gpu: str) -> list[Row]:
@@ -90,8 +100,10 @@ class Cells:
     def gpumem(self, line: str) -> None:
         """Show the device memory that a cell used: before it, at its peak and after it, by library and tag.
 
-        Write ``%%gpumem`` as the first line of the cell. As a line magic, ``%gpumem`` measures the rest of its cell. The report
-        covers all logical GPUs that the cell used, and all threads while it ran. The devices are not initialized for it.
+        Write ``%%gpumem`` as the first line of the cell. As a line magic, ``%gpumem`` measures the rest of its cell.
+        The report covers all logical GPUs that the cell used, and all threads while it ran. The devices are not
+        initialized for
+        it.
         """
         if line.strip():
             raise UsageError(f"%%gpumem takes no arguments, but got {line.strip()!r}")

@@ -50,17 +50,20 @@ class Commands:
         ``%gpu``
             The GPUs, with the memory in use, the peak, and the limit of each. Before their first use: their settings.
         ``%gpu simulate 2xT4``
-            Simulate these GPUs, for PyTorch too if it is not imported yet. Processes that the notebook starts share them.
+            Simulate these GPUs, for PyTorch too if it is not imported yet. Processes that the notebook starts share
+            them.
             ``%gpu simulate off`` ends that.
         ``%gpu fits L4,A10``
-            Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one without a
-            limit, on which large tensors have no values; write it before the first ``import torch``. What it writes is real.
+            Whether what the rest of the cell does with PyTorch fits on these cards. The cell runs on a simulated one
+            without a limit, on which large tensors have no values; write it before the first ``import torch``. What it
+            writes is real.
         ``%gpu fits --fresh T4,L4``
-            In the first line of a cell: whether the notebook fits on these cards. The cells that have run, and this one, run in a
-            new process, which changes nothing of the machine; the cell does not run in this one.
+            In the first line of a cell: whether the notebook fits on these cards. The cells that have run, and this
+            one, run in a new process, which changes nothing of the machine; the cell does not run in this one.
         ``%gpu limit 6GiB``
-            Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
-            as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.
+            Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth``
+            reserves memory as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes
+            nothing.
         ``%gpu map [DEVICE]``
             Where the blocks lie in the memory of each logical GPU, or of one, such as GPU:1.
         ``%gpu release [DEVICE]``
@@ -154,7 +157,9 @@ class Commands:
         limits = [None if size == "none" else size for size in sizes]
         not_too_late("auto")
         try:
-            done = configure(limits[0] if len(limits) == 1 and limits[0] else limits, growth[options[-1]] if options else None)
+            done = configure(
+                limits[0] if len(limits) == 1 and limits[0] else limits, growth[options[-1]] if options else None
+            )
         except errors.FailedPreconditionError as error:
             _refuse(*_too_late(" ".join(words), str(error)))
         display(Devices())
@@ -202,18 +207,26 @@ def _too_late(asked: str, why: str) -> list[str]:
     if not pools:
         return [why]
     lines = [f"limit {asked}: the GPUs are initialized with another configuration", f"by {runtime.origin()}"]
-    lines += [f"{gpu}: limit {human_bytes(pool.bytes_limit)}, {human_bytes(pool.bytes_in_use)} in use" for gpu, pool in pools]
+    lines += [
+        f"{gpu}: limit {human_bytes(pool.bytes_limit)}, {human_bytes(pool.bytes_in_use)} in use" for gpu, pool in pools
+    ]
     return [*lines, *([_FREE] if any(pool.live_blocks for _, pool in pools) else []), _RESET]
 
 
 def _in_use(why: str) -> list[str]:
     """Say what keeps the devices from being reset."""
-    full = [f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}" for gpu, pool in _pools() if pool.live_blocks]
+    full = [
+        f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}"
+        for gpu, pool in _pools()
+        if pool.live_blocks
+    ]
     return ["cannot reset while device memory is in use", *full, _FREE] if full else [why]
 
 
 def _pools() -> list[tuple[str, MemoryStats]]:
-    return [(gpu, stats(gpu)) for gpu in (f"GPU:{number}" for number in range(len(runtime.ordinals())))] if ready() else []
+    return (
+        [(gpu, stats(gpu)) for gpu in (f"GPU:{number}" for number in range(len(runtime.ordinals())))] if ready() else []
+    )
 
 
 def _blocks(pool: MemoryStats) -> str:

@@ -53,9 +53,15 @@ class Devices:
             self._rows.append((gpu, names.get(f"/physical_device:GPU:{ordinal}", ""), *map(human_bytes, sizes)))
             self._stats.append(pool)
             if pool.budget_limit_bytes:
-                budget = (pool.budget_limit_bytes, pool.budget_pool_bytes, pool.budget_outside_bytes, pool.budget_free_bytes)
+                budget = (
+                    pool.budget_limit_bytes,
+                    pool.budget_pool_bytes,
+                    pool.budget_outside_bytes,
+                    pool.budget_free_bytes,
+                )
                 self._notes.append(
-                    f"memory of the job on {names.get(f'/physical_device:GPU:{ordinal}', gpu)}: {job_memory_text(*budget)}"
+                    f"memory of the job on {names.get(f'/physical_device:GPU:{ordinal}', gpu)}: "
+                    f"{job_memory_text(*budget)}"
                 )
             if len(split) > 1 or any(row.tag for row in split):
                 self._usages.append(split)
@@ -79,7 +85,11 @@ class Devices:
 
     def __str__(self) -> str:
         bars = ["", *map(_text_bar, self._stats)]
-        rows = [(*row[:2], bar, *row[2:]) for row, bar in zip(self._rows, bars, strict=True)] if self._stats else self._rows
+        rows = (
+            [(*row[:2], bar, *row[2:]) for row, bar in zip(self._rows, bars, strict=True)]
+            if self._stats
+            else self._rows
+        )
         return "\n".join([self._title, *(columns(rows, left=2) if rows else ()), *self._notes, *map(str, self._usages)])
 
     __repr__ = __str__
@@ -88,7 +98,10 @@ class Devices:
         table: html.Html | str = ""
         if self._rows:
             head, *rows = self._rows
-            bars = [html.memory_bar(s.bytes_in_use, s.peak_bytes_in_use, s.bytes_reserved, s.bytes_limit) for s in self._stats]
+            bars = [
+                html.memory_bar(s.bytes_in_use, s.peak_bytes_in_use, s.bytes_reserved, s.bytes_limit)
+                for s in self._stats
+            ]
             if bars:
                 cells = [(html.code(row[0]), row[1], bar, *row[2:]) for row, bar in zip(rows, bars, strict=True)]
                 table = html.table((*head[:2], "", *head[2:]), cells, left=3)

@@ -16,7 +16,10 @@ class Fitting:
         self._block: RehearsedBlock | None = None
 
     def begin(self, gpu: str) -> None:
-        """Rehearse the rest of the cell. Raises as :func:`gpuconf.rehearse` does, and MissingPackageError without PyTorch."""
+        """Rehearse the rest of the cell.
+
+        Raises as :func:`gpuconf.rehearse` does, and MissingPackageError without PyTorch.
+        """
         self.after(None)
         block = rehearse(gpu)
         block.__enter__()

@@ -45,10 +45,15 @@ class FreshFitting:
             self._failed.add(result.execution_count)
 
     def show(self, gpu: str, body: str) -> None:
-        """Rehearse the cells that have run, and one with this body. Raises as :func:`gpuconf.plan` does, and SyntaxError."""
+        """Rehearse the cells that have run, and one with this body.
+
+        Raises as :func:`gpuconf.plan` does, and SyntaxError.
+        """
         history: Any = self._shell.history_manager
-        *former, (now, _) = list(enumerate(history.input_hist_raw))[1:]  # it numbers cells from 1 on, and this is the last one
-        failed = self._failed | set(getattr(history, "exceptions", ()))  # the former are of before the extension was loaded
+        # It numbers cells from 1 on, and this is the last one.
+        *former, (now, _) = list(enumerate(history.input_hist_raw))[1:]
+        # The former are of before the extension was loaded.
+        failed = self._failed | set(getattr(history, "exceptions", ()))
         cells, notes = [], []
         for number, raw in [*((number, raw) for number, raw in former if number not in failed), (now, f"\n{body}")]:
             name = f"In[{number}]"

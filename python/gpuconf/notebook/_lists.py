@@ -43,7 +43,13 @@ def _physical(devices: Sequence[PhysicalDevice]) -> html.Html | None:
     rows = []
     for device in devices:
         gpu = gpus.get(device.name)
-        rows.append((html.code(device.name), device.device_type, *((gpu.name, html.size(gpu.total_memory)) if gpu else ("", ""))))
+        rows.append(
+            (
+                html.code(device.name),
+                device.device_type,
+                *((gpu.name, html.size(gpu.total_memory)) if gpu else ("", "")),
+            )
+        )
     return html.table(("physical device", "type", "GPU", "memory"), rows, left=3)
 
 

@@ -12,7 +12,9 @@ from ..sharing import _simulated_cards
 
 
 class SharedSimulation:
-    """The environment of the processes that a shell starts: they have the cards of ``%gpu simulate``, and share their memory."""
+    """The environment of the processes that a shell starts: they have the cards of ``%gpu simulate``, and share their
+    memory.
+    """
 
     def __init__(self) -> None:
         self._before: dict[str, str | None] = {}  # the variables that were changed

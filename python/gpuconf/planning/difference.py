@@ -17,7 +17,8 @@ from ..memory._usage import UNTAGGED
 from .frame import frame, table
 from .history import History, histories
 
-# Memory of one library and tag that one line holds at the peak: of the newer trace, or of the older one if the line is gone.
+# Memory of one library and tag that one line holds at the peak: of the newer trace, or of the older one if the line is
+# gone.
 Site = tuple[str, str, "Frame | None"]
 Sums = dict[Site, tuple[int, int]]  # bytes, blocks
 
@@ -64,7 +65,9 @@ class Change(NamedTuple):
 
 
 class Difference:
-    """The difference between the peaks of one logical GPU, or between two ``moments``, in seconds since its first event."""
+    """The difference between the peaks of one logical GPU, or between two ``moments``, in seconds since its first
+    event.
+    """
 
     def __init__(self, gpu: int, before: Sums, after: Sums, moments: tuple[float, float] | None = None) -> None:
         self.gpu = gpu
@@ -90,9 +93,15 @@ class Difference:
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON has, with sizes in bytes."""
         changes = [
-            {**change._asdict(), "call_site": list(change.call_site) if change.call_site else None} for change in self.changes
+            {**change._asdict(), "call_site": list(change.call_site) if change.call_site else None}
+            for change in self.changes
         ]
-        found = {"gpu": self.gpu, "bytes_before": self.bytes_before, "bytes_after": self.bytes_after, "changes": changes}
+        found = {
+            "gpu": self.gpu,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "changes": changes,
+        }
         return found if self.moments is None else {**found, "seconds": list(self.moments)}
 
 
@@ -114,12 +123,16 @@ def difference(before: Trace, after: Trace) -> list[Difference]:
 def between(trace: Trace, first: float, second: float) -> list[Difference]:
     """Compare what is live on each logical GPU of a trace after so many seconds, counted from the GPU's first event."""
     live = [live_at(trace, seconds) for seconds in (first, second)]
-    then, now = ({history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live)
+    then, now = (
+        {history.gpu: at_peak(history) for history in histories(trace, [*chain(*each.values())])} for each in live
+    )
     return [Difference(gpu, then.get(gpu, {}), now.get(gpu, {}), (first, second)) for gpu in sorted(live[0])]
 
 
 def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
-    """Return by GPU the lines of a trace's CSV that allocate what is live at a moment: they reach their peak at their end."""
+    """Return by GPU the lines of a trace's CSV that allocate what is live at a moment: they reach their peak at their
+    end.
+    """
     live: dict[str, dict[str, str]] = {}  # by GPU and address
     begun: dict[str, float] = {}
     seen: set[tuple[str, str]] = set()
@@ -131,7 +144,8 @@ def live_at(trace: Trace, seconds: float) -> dict[int, list[str]]:
             if action == "allocate" and not late:
                 blocks[pointer] = line
             elif action == "free" and (gpu, pointer) not in seen:
-                blocks[pointer] = line.replace(",free,", ",allocate,", 1)  # the trace does not say where it was allocated
+                # The trace does not say where it was allocated.
+                blocks[pointer] = line.replace(",free,", ",allocate,", 1)
             if action == "free" and not late:
                 blocks.pop(pointer, None)
             if action in ("allocate", "free"):
@@ -154,7 +168,10 @@ def at_peak(history: History, without: str = "") -> Sums:
 
 
 def _changes(before: Sums, after: Sums) -> list[Change]:
-    """Pair the lines of both. A line that has moved within its function, or whose folder is another, is the same line."""
+    """Pair the lines of both.
+
+    A line that has moved within its function, or whose folder is another, is the same line.
+    """
     pairs: list[tuple[Site | None, Site | None]] = [(site, site) for site in after if site in before]
     gone, new = _by_function(before.keys() - after.keys()), _by_function(after.keys() - before.keys())
     for function in gone.keys() | new.keys():
@@ -214,4 +231,10 @@ def page(differences: Sequence[Difference], names: tuple[str, str]) -> str:
             for change in each.changes
         ]
         body += [f"<section><h2>{html.escape(str(each))}</h2>", table(head, rows, 2) if rows else "", "</section>"]
-    return frame("memory difference", f"{names[0]} -> {names[1]}", "".join(body) or "<p>Neither trace has allocations.</p>", {}, "")
+    return frame(
+        "memory difference",
+        f"{names[0]} -> {names[1]}",
+        "".join(body) or "<p>Neither trace has allocations.</p>",
+        {},
+        "",
+    )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frame of an HTML page with figures: its style, plotly's JavaScript library, and what draws the figures with it."""
+"""The frame of an HTML page with figures: its style, plotly's JavaScript library, and what draws the figures with
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,21 @@ from .._typing import Any
 
 
 def frame(title: str, head: str, body: str, figures: dict[str, Any], library: str) -> str:
-    """Return a page. ``figures`` are those of the elements of class figure, by id; ``library`` is the text of plotly.min.js."""
+    """Return a page.
+
+    ``figures`` are those of the elements of class figure, by id; ``library`` is the text of plotly.min.js.
+    """
     data = json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")  # no text may end the script element
     name = title.capitalize()
     return _PAGE.format(
-        title=title, name=name, style=_STYLE, head=html.escape(head), body=body, library=library, data=data, script=_SCRIPT
+        title=title,
+        name=name,
+        style=_STYLE,
+        head=html.escape(head),
+        body=body,
+        library=library,
+        data=data,
+        script=_SCRIPT,
     )
 
 
@@ -33,7 +45,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
     """Return a table. The cells after the first ``left`` are numbers."""
 
     def row(cells: Sequence[str], tag: str) -> str:
-        inside = (f"<{tag}{'' if i < left else ' class=number'}>{html.escape(cell)}</{tag}>" for i, cell in enumerate(cells))
+        inside = (
+            f"<{tag}{'' if i < left else ' class=number'}>{html.escape(cell)}</{tag}>" for i, cell in enumerate(cells)
+        )
         return f"<tr>{''.join(inside)}</tr>"
 
     return f'<div class="table"><table>{row(head, "th")}{"".join(row(cells, "td") for cells in rows)}</table></div>'

@@ -12,7 +12,8 @@ from .._core.stacks import call_site
 from .._typing import Any, NamedTuple
 from ..memory._trace import HEADER, Trace
 
-# The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes are exact.
+# The most intervals of the time axis. Each has the moments of its least and of its greatest memory in use: all extremes
+# are exact.
 INTERVALS = 1000
 
 
@@ -56,9 +57,10 @@ class Site(NamedTuple):
 class History:
     """The memory of one logical GPU over time, as ``gocore/timeline`` sums it up.
 
-    ``holders`` are the (library, tag) pairs, by number; ``moments`` the points of the time axis; ``peak`` the Moment with the most
-    memory in use; ``blocks`` the live blocks at the peak, by address, and ``segments`` the (address, bytes) of the pool's memory
-    then, or [] if the trace has no segments; ``failures`` some of the ``failed`` allocations that failed.
+    ``holders`` are the (library, tag) pairs, by number; ``moments`` the points of the time axis; ``peak`` the Moment
+    with the most memory in use; ``blocks`` the live blocks at the peak, by address, and ``segments`` the (address,
+    bytes) of the pool's memory then, or [] if the trace has no segments; ``failures`` some of the ``failed``
+    allocations that failed.
     """
 
     def __init__(self, fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Any, ...]]) -> None:
@@ -77,7 +79,8 @@ class History:
             nbytes, count = at_peak.get(each["stack"], (0, 0))
             at_peak[each["stack"]] = nbytes + size, count + 1
         self.sites: list[Site] = _by_line(
-            (stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0))) for s in fields["sites"]
+            (stacks[s["stack"]], s["num_allocs"], s["allocated_bytes"], *at_peak.get(s["stack"], (0, 0)))
+            for s in fields["sites"]
         )
 
     def spans(self) -> list[tuple[int, int]]:
@@ -114,7 +117,8 @@ class History:
 
 
 def _by_line(parts: Iterable[tuple[Any, int, int, int, int]]) -> list[Site]:
-    """Add up the stacks that lead to the same line, and those that are not known; without any known stack there are none.
+    """Add up the stacks that lead to the same line, and those that are not known; without any known stack there are
+    none.
 
     The largest at the peak come first, then those that have allocated the most.
     """
@@ -122,7 +126,9 @@ def _by_line(parts: Iterable[tuple[Any, int, int, int, int]]) -> list[Site]:
     for stack, *amounts in parts:
         line = call_site(stack)
         old = sums.get(line)
-        sums[line] = Site(stack, *amounts) if old is None else Site(old.stack, *map(sum, zip(old[1:], amounts, strict=True)))
+        sums[line] = (
+            Site(stack, *amounts) if old is None else Site(old.stack, *map(sum, zip(old[1:], amounts, strict=True)))
+        )
     if not any(sums):
         return []
     return sorted(sums.values(), key=lambda site: (-site.peak_bytes, -site.total))

@@ -41,7 +41,10 @@ class Message(Table, _Message):
 
     @property
     def room(self) -> int | None:
-        """What was free for the library, in its cache and on the card, under its limit if there is one; None if unknown."""
+        """What was free for the library, in its cache and on the card, under its limit if there is one.
+
+        None if unknown.
+        """
         if self.limit is not None and self.allocated is not None:
             room: int = max(self.limit - self.allocated, 0)
             return room if self.free is None or self.cached is None else min(room, self.cached + self.free)
@@ -85,7 +88,11 @@ class Message(Table, _Message):
         ):
             if nbytes is not None:
                 yield f"  {name:<24}{human_bytes(nbytes):>10}"
-        for text in (_cause(self), *(f"helps: {t}" for t in _helps(self)), *(f"does not help: {t}" for t in _does_not_help(self))):
+        for text in (
+            _cause(self),
+            *(f"helps: {t}" for t in _helps(self)),
+            *(f"does not help: {t}" for t in _does_not_help(self)),
+        ):
             yield from textwrap.wrap(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
@@ -93,8 +100,10 @@ def _cause(m: Message) -> str:
     """Return what the figures mean, in a sentence or two."""
     if m.requested is None and m.allocated is None:
         return (
-            "The text has no figures: the driver refused memory to a library other than the framework's allocator, or for the CUDA "
-            "context. Look at what other processes have (nvidia-smi), and at the memory that the program's allocator keeps."
+            "The text has no figures: the driver refused memory to a library other than the framework's allocator, or "
+            "for the CUDA "
+            "context. Look at what other processes have (nvidia-smi), and at the memory that the program's allocator "
+            "keeps."
         )
     if m.capacity is not None and m.requested is not None and m.requested > m.capacity:
         return f"The request alone is larger than the card, by {human_bytes(m.requested - m.capacity)}."
@@ -109,7 +118,10 @@ def _cause(m: Message) -> str:
             "torch.cuda.set_per_process_memory_fraction), or another process returned memory in between."
         )
     most = human_bytes(m.fragmentation or 0)
-    return f"Fragmentation can be the cause: at most {most} are lost to it, and together with what was free they would be enough."
+    return (
+        f"Fragmentation can be the cause: at most {most} are lost to it, and together with what was free they "
+        "would be enough."
+    )
 
 
 _SEGMENT = 20 << 20  # what PyTorch takes at least for a request of more than 1 MiB
@@ -244,7 +256,12 @@ def _tensorflow(text: str) -> Message:
             requested *= int(part)
     limit, in_use = _number(r"\bLimit:\s+(\d+)", text), _number(r"\bInUse:\s+(\d+)", text)
     return Message(
-        "TensorFlow", gpu, requested, allocated=in_use, limit=limit, largest_free=_number(r"LargestFreeBlock:\s+(\d+)", text)
+        "TensorFlow",
+        gpu,
+        requested,
+        allocated=in_use,
+        limit=limit,
+        largest_free=_number(r"LargestFreeBlock:\s+(\d+)", text),
     )
 
 
@@ -274,7 +291,9 @@ _KINDS = (
 
 def read(text: str) -> tuple[Message, ...]:
     """Return the messages in a text, such as a log, each once, in their order. Raises ValueError if there are none."""
-    begins = sorted((match.start(), kind) for kind in range(len(_KINDS)) for match in re.finditer(_KINDS[kind][0], text))
+    begins = sorted(
+        (match.start(), kind) for kind in range(len(_KINDS)) for match in re.finditer(_KINDS[kind][0], text)
+    )
     messages: dict[Message, None] = {}
     for place, (start, kind) in enumerate(begins):
         end = begins[place + 1][0] if place + 1 < len(begins) else len(text)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PyTorch snapshot that ends with a failed allocation: what was requested, who held the memory, and where the free memory was."""
+"""A PyTorch snapshot that ends with a failed allocation: what was requested, who held the memory, and where the free
+memory was.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ class _OutOfMemory(NamedTuple):
     event: int  # the event's number in the trace, from 1
     requested: int
     call_site: Frame | None  # the line of the program that requested it; None if the snapshot has no stacks
-    bytes_limit: int  # what PyTorch could have: what it had reserved and, unless own_limit, what the GPU had left; whole MiB
+    # What PyTorch could have: what it had reserved and, unless own_limit, what the GPU had left; whole MiB.
+    bytes_limit: int
     bytes_in_use: int
     bytes_reserved: int
     device_free: int  # what the GPU had left
@@ -77,7 +80,9 @@ class OutOfMemory(Table, _OutOfMemory):
     __slots__ = ()
 
     def lines(self, glyphs: Glyphs = BLOCKS, width: int = _WIDTH) -> Iterator[str]:
-        """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no width."""
+        """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no
+        width.
+        """
         yield f"GPU:{self.gpu} ran out of memory at event {self.event}, which requests {human_bytes(self.requested)}"
         if self.call_site:
             start = "  requested at " if self.call_site[0] else "  requested in "
@@ -129,7 +134,9 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
     for b in fields["blocks"] or ():
         library, tag = holders[b["holder"]]
         blocks.append(
-            SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]], b["before"])
+            SegmentBlock(
+                b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]], b["before"]
+            )
         )
     return Segment(
         fields["address"],
@@ -143,7 +150,9 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
 
 
 def _pools(segments: Iterable[Segment]) -> Iterator[str]:
-    """Yield what each of PyTorch's pools has, if there are several: free memory of one does not serve requests of another."""
+    """Yield what each of PyTorch's pools has, if there are several: free memory of one does not serve requests of
+    another.
+    """
     pools: dict[str, list[Segment]] = {}
     for s in segments:
         pools.setdefault("private" if s.private else "small" if s.small else "large", []).append(s)

@@ -16,7 +16,19 @@ from .history import Allocation, Block, History, Site
 from .plan import Plan, PlanResult, PlanUsage
 
 # Ten colors that differ in light and in dark, for the largest holders; the last is for all others.
-_COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f", "#86bcb6", "#8f8f8f")
+_COLORS = (
+    "#4e79a7",
+    "#f28e2b",
+    "#59a14f",
+    "#e15759",
+    "#b07aa1",
+    "#76b7b2",
+    "#edc948",
+    "#ff9da7",
+    "#9c755f",
+    "#86bcb6",
+    "#8f8f8f",
+)
 _OTHER = len(_COLORS) - 1
 _LIMITS = ("dash", "dot", "dashdot", "longdash")
 _MOST_SITES, _MOST_FRAMES = 20, 12
@@ -61,7 +73,9 @@ class _Section:
         self.text = self._text()
 
     def _choose_colors(self) -> list[int]:
-        """Return a color for each holder: one of its own for those with the most memory at any moment, -1 for those without."""
+        """Return a color for each holder: one of its own for those with the most memory at any moment, -1 for those
+        without.
+        """
         holders = self.history.holders
         most = [max((moment.in_use[i] for moment in self.history.moments), default=0) for i in range(len(holders))]
         order = sorted((i for i in range(len(holders)) if most[i]), key=lambda i: -most[i])
@@ -77,14 +91,18 @@ class _Section:
         free = [nbytes for _, nbytes in history.free()]
         lost = 1 - max(free) / sum(free) if free else 0.0
         numbers = [
-            ("allocated at the peak" if self.usage.recorded_bytes_reserved is not None else "peak in use", human_bytes(most)),
+            (
+                "allocated at the peak" if self.usage.recorded_bytes_reserved is not None else "peak in use",
+                human_bytes(most),
+            ),
             *self._other_peaks(),
             ("reached after", f"{peak.time:.3f} s"),
             ("blocks at the peak", f"{len(history.blocks):,}"),
             ("failed allocations", f"{history.failed:,}"),
         ]
         if self.results:
-            best = min(reversed(self.results), key=lambda r: r.least_limit)  # of equal ones the last, which is gpuconf's
+            # Of equal ones the last, which is gpuconf's.
+            best = min(reversed(self.results), key=lambda r: r.least_limit)
             numbers.append(("least limit", f"{human_limit(best.least_limit)} ({best.policy})"))
         parts = [
             f"<section><h2>{name}</h2><dl>",
@@ -99,7 +117,9 @@ class _Section:
             parts.append(self._figure("policies", "In use, and reserved by each policy", figure, 420))
         parts += ["<h3>Held at the peak</h3>", table(("library", "tag", "in use", "share"), self._holder_rows(), 2)]
         if self.sites:
-            parts.append(self._figure("sites", "Call sites at the peak", self._call_sites(), 60 + 26 * self._site_rows()))
+            parts.append(
+                self._figure("sites", "Call sites at the peak", self._call_sites(), 60 + 26 * self._site_rows())
+            )
             head = ("call site", "at the peak", "blocks", "allocations", "allocated in all")
             parts.append(table(head, map(_site_row, self._shown_sites()), 1))
         else:
@@ -187,7 +207,10 @@ class _Section:
         limits: dict[int, list[str]] = {}
         for result in self.results:
             limits.setdefault(result.least_limit, []).append(result.policy)
-        lines = [(value, f"least limit, {_joined_names(names)}: {human_limit(value)}") for value, names in sorted(limits.items())]
+        lines = [
+            (value, f"least limit, {_joined_names(names)}: {human_limit(value)}")
+            for value, names in sorted(limits.items())
+        ]
         shown_lines = lines[:1]
         if self.limit is not None:
             shown_lines.append((self.limit, f"limit: {human_bytes(self.limit)}"))
@@ -237,7 +260,9 @@ class _Section:
 
     def _holder_rows(self) -> Iterable[tuple[str, ...]]:
         total = sum(self.history.peak.in_use) or 1
-        rows = sorted(zip(self.history.peak.in_use, self.history.holders, strict=True), key=lambda row: (-row[0], row[1]))
+        rows = sorted(
+            zip(self.history.peak.in_use, self.history.holders, strict=True), key=lambda row: (-row[0], row[1])
+        )
         for nbytes, (library, tag) in rows:
             if nbytes:
                 yield library or "(unknown)", tag or "(untagged)", human_bytes(nbytes), f"{100 * nbytes / total:.1f}%"
@@ -246,7 +271,9 @@ class _Section:
         return self.sites[:_MOST_SITES]
 
     def _site_rows(self) -> int:
-        """Return the rows of the figure: plotly shows no text that is higher than the figure, and a stack has many lines."""
+        """Return the rows of the figure: plotly shows no text that is higher than the figure, and a stack has many
+        lines.
+        """
         return max(len(self._shown_sites()), 8)
 
     def _call_sites(self) -> dict[str, Any]:
@@ -272,7 +299,9 @@ class _Section:
         return {"data": [bar], "layout": layout}
 
     def _drawn(self) -> tuple[list[tuple[int, int]], int]:
-        """Return the spans for the map, without free memory behind their last block that would dwarf the rest, and its bytes."""
+        """Return the spans for the map, without free memory behind their last block that would dwarf the rest, and its
+        bytes.
+        """
         spans, hidden, blocks = [], 0, self.history.blocks
         large = sum(block.nbytes for block in blocks)
         for start, nbytes in self.history.spans():
@@ -354,10 +383,13 @@ def _size(block: Block) -> int:
     return int(block.nbytes)
 
 
-def _pieces(blocks: Sequence[Block], spans: Sequence[tuple[int, int]], least: int) -> Iterable[tuple[int, int, list[Block]]]:
+def _pieces(
+    blocks: Sequence[Block], spans: Sequence[tuple[int, int]], least: int
+) -> Iterable[tuple[int, int, list[Block]]]:
     """Yield the pieces of the map: the position, the bytes, and the blocks; none for free memory.
 
-    Positions count from the first span on, without what lies between spans. Neighbors smaller than ``least`` are one piece.
+    Positions count from the first span on, without what lies between spans. Neighbors smaller than ``least`` are one
+    piece.
     """
     begin, at = 0, 0
     for start, nbytes in spans:
@@ -408,7 +440,13 @@ def _policy_row(result: PlanResult) -> tuple[str, ...]:
 
 
 def _site_row(site: Site) -> tuple[str, ...]:
-    return _label(site.stack), human_bytes(site.peak_bytes), f"{site.peak_blocks:,}", f"{site.count:,}", human_bytes(site.total)
+    return (
+        _label(site.stack),
+        human_bytes(site.peak_bytes),
+        f"{site.peak_blocks:,}",
+        f"{site.count:,}",
+        human_bytes(site.total),
+    )
 
 
 def _label(stack: Sequence[Any]) -> str:

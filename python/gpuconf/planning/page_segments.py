@@ -22,7 +22,9 @@ def over_time(plan: Plan, gpu: int, colors: Sequence[str]) -> dict[str, Any]:
     """Return what is in use and what each policy reserves over time."""
     data: list[dict[str, Any]] = []
     most = 0
-    for number, policy in enumerate(p for p in plan.policies if any(r.gpu == gpu and r.policy == p for r in plan.results)):
+    for number, policy in enumerate(
+        p for p in plan.policies if any(r.gpu == gpu and r.policy == p for r in plan.results)
+    ):
         points = plan.timeline(gpu, policy)
         times = [round(p.time, 6) for p in points]
         if not data:
@@ -30,12 +32,19 @@ def over_time(plan: Plan, gpu: int, colors: Sequence[str]) -> dict[str, Any]:
             area = {"fill": "tozeroy", "line": {"shape": "vh", "width": 0.5, "color": "#8f8f8f"}}
             data.append(_line(times, in_use, f"in use ({policy})", area))
         reserved = [p.bytes_reserved for p in points]
-        style = {"shape": "vh", "width": 1.5, "color": colors[number % len(colors)], "dash": _DASHES[number % len(_DASHES)]}
+        style = {
+            "shape": "vh",
+            "width": 1.5,
+            "color": colors[number % len(colors)],
+            "dash": _DASHES[number % len(_DASHES)],
+        }
         data.append(_line(times, reserved, f"reserved by {policy}", {"line": style}))
         most = max([most, *reserved])
     if plan.limit is not None and data:
         ends = [data[0]["x"][0], data[0]["x"][-1]] if data[0]["x"] else [0, 1]
-        data.append(_line(ends, [plan.limit] * 2, "limit", {"line": {"width": 1.5, "dash": "dash", "color": "#d62728"}}))
+        data.append(
+            _line(ends, [plan.limit] * 2, "limit", {"line": {"width": 1.5, "dash": "dash", "color": "#d62728"}})
+        )
         most = max(most, plan.limit if plan.limit <= 4 * most else 0)
     layout = {
         "hovermode": "x unified",
@@ -91,7 +100,12 @@ def segments(failure: OutOfMemory, colors: Sequence[str]) -> dict[str, Any]:
         "barmode": "overlay",
         "bargap": 0.12,
         "xaxis": bytes_axis(max((int(s.nbytes) for s in drawn), default=0)),
-        "yaxis": {"autorange": "reversed", "tickvals": list(range(len(names))), "ticktext": names, "tickfont": {"size": 10}},
+        "yaxis": {
+            "autorange": "reversed",
+            "tickvals": list(range(len(names))),
+            "ticktext": names,
+            "tickfont": {"size": 10},
+        },
         "margin": {"l": 120, "r": 20, "t": 10, "b": 40},
     }
     return {"data": [bar], "layout": layout}

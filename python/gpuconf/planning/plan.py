@@ -49,10 +49,12 @@ class _PlanResult(NamedTuple):
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
     fits: bool | None  # None without a limit
     least_limit: int  # the smallest limit under which the job fits, a multiple of 1 MiB
-    bytes_limit: int  # the limit of the replay that the next three fields describe: the given one, or least_limit if that fails
+    # The limit of the replay that the next three fields describe: the given one, or least_limit if that fails.
+    bytes_limit: int
     peak_bytes_in_use: int  # the maximum total size of live blocks
     peak_bytes_reserved: int  # the maximum memory reserved on the GPU
-    fragmentation: float  # at the peak of bytes in use: the fraction of the pool's free memory outside its largest free block
+    # At the peak of bytes in use: the fraction of the pool's free memory outside its largest free block.
+    fragmentation: float
     failure: PlanFailure | None  # under the given limit
 
 
@@ -78,7 +80,10 @@ class PlanHolder(Table, _PlanHolder):
 
     @property
     def call_site(self) -> Frame | None:
-        """The innermost call of ``stack`` that is not in an installed library, else the innermost; None without a stack."""
+        """The innermost call of ``stack`` that is not in an installed library, else the innermost.
+
+        None without a stack.
+        """
         return call_site(self.stack)
 
 
@@ -97,7 +102,8 @@ class _PlanUsage(NamedTuple):
     bytes_before: int = 0  # live when the trace began
     recorded_bytes_reserved: int | None = None  # the most that PyTorch had reserved, by its snapshot; None if unknown
     holders_at_peak: tuple[PlanHolder, ...] = ()  # the largest first, at most 100
-    sites_at_peak: tuple[PlanSite, ...] = ()  # the same by line of code, at most 100, and then the rest: they add up to the peak
+    # The same by line of code, at most 100, and then the rest: they add up to the peak.
+    sites_at_peak: tuple[PlanSite, ...] = ()
 
 
 class PlanUsage(Table, _PlanUsage):
@@ -113,7 +119,9 @@ class _PlanPoint(NamedTuple):
 
 
 class PlanPoint(Table, _PlanPoint):
-    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during it."""
+    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during
+    it.
+    """
 
     __slots__ = ()
 
@@ -121,9 +129,12 @@ class PlanPoint(Table, _PlanPoint):
 class Plan(metaclass=Made):
     """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
 
-    Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None; ``events``, the
-    length of the trace, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a PlanResult for each logical
-    GPU and policy; ``out_of_memory``, an OutOfMemory for each GPU on which a PyTorch snapshot ends with a failed allocation.
+    Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None;
+    ``events``, the length of the trace, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a
+    PlanResult for each logical GPU and policy; ``out_of_memory``, an OutOfMemory for each GPU on which a PyTorch
+    snapshot ends with a
+    failed
+    allocation.
     """
 
     __module__ = "gpuconf"
@@ -190,8 +201,8 @@ class Plan(metaclass=Made):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
 
-        Requires matplotlib (``gpuconf[plot]``); raises MissingPackageError without it, and ValueError for a format that it cannot
-        write.
+        Requires matplotlib (``gpuconf[plot]``); raises MissingPackageError without it, and ValueError for a format that
+        it cannot write.
         """
         from . import plot as _plot
 
@@ -224,13 +235,24 @@ class Plan(metaclass=Made):
             for r in self.results
         ]
         head = (*_HEAD[:3], "", *_HEAD[3:])
-        return html.shown(html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom))
+        return html.shown(
+            html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom)
+        )
 
     def _lines(self) -> list[str]:
         table = ["", *_table([*self._as_recorded(), *map(_row, self.results)]), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
         ran_out = [line for failure in self.out_of_memory for line in (*failure.lines(glyphs_of(sys.stdout)), "")]
-        return [*self._top(), *ran_out, *self._summary(), *table, *self._failures(), *notes, *self._advice(), self._verdict()]
+        return [
+            *self._top(),
+            *ran_out,
+            *self._summary(),
+            *table,
+            *self._failures(),
+            *notes,
+            *self._advice(),
+            self._verdict(),
+        ]
 
     def _top(self) -> Iterable[str]:
         """Yield a verdict for each GPU that ran out of memory, in at most 80 columns a line."""
@@ -240,8 +262,12 @@ class Plan(metaclass=Made):
                 continue
             needs, has = human_bytes(usage.needed_bytes), human_bytes(failure.bytes_limit)
             advice = self._help()
-            helps = "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
-            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {has}" + (f"; {helps}" if helps else "")
+            helps = (
+                "a setting helps" if advice else "no setting helps" if self.limit == _had(self.out_of_memory) else ""
+            )
+            yield f"GPU:{failure.gpu} ran out of memory: it needs {needs} and has {has}" + (
+                f"; {helps}" if helps else ""
+            )
             if advice:
                 yield f"  {advice}"
             for site in failure.sites:
@@ -276,7 +302,9 @@ class Plan(metaclass=Made):
                 f = r.failure
                 what = f"event {f.event} requests" if f.event else "blocks live before the trace need"
                 yield f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause}"
-                in_use, reserved, free = map(human_bytes, (f.bytes_in_use, f.bytes_reserved, f.largest_free_block_bytes))
+                in_use, reserved, free = map(
+                    human_bytes, (f.bytes_in_use, f.bytes_reserved, f.largest_free_block_bytes)
+                )
                 yield f"  in use {in_use}, reserved {reserved}, largest free block {free}"
 
     def _verdict(self) -> str:
@@ -296,13 +324,20 @@ class Plan(metaclass=Made):
         yield f"advice: {self._help() or f'no setting makes it fit: {self._need()}'}"
 
     def _help(self) -> str:
-        """Return the setting that makes a job fit that does not fit with PyTorch's allocator as it was; "" if there is none."""
+        """Return the setting that makes a job fit that does not fit with PyTorch's allocator as it was.
+
+        "" if there is none.
+        """
         if "pytorch" in self.fitting:
             return ""
         settings = [p for p in self.fitting if p.startswith("pytorch-")]
         if settings:
-            found = [max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings]
-            return f"export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (f" (or {', or '.join(found[1:])})" if found[1:] else "")
+            found = [
+                max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings
+            ]
+            return f"export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (
+                f" (or {', or '.join(found[1:])})" if found[1:] else ""
+            )
         for policy in reversed(OF_GPUCONF):
             if policy in self.fitting:
                 return f"gpuconf.configure(limit={self.limit}, growth={policy in NEED_VIRTUAL})"
@@ -335,7 +370,8 @@ class Plan(metaclass=Made):
         for u in self.usages:
             if not u.num_allocs and u.live_blocks_before and not u.failures:
                 yield (
-                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not the job's peak. "
+                    f"the trace has no allocation on GPU:{u.gpu}: this is what was live when it was taken, and not "
+                    "the job's peak. "
                     "Call torch.cuda.memory._record_memory_history() before the job"
                 )
         if self.lost:
@@ -348,7 +384,11 @@ class Plan(metaclass=Made):
             if u.failures > any(failure.gpu == u.gpu for failure in self.out_of_memory):
                 yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
             if u.unfreed:
-                what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
+                what = (
+                    "free is missing: its block ends"
+                    if u.unfreed == 1
+                    else "frees are missing: each of these blocks ends"
+                )
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
                 yield (
@@ -369,7 +409,10 @@ def _failed(trace: Trace) -> tuple[OutOfMemory, ...]:
 
 
 def _had(failed: Iterable[OutOfMemory]) -> int:
-    """Return what PyTorch could have when it ran out of memory, on the GPU where that was least; 0 if that is unknown."""
+    """Return what PyTorch could have when it ran out of memory, on the GPU where that was least.
+
+    0 if that is unknown.
+    """
     return min((failure.bytes_limit for failure in failed), default=0)
 
 
@@ -383,7 +426,9 @@ def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
     by_line = sites.first(sites.fold(at_peak), _MOST_HOLDERS)
     recorded = next((r for r in trace._recorded if r["gpu"] == fields["gpu"] and not r["unknown"]), None)
     reserved = recorded and recorded["peak_bytes_reserved"]
-    return PlanUsage(**{**fields, "recorded_bytes_reserved": reserved, "holders_at_peak": tuple(most), "sites_at_peak": by_line})
+    return PlanUsage(
+        **{**fields, "recorded_bytes_reserved": reserved, "holders_at_peak": tuple(most), "sites_at_peak": by_line}
+    )
 
 
 def _peak(usage: PlanUsage) -> str:
@@ -482,7 +527,10 @@ def find(
 
 
 def check_policies(policy: Any) -> list[str]:
-    """Return the policies of an argument. Raises ValueError for one that does not exist, and TypeError for other types."""
+    """Return the policies of an argument.
+
+    Raises ValueError for one that does not exist, and TypeError for other types.
+    """
     if isinstance(policy, str):
         return [_policy(policy)]
     try:
@@ -494,5 +542,7 @@ def check_policies(policy: Any) -> list[str]:
 
 def _policy(policy: object) -> str:
     if not isinstance(policy, str) or policy not in POLICIES:
-        raise errors.InvalidArgumentError(f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {texts.shown(policy)}")
+        raise errors.InvalidArgumentError(
+            f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {texts.shown(policy)}"
+        )
     return policy

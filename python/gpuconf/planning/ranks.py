@@ -24,7 +24,9 @@ def files_of(folder: str) -> list[str]:
 
 
 def table(plans: Iterable[tuple[str, Plan]]) -> list[str]:
-    """Return a line for each trace and policy-independent peak, with the least limit under each policy; the largest need first."""
+    """Return a line for each trace and policy-independent peak, with the least limit under each policy; the largest
+    need first.
+    """
     plans = sorted(plans, key=lambda named: -need(named[1]))
     policies = plans[0][1].policies
     rows = [("trace", "fits", "live at peak", *(policy.removeprefix("pytorch-") for policy in policies))]

@@ -25,7 +25,9 @@ class _PlanSite(NamedTuple):
 
 
 class PlanSite(Table, _PlanSite):
-    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library functions."""
+    """Live memory of one library under one tag, allocated by the same line of a program, through whichever library
+    functions.
+    """
 
     __slots__ = ()
 
@@ -89,7 +91,9 @@ def first(sites: Sequence[PlanSite], most: int) -> tuple[PlanSite, ...]:
     known = [site for site in sites if site.known]
     if len(known) > most + 1:
         left = known[most:]
-        rest = PlanSite("", "", None, sum(s.bytes_in_use for s in left), sum(s.live_blocks for s in left), False, len(left))
+        rest = PlanSite(
+            "", "", None, sum(s.bytes_in_use for s in left), sum(s.live_blocks for s in left), False, len(left)
+        )
         known = [*known[:most], rest]
     return (*known, *(site for site in sites if not site.known))
 

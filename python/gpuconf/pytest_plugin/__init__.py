@@ -2,12 +2,12 @@
 """The pytest plugin: GPU tests with real and simulated GPUs.
 
 Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, ``gpu_simulate``, ``gpu_memory``,
-``gpu_oom_after`` and ``gpu_oom_each``; options ``--gpuconf...``. ``docs/pytest.md`` describes them. pytest loads the plugin by its
-entry point; ``-p no:gpuconf`` leaves it out.
+``gpu_oom_after`` and ``gpu_oom_each``; options ``--gpuconf...``. ``docs/pytest.md`` describes them. pytest loads the
+plugin by its entry point; ``-p no:gpuconf`` leaves it out.
 
-Every suite in an environment that has gpuconf loads this file. So it imports next to nothing, and it registers the hooks that run
-for each test when the suite has opted in with an option or a key, when a test uses one of the fixtures, or when the process loads
-the core. Until then marks and fixtures of the same names belong to the suite.
+Every suite in an environment that has gpuconf loads this file. So it imports next to nothing, and it registers the
+hooks that run for each test when the suite has opted in with an option or a key, when a test uses one of the fixtures,
+or when the process loads the core. Until then marks and fixtures of the same names belong to the suite.
 """
 
 from __future__ import annotations
@@ -179,7 +179,10 @@ def pytest_testnodedown(node: Any) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, Any, Any]:
-    """Watch the tests if one of them uses our fixtures. A suite that has not opted in has no other hook that runs for each test."""
+    """Watch the tests if one of them uses our fixtures.
+
+    A suite that has not opted in has no other hook that runs for each test.
+    """
     result = yield  # to all others, which may add fixtures
     plain = is_plain(config)
     for item in items:
@@ -225,9 +228,11 @@ def _watch(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
-    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share below pytest-xdist.
+    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share below
+    pytest-xdist.
 
-    Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with ``--gpuconf=required``.
+    Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with
+    ``--gpuconf=required``.
     """
     from . import _devices, _workers
     from ._marks import need_of_user
@@ -240,13 +245,17 @@ def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
 
 @pytest.fixture
 def gpu(gpus: list[LogicalDevice]) -> LogicalDevice:
-    """The first GPU of ``gpus``, as a logical device. Its name is what ``gpuconf.device`` and ``gpuconf.memory`` take."""
+    """The first GPU of ``gpus``, as a logical device.
+
+    Its name is what ``gpuconf.device`` and ``gpuconf.memory`` take.
+    """
     return gpus[0]
 
 
 @pytest.fixture
 def gpu_simulate(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], Simulation]]:
-    """A function that simulates GPUs for this test: ``gpu_simulate("2xH100-80GB")``. Afterwards the previous machine is restored.
+    """A function that simulates GPUs for this test:
+    ``gpu_simulate("2xH100-80GB")``. Afterwards the previous machine is restored.
 
     Memory that the test left allocated is reported as a leak and freed.
     """
@@ -268,7 +277,9 @@ def gpu_sim(gpu_simulate: Callable[[str | None], Simulation]) -> Callable[[str |
 
 @pytest.fixture
 def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The memory in use during the test, in bytes: ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0."""
+    """The memory in use during the test, in bytes:
+    ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0.
+    """
     from . import _memory
 
     if "gpu_simulate" in request.fixturenames:
@@ -282,11 +293,13 @@ def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 @pytest.fixture
 def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], None]]:
-    """A function that makes an allocation fail: after ``gpu_oom_after(3)`` the third one runs out of memory, in any library.
+    """A function that makes an allocation fail: after ``gpu_oom_after(3)`` the third one runs out of memory, in any
+    library.
 
-    The error is the library's own, by the path of a real one; its text contains "injected". Allocations of all threads on all GPUs
-    count, those of 0 bytes do not. Another call replaces it, and ``gpu_oom_after(0)`` takes it back, as do the test's end and a
-    reset. ``gpu_simulate`` begins to count anew. A test that passes without the failure gets a warning.
+    The error is the library's own, by the path of a real one; its text contains "injected". Allocations of all threads
+    on all GPUs count, those of 0 bytes do not. Another call replaces it, and ``gpu_oom_after(0)`` takes it back, as do
+    the test's end and a reset. ``gpu_simulate`` begins to count anew. A test that passes without the failure gets a
+    warning.
     """
     from . import _failing
 
@@ -298,8 +311,8 @@ def gpu_oom_after(request: pytest.FixtureRequest) -> Iterator[Callable[[int], No
 def gpu_oom_each(request: pytest.FixtureRequest) -> int:
     """Run the test once for each of its allocations, with that one failing, and once without a failure.
 
-    A run with a failing allocation passes if the test passes, or ends with that out-of-memory error. Fixtures of function scope are
-    fresh in each run. The value is the number of the allocation that fails, 0 for none.
+    A run with a failing allocation passes if the test passes, or ends with that out-of-memory error. Fixtures of
+    function scope are fresh in each run. The value is the number of the allocation that fails, 0 for none.
     """
     from ._walk import STEP
 

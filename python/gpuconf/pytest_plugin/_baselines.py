@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The baseline's file: the peak of each test, for each GPU model and minor version of PyTorch.
 
-    {"schema": 1, "tests": {"test_model.py::test_step": {"NVIDIA T4, PyTorch 2.15": {"peak_bytes": 1024, "lines": [...]}}}}
+    {"schema": 1, "tests": {"test_model.py::test_step": {"NVIDIA T4, PyTorch 2.15": {"peak_bytes": 1024, "lines":
+    [...]}}}}
 
-``lines`` are the lines that held the most at the peak, if they were recorded: [file, line, function, library, tag, bytes, blocks].
+``lines`` are the lines that held the most at the peak, if they were recorded: [file, line, function, library, tag,
+bytes, blocks].
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ ENTRY = "gpuconf.baseline"  # the property of a report that carries a test's new
 
 
 def place() -> str:
-    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it is loaded."""
+    """Return what a peak depends on beside the test: the models of the GPUs in use, and PyTorch's minor version if it
+    is loaded.
+    """
     names = _pytorch.device_names()
     if loaded() and runtime.initialized():
         ordinals = set(runtime.ordinals())

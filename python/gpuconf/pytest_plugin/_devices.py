@@ -41,7 +41,10 @@ def missing(need: Need) -> str:
         found = sum(need.fits(device.compute_capability) for device in visible)
     if found >= need.n:
         return ""
-    return f"needs {need}, and {found or 'none'} of {len(visible)} visible GPU{'s' if len(visible) > 1 else ''} can serve it"
+    return (
+        f"needs {need}, and {found or 'none'} of {len(visible)} visible GPU{'s' if len(visible) > 1 else ''} can "
+        "serve it"
+    )
 
 
 def refuse(config: pytest.Config, why: str) -> None:
@@ -52,7 +55,9 @@ def refuse(config: pytest.Config, why: str) -> None:
 
 
 def _simulation_helps() -> bool:
-    """Whether the libraries that are loaded use simulated GPUs: CuPy and Numba do not, and PyTorch does if it is built for CUDA."""
+    """Whether the libraries that are loaded use simulated GPUs:
+    CuPy and Numba do not, and PyTorch does if it is built for CUDA.
+    """
     torch: Any = sys.modules.get("torch")
     return _NEED_REAL.isdisjoint(sys.modules) and (torch is None or getattr(torch.version, "cuda", None) is not None)
 

@@ -28,8 +28,8 @@ def remove(run: str) -> None:
 def held(config: pytest.Config, exclusive: bool) -> Iterator[None]:
     """Hold the lock of this worker's GPU. Does nothing without pytest-xdist.
 
-    A test that needs it alone would wait forever while others keep taking it together. So each test passes a gate first, closed by
-    the one that waits.
+    A test that needs it alone would wait forever while others keep taking it together. So each test passes a gate
+    first, closed by the one that waits.
     """
     given: Any = getattr(config, "workerinput", None)
     if given is None:
@@ -39,7 +39,8 @@ def held(config: pytest.Config, exclusive: bool) -> Iterator[None]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     name = "".join(c if c.isalnum() else "-" for c in os.environ.get("CUDA_VISIBLE_DEVICES", ""))[:100] or "all"
     gate, lock = (
-        os.open(os.path.join(folder, f"{name}.{part}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600) for part in ("gate", "lock")
+        os.open(os.path.join(folder, f"{name}.{part}"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        for part in ("gate", "lock")
     )
     try:
         fcntl.flock(gate, fcntl.LOCK_EX)

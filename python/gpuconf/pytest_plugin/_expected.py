@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``xfail`` for leaks and peaks, which are known only when the test is torn down.
 
-A test that passes may still leak. So "it passed unexpectedly" is put off until then: the leak is the failure that was expected.
+A test that passes may still leak. So "it passed unexpectedly" is put off until then: the leak is the failure that was
+expected.
 """
 
 from __future__ import annotations

@@ -46,7 +46,10 @@ class Failure:
         if not self._n or self._counted >= self._n or not self._known:
             return ""
         made = f"{self._counted or 'no'} allocation{'' if self._counted == 1 else 's'}"
-        return f"gpu_oom_after({self._n}) made no allocation fail: the test made {made} after it. gpu_oom_after(0) takes it back."
+        return (
+            f"gpu_oom_after({self._n}) made no allocation fail: the test made {made} after it. gpu_oom_after(0) "
+            "takes it back."
+        )
 
 
 _KEY = pytest.StashKey[Failure]()
@@ -60,7 +63,10 @@ def of_run(config: pytest.Config) -> Failure | None:
 
 @contextmanager
 def for_a_test(item: object, config: pytest.Config) -> Iterator[Callable[[int], None]]:
-    """Yield a function that makes an allocation fail. At the end, take that back, and warn if a test passed without it."""
+    """Yield a function that makes an allocation fail.
+
+    At the end, take that back, and warn if a test passed without it.
+    """
     failure = config.stash[_KEY] = Failure()
     _caches.empty_caches()  # what earlier tests left there would serve this one's allocations, and none could fail
 

@@ -31,7 +31,9 @@ Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag)
 
 def holdings() -> Holdings:
     """Return what is in use in gpuconf's pools and PyTorch's allocator on all GPUs. Initializes nothing."""
-    usage: Holdings = {(f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)}
+    usage: Holdings = {
+        (f"cuda:{ordinal}", _PYTORCH, ""): held for ordinal, held in _pytorch.in_use().items() if held != (0, 0)
+    }
     usage.update({(f"cuda:{ordinal}", _DRIVER, ""): (size, 0) for ordinal, size in _pytorch.of_driver().items()})
     if not loaded() or not runtime.initialized():
         return usage
@@ -94,7 +96,8 @@ class Watch:
         self._before: Holdings = {}
         self._generation = -1
         self._noted: Holdings = {}
-        self._fixtures: dict[int, tuple[int, Holdings]] = {}  # fixtures that outlive a test -> generation, what they hold
+        # Fixtures that outlive a test -> generation, what they hold.
+        self._fixtures: dict[int, tuple[int, Holdings]] = {}
         self.peaks = Peaks()
         self.at_peak: dict[int, Sums] = {}  # by GPU: what each line held at the peak, if call sites are recorded
         self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
@@ -147,7 +150,8 @@ class Watch:
 
         for history in histories(trace):
             sums = {
-                (library or by, tag, site): held for (by, tag, site), held in difference.at_peak(history, _pytorch.OURS).items()
+                (library or by, tag, site): held
+                for (by, tag, site), held in difference.at_peak(history, _pytorch.OURS).items()
             }
             whole = self.at_peak.setdefault(history.gpu, {})
             before = {site: held for site, held in whole.items() if (site[0] == _PYTORCH) == bool(library)}
@@ -158,7 +162,11 @@ class Watch:
         live: dict[tuple[int, int], tuple[tuple[str, str, str], str]] = {}
         for event in trace.events:
             if event.action == "allocate" and event.call_site is not None:
-                key = (f"cuda:{event.gpu}", library, "") if library else (f"/device:GPU:{event.gpu}", event.library, event.tag)
+                key = (
+                    (f"cuda:{event.gpu}", library, "")
+                    if library
+                    else (f"/device:GPU:{event.gpu}", event.library, event.tag)
+                )
                 live[event.gpu, event.address] = key, stacks.shown(event.call_site)
             elif event.action == "free":
                 live.pop((event.gpu, event.address), None)
@@ -186,7 +194,8 @@ class Watch:
         leaked = _difference(holdings(), before)
         if leaked:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ResourceWarning)  # "dropped without free()" says less than the leak's own report
+                # "dropped without free()" says less than the leak's own report.
+                warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
             _caches.empty_caches()
             leaked = _difference(holdings(), before)

@@ -31,7 +31,10 @@ def look(item: pytest.Item, report: pytest.TestReport, need: Need | None, watch:
     limit = need.peak if need is not None and need.peak is not None else chosen.peak
     if limit is not None and peak > limit:
         _fail(
-            report, f"peak {sizes_text(peak)} of GPU memory, and the limit is {sizes_text(limit)}", _holders(watch), chosen.report
+            report,
+            f"peak {sizes_text(peak)} of GPU memory, and the limit is {sizes_text(limit)}",
+            _holders(watch),
+            chosen.report,
         )
     if need is not None and need.baseline:
         _compare(item, report, need, watch)
@@ -62,7 +65,10 @@ def _holders(watch: Watch) -> list[str]:
     """Return what holds the most at the peak, if call sites are recorded."""
     rows = [(size, blocks, site) for sums in watch.at_peak.values() for (_, _, site), (size, blocks) in sums.items()]
     rows.sort(key=lambda row: (-row[0], str(row)))
-    return [f"{sizes_text(size)} at {_line(site)}, {blocks} block{'' if blocks == 1 else 's'}" for size, blocks, site in rows]
+    return [
+        f"{sizes_text(size)} at {_line(site)}, {blocks} block{'' if blocks == 1 else 's'}"
+        for size, blocks, site in rows
+    ]
 
 
 def _line(site: Frame | None) -> str:

@@ -53,7 +53,9 @@ class Need:
     def __str__(self) -> str:
         text = "a GPU" if self.n == 1 else f"{self.n} GPUs"
         details = [f"{sizes_text(self.free)} free"] if self.free else []
-        details += [f"compute capability {sign or '>='}{'.'.join(map(str, wanted))}" for sign, wanted in self.capability]
+        details += [
+            f"compute capability {sign or '>='}{'.'.join(map(str, wanted))}" for sign, wanted in self.capability
+        ]
         return text + (f" with {' and '.join(details)}" if details else "")
 
 
@@ -96,13 +98,17 @@ def _capability(value: Any) -> list[tuple[str, tuple[int, ...]]]:
     for part in str(text).split(","):
         match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})(?:\.(\d{1,3}))?\s*", part)
         if match is None or not isinstance(text, str):
-            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}")
+            raise MarkError(
+                f"gpu(cc=...) must be text such as '>=8.0', '9' or '>=7.5,<9.0', but got {texts.shown(value)}"
+            )
         conditions.append((match[1], tuple(int(number) for number in match.groups()[1:] if number)))
     return conditions
 
 
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
-    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow", "warmup"), "gpu_peak": ()}[mark.name]
+    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow", "warmup"), "gpu_peak": ()}[
+        mark.name
+    ]
     if mark.name == "gpu_peak":
         try:
             _fill_peak(need, mark)
@@ -117,7 +123,9 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
         if name not in known:
             if foreign:
                 continue  # the suite's own
-            raise MarkError(f"{mark.name} has no {name!r}{': use ' + ', '.join(known) if known else ' and takes nothing'}")
+            raise MarkError(
+                f"{mark.name} has no {name!r}{': use ' + ', '.join(known) if known else ' and takes nothing'}"
+            )
         if name == "n":
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {texts.shown(value)}")
@@ -134,7 +142,9 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
 
 def _warmup(mark: str, value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST_WARMUP:
-        raise MarkError(f"{mark}(warmup=...) must be a number of runs, at most {_MOST_WARMUP}, but got {texts.shown(value)}")
+        raise MarkError(
+            f"{mark}(warmup=...) must be a number of runs, at most {_MOST_WARMUP}, but got {texts.shown(value)}"
+        )
     return value
 
 
@@ -143,7 +153,9 @@ def _fill_peak(need: Need, mark: pytest.Mark) -> None:
     known = ("limit", "tolerance", "warmup")
     wrong = [texts.shown(value) for value in mark.args[1:]] + [repr(name) for name in given if name not in known]
     if wrong or (mark.args and "limit" in mark.kwargs):
-        raise MarkError(f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}")
+        raise MarkError(
+            f"gpu_peak takes a limit such as '1.2GiB', or tolerance=0.05; got {', '.join(wrong) or 'two limits'}"
+        )
     need.warmup = max(need.warmup, _warmup("gpu_peak", given.get("warmup", 0)))
     need.peak = amount("gpu_peak", given["limit"]) if given.get("limit") is not None else None
     need.baseline = need.peak is None
@@ -187,7 +199,9 @@ def tolerance(name: str, value: Any) -> float:
             raise ValueError
     except ValueError:
         hint = f"; did you mean '{part:g}%'?" if 1 < part <= 100 else ""
-        raise MarkError(f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}{hint}") from None
+        raise MarkError(
+            f"{name} must be a part of the peak such as 0.05 or '5%', but got {texts.shown(value)}{hint}"
+        ) from None
     return part
 
 
@@ -217,7 +231,10 @@ def need_of(item: pytest.Item) -> Need | None:
 
 
 def need_of_user(node: object) -> Need:
-    """Return what a test needs that uses our fixtures, also if it requested them while it ran. Fails it for an invalid mark."""
+    """Return what a test needs that uses our fixtures, also if it requested them while it ran.
+
+    Fails it for an invalid mark.
+    """
     if not isinstance(node, pytest.Item):
         return Need()
     wrong = ""
@@ -257,8 +274,8 @@ def _need_of(item: pytest.Item) -> Need | None:
 def requires_gpu(item: pytest.Item) -> bool:
     """Whether a test needs a GPU before its fixtures are set up, by its marks or by the fixtures ``gpu`` and ``gpus``.
 
-    A mark that the suite registers itself says nothing about the GPUs that gpuconf finds (they may be another vendor's), unless it
-    has arguments of ours or the run has opted in.
+    A mark that the suite registers itself says nothing about the GPUs that gpuconf finds (they may be another
+    vendor's), unless it has arguments of ours or the run has opted in.
     """
     fixtures = _ours.fixtures(item)
     if "gpu_simulate" in fixtures:
@@ -267,6 +284,7 @@ def requires_gpu(item: pytest.Item) -> bool:
         return True
     own = registered_by_suite(item.config) if is_plain(item.config) else frozenset()
     return any(
-        mark.name in ("gpu", "gpu_exclusive") and (mark.name not in own or not mark.kwargs.keys().isdisjoint(("n", "free", "cc")))
+        mark.name in ("gpu", "gpu_exclusive")
+        and (mark.name not in own or not mark.kwargs.keys().isdisjoint(("n", "free", "cc")))
         for mark in item.iter_markers()
     )

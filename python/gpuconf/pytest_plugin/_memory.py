@@ -10,10 +10,11 @@ from . import _pytorch
 
 
 class GpuMemory:
-    """The memory in use on one logical GPU since the fixture was set up, in bytes: in its pool, and in PyTorch's own allocator.
+    """The memory in use on one logical GPU since the fixture was set up, in bytes: in its pool, and in PyTorch's own
+    allocator.
 
-    Initializes no devices. Of a machine that the test simulates later, all memory counts. If both have memory in use, ``peak`` is
-    the sum of their peaks, which may be at different times.
+    Initializes no devices. Of a machine that the test simulates later, all memory counts. If both have memory in use,
+    ``peak`` is the sum of their peaks, which may be at different times.
     """
 
     def __init__(self, device: str) -> None:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which fixtures of a test are gpuconf's: a suite or another plugin may have fixtures and parameters of the same names."""
+"""Which fixtures of a test are gpuconf's: a suite or another plugin may have fixtures and parameters of the same
+names.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def fixtures(item: pytest.Item) -> frozenset[str]:
 
 
 def taken(config: pytest.Config) -> set[str]:
-    """Return the names of our fixtures that a plugin has which pytest loaded before this one, so that ours would override it."""
+    """Return the names of our fixtures that a plugin has which pytest loaded before this one, so that ours would
+    override it.
+    """
     found: set[str] = set()
     for name, plugin in config.pluginmanager.list_name_plugin():
         if getattr(plugin, "__name__", name) == _PLUGIN:
@@ -51,7 +55,8 @@ def _is_ours(name: str, found: Sequence[pytest.FixtureDef[Any]]) -> bool:
 def simulates(item: pytest.Item) -> bool:
     """Whether one of a test's fixtures, ``setup_module`` and the like included, calls ``gpuconf.simulate``.
 
-    Then it is too early to say that there is no GPU. Looks into the functions that fixtures call in their own module, too.
+    Then it is too early to say that there is no GPU. Looks into the functions that fixtures call in their own module,
+    too.
     """
     found: Any = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {})
     return any(_names_simulate(each.func, set()) for each in (one for all_ in found.values() for one in all_))

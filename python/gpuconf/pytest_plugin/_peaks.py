@@ -34,7 +34,10 @@ class Peaks:
         self.above: dict[int, int] = {}  # by GPU: the most bytes in use beyond those before
 
     def begin(self, torch: bool = False) -> None:
-        """Begin with a test. With ``torch``, what PyTorch's own allocator has in use counts, whose peak is reset then."""
+        """Begin with a test.
+
+        With ``torch``, what PyTorch's own allocator has in use counts, whose peak is reset then.
+        """
         self.above = {}
         if torch and self._torch is None:
             self._torch = _pytorch.Peak()
@@ -44,7 +47,9 @@ class Peaks:
         self.go_on()
 
     def go_on(self) -> None:
-        """Take what is in use now as what was in use before: at the start, and when a fixture that outlives the test is set up."""
+        """Take what is in use now as what was in use before: at the start, and when a fixture that outlives the test is
+        set up.
+        """
         self._stop()
         self._generation = runtime.current.generation
         self._before = _in_use()

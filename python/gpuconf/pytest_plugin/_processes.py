@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gpu_process``: a test in a process of its own, on the GPUs of the run or on a machine that the mark names.
 
-The process runs pytest for this test alone, with the options of the run, and writes its reports to a file; `_process` is its side.
-Fixtures of wider scope are set up in it anew.
+The process runs pytest for this test alone, with the options of the run, and writes its reports to a file; `_process`
+is its side. Fixtures of wider scope are set up in it anew.
 """
 
 from __future__ import annotations
@@ -57,9 +57,14 @@ _MOST_OUTPUT = 4000  # characters of a process that ended early
 
 def _options(config: pytest.Config, machine: str) -> dict[str, Any]:
     """Return the options that the process gets."""
-    options = {name: value for name, value in vars(config.option).items() if _is_plain_data(value) and not name.startswith("cov")}
+    options = {
+        name: value
+        for name, value in vars(config.option).items()
+        if _is_plain_data(value) and not name.startswith("cov")
+    }
     options.update({name: value for name, value in _DROPPED.items() if name in options})
-    for name in ("plugins", "file_or_dir", "_raise_print_help"):  # which are words for the process, or of this command line
+    # Which are words for the process, or of this command line.
+    for name in ("plugins", "file_or_dir", "_raise_print_help"):
         options.pop(name, None)
     if machine:
         options.update(gpuconf_simulate=machine, gpuconf_mode="simulate")
@@ -88,7 +93,11 @@ class Processes:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Run a marked test in a process, and report what that reports."""
-        if item.get_closest_marker("gpu_process") is None or not item_is_ours(item) or settings(item.config).mode == "off":
+        if (
+            item.get_closest_marker("gpu_process") is None
+            or not item_is_ours(item)
+            or settings(item.config).mode == "off"
+        ):
             return None
         report_all(item, nextitem, _reports(item))
         return True
@@ -137,7 +146,10 @@ def _run(item: pytest.Item, machine: str) -> list[pytest.TestReport]:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         output = f"{done.stdout or ''}{done.stderr or ''}"[-_MOST_OUTPUT:].strip()
         at = "call" if reports else "setup"
-        text = _refusal(machine, output) or f"gpuconf: the process of this test ended with {how} before the test was over\n{output}"
+        text = (
+            _refusal(machine, output)
+            or f"gpuconf: the process of this test ended with {how} before the test was over\n{output}"
+        )
         reports.append(_failed(item, at, text.rstrip()))
     return reports
 

@@ -11,7 +11,8 @@ from .._core import runtime, simulated_torch
 from .._core.native import loaded
 from .._typing import Any
 
-OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")  # frames of package values are on every stack
+# Frames of package values are on every stack.
+OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _MOST_EVENTS = 100_000  # of one test, on each GPU
 _RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 
@@ -54,11 +55,15 @@ def in_use() -> dict[int, tuple[int, int]]:
 
 
 def of_driver() -> dict[int, int]:
-    """Return the bytes on simulated cards that neither PyTorch's allocator nor gpuconf's pools have reserved, by CUDA device."""
+    """Return the bytes on simulated cards that neither PyTorch's allocator nor gpuconf's pools have reserved, by CUDA
+    device.
+    """
     cuda = _cuda()
     if cuda is None or not simulated_torch.runs() or mode() or cuda.get_allocator_backend() != "native":
         return {}
-    found = {ordinal: simulated_torch.held(ordinal) - cuda.memory_reserved(ordinal) for ordinal in range(cuda.device_count())}
+    found = {
+        ordinal: simulated_torch.held(ordinal) - cuda.memory_reserved(ordinal) for ordinal in range(cuda.device_count())
+    }
     if loaded() and runtime.initialized():
         for number, ordinal in enumerate(runtime.ordinals()):
             found[ordinal] = found.get(ordinal, 0) - memory.stats(f"GPU:{number}").bytes_reserved
@@ -74,7 +79,9 @@ def device_names() -> set[str]:
 
 
 def drop_workspaces() -> None:
-    """Free the workspaces that PyTorch keeps for cuBLAS: each test that needs one gets its own, whatever ran before it."""
+    """Free the workspaces that PyTorch keeps for cuBLAS: each test that needs one gets its own, whatever ran before
+    it.
+    """
     if _cuda() is not None and (simulated_torch.runs() or _measuring):
         clear: Any = getattr(sys.modules["torch"]._C, "_cuda_clearCublasWorkspaces", None)
         if clear is not None:
@@ -82,7 +89,10 @@ def drop_workspaces() -> None:
 
 
 class Peak:
-    """The most bytes in use since ``start``, by CUDA device. A program that resets PyTorch's own peaks does not disturb it."""
+    """The most bytes in use since ``start``, by CUDA device.
+
+    A program that resets PyTorch's own peaks does not disturb it.
+    """
 
     def __init__(self) -> None:
         self.most: dict[int, int] = {}
@@ -141,7 +151,10 @@ class History:
         self._running = False
 
     def start(self) -> None:
-        """Begin to record, anew if it has begun. Does nothing before PyTorch uses a GPU, unless it is a simulated one."""
+        """Begin to record, anew if it has begun.
+
+        Does nothing before PyTorch uses a GPU, unless it is a simulated one.
+        """
         torch: Any = sys.modules.get("torch")
         if torch is None or mode() == "whole" or not (torch.cuda.is_initialized() or simulated_torch.runs()):
             return

@@ -82,7 +82,9 @@ class Settings:
             if not text.endswith("%") and "." not in text:
                 self.fraction = 0.0
             elif not 0 < self.fraction <= 1:
-                raise pytest.UsageError(f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory")
+                raise pytest.UsageError(
+                    f"--gpuconf-memory {text!r} must be more than 0 and at most all of a GPU's memory"
+                )
         except ValueError:
             self.fraction = 0.0
         if self.fraction:
@@ -91,7 +93,10 @@ class Settings:
             self.per_worker = sizes.limit_bytes(int(text) if text.isdecimal() else text)
         except errors.GpuconfError as error:
             hint = str(error).partition("; did")
-            text = f"--gpuconf-memory {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 or '25%'"
+            text = (
+                f"--gpuconf-memory {text!r} must be a size of at least 1 MiB, such as '6GiB', or a fraction: 0.25 "
+                "or '25%'"
+            )
             text += hint[1] + hint[2]
             raise pytest.UsageError(text) from None
 

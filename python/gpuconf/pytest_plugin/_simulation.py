@@ -22,7 +22,10 @@ from . import _failing, _leaks, _walk, _workers
 
 @contextmanager
 def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine.Simulation]]:
-    """Yield a function that simulates a machine. At the end, free what was left on it and restore the machine before."""
+    """Yield a function that simulates a machine.
+
+    At the end, free what was left on it and restore the machine before.
+    """
     entered: list[machine.Simulation] = []
     masks = _workers.masks(config)
 
@@ -40,8 +43,8 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
             raise (_for_a_process(error, spec) if simulated_torch.runs() else error).with_traceback(None) from None
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
-        # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts. PyTorch
-        # keeps the GPUs that it has.
+        # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.
+        # PyTorch keeps the GPUs that it has.
         runtime.other_machines_masks.difference_update(masks)
         if spec is not None and not simulated_torch.runs():
             runtime.other_machines_masks.update(masks)
@@ -72,7 +75,9 @@ def _for_a_process(error: errors.GpuconfError, spec: str | None) -> errors.Gpuco
     """Add what the test can do instead to the refusal of a machine on which PyTorch has not started."""
     why, _, instead = str(error).rpartition(". ")
     mark = f"@pytest.mark.gpu_process({spec!r})"
-    return type(error)(f"{why}. {mark} runs a test in a process of its own, on this machine" if spec else f"{why}. {instead}")
+    return type(error)(
+        f"{why}. {mark} runs a test in a process of its own, on this machine" if spec else f"{why}. {instead}"
+    )
 
 
 def _clean(config: pytest.Config, ours: bool) -> None:

@@ -18,7 +18,10 @@ def header(config: pytest.Config) -> str | None:
     """Return the line of the header; None if nothing was chosen."""
     chosen = settings(config)
     if chosen.mode == "simulate":
-        return f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')} ({_page()} says what differs from a card)"
+        return (
+            f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')} ({_page()} says what differs from "
+            "a card)"
+        )
     return f"gpuconf: GPUs are {chosen.mode}" if chosen.mode in ("required", "off") else None
 
 

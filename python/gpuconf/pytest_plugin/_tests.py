@@ -98,7 +98,9 @@ class Tests:
             _leaks.watch_of(node.config).file = str(node.path)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, Any, Any]:
         """Note what a fixture that outlives the test allocates."""
         if fixturedef.scope == "function":
             return (yield)
@@ -138,7 +140,10 @@ def register(config: pytest.Config) -> None:
 
 
 def _hide_our_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-    """Let the report of an error of gpuconf's end at the line that called it. Other errors, and --full-trace, show our frames."""
+    """Let the report of an error of gpuconf's end at the line that called it.
+
+    Other errors, and --full-trace, show our frames.
+    """
     if isinstance(excinfo.value, errors.GpuconfError):
         for entry in excinfo.traceback:
             if str(entry.frame.f_globals.get("__name__")).startswith("gpuconf."):
@@ -183,7 +188,9 @@ def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holding
     most = by_mark if by_mark is not None else settings(item.config).leak
     if most is not None and total > most and report.passed:
         report.outcome = "failed"
-        allowed = f", and {'gpu_leak' if by_mark is not None else '--gpuconf-leak'} allows {sizes_text(most)}" if most else ""
+        allowed = (
+            f", and {'gpu_leak' if by_mark is not None else '--gpuconf-leak'} allows {sizes_text(most)}" if most else ""
+        )
         report.longrepr = "\n  ".join([f"{sizes_text(total)} of GPU memory left allocated{allowed}:", *lines])
 
 

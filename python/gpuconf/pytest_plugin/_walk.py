@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``gpu_oom_each``: run a test once for each of its allocations, with that allocation failing.
 
-The walk runs before the ordinary run of the test, with fresh fixtures each time. A step passes if the test passes, or ends with the
-injected out-of-memory error. The first step that fails otherwise is the test's result.
+The walk runs before the ordinary run of the test, with fresh fixtures each time. A step passes if the test passes, or
+ends with the injected out-of-memory error. The first step that fails otherwise is the test's result.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ STEP = pytest.StashKey[int]()  # the number of the allocation that fails; 0: non
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory ran out, in any library. A group does if all of its exceptions do."""
-    grouped = getattr(error, "exceptions", None)  # of an ExceptionGroup, that of Python 3.11 or the one that anyio has for 3.10
+    # Of an ExceptionGroup, that of Python 3.11 or the one that anyio has for 3.10.
+    grouped = getattr(error, "exceptions", None)
     if isinstance(grouped, tuple) and grouped:
         return all(map(is_out_of_memory, grouped))
-    return isinstance(error, MemoryError) or " out of memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    return (
+        isinstance(error, MemoryError) or " out of memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+    )
 
 
 def _refusal(item: pytest.Item) -> str:
@@ -38,7 +41,9 @@ def _refusal(item: pytest.Item) -> str:
 
 
 def report_all(item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport]) -> None:
-    """Report a run of a test that was not logged, and tear down the fixtures of wider scope that it left for the next run."""
+    """Report a run of a test that was not logged, and tear down the fixtures of wider scope that it left for the next
+    run.
+    """
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     # Not by the hook, which ran for the run already.
     wider = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
@@ -74,7 +79,9 @@ class Walker:
                 item.stash[_NONE] = n == 1 and not any(report.skipped for report in reports)
                 return None  # the ordinary run
 
-    def _report(self, item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport], n: int) -> None:
+    def _report(
+        self, item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport], n: int
+    ) -> None:
         item.stash[STEP] = 0
         for report in reports:
             if report.failed and self._fired:

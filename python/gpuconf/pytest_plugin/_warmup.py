@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and kept."""
+"""``gpu_leak(warmup=1)``, ``gpu_peak(warmup=1)``: runs before the one that counts, for what is allocated once and
+kept.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class Warmup:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Run the test, with fresh fixtures of function scope each time; report a run that fails, else leave the last to pytest."""
+        """Run the test, with fresh fixtures of function scope each time; report a run that fails, else leave the last
+        to pytest.
+        """
         try:
             need = need_of(item)
         except MarkError:

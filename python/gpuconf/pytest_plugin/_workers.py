@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """pytest-xdist: each worker gets a GPU and a share of its memory before it collects tests.
 
-The controller lists the GPUs that it may use itself, in a process of its own, so that it creates no CUDA context. It sends each
-worker the UUID of one of them, and a limit in bytes. Workers take turns on the GPUs; one that replaces a crashed worker takes its
-place.
+The controller lists the GPUs that it may use itself, in a process of its own, so that it creates no CUDA context. It
+sends each worker the UUID of one of them, and a limit in bytes. Workers take turns on the GPUs; one that replaces a
+crashed worker takes its place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ class Cards:
 
     def _list(self) -> None:
         try:
-            done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False)
+            done = subprocess.run(
+                [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False
+            )
             self.gpus = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
             if done.returncode:
                 self.why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -94,7 +96,8 @@ class Cards:
                 from ._marks import sizes_text
 
                 raise pytest.UsageError(
-                    f"--gpuconf-memory: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit in the "
+                    f"--gpuconf-memory: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit "
+                    "in the "
                     f"{sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): "
                     f"use at most {self.most_workers()} workers, or a smaller share"
                 )
@@ -141,7 +144,8 @@ _SHARED = pytest.StashKey[Any]()  # OwnedCards, or None
 
 
 def simulate_if_chosen(config: pytest.Config) -> None:
-    """Simulate the GPUs of ``--gpuconf-simulate``, in this process and those that it starts, which share the memory of the cards.
+    """Simulate the GPUs of ``--gpuconf-simulate``, in this process and those that it starts, which share the memory of
+    the cards.
 
     Raises pytest.UsageError for a bad machine.
     """
@@ -167,8 +171,10 @@ def simulate_if_chosen(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
     except errors.FailedPreconditionError:
         raise pytest.UsageError(
-            "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin or by what "
-            f"starts pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} -m pytest"
+            "--gpuconf=simulate: PyTorch was imported before gpuconf's plugin could simulate GPUs, by another plugin "
+            "or by what "
+            f"starts pytest. Start the run with gpuconf run --simulate {spec} -- {os.path.basename(sys.executable)} "
+            "-m pytest"
         ) from None
     variables = {"GPUCONF_SIMULATE": spec, **(shared.environment if shared is not None else {})}
     config.stash[_SHARED] = shared
@@ -241,7 +247,9 @@ def apply_share(config: pytest.Config) -> None:
         # Other libraries are routed only if the run says how much they get: their own allocator may be what is tested.
         configure(config.stash[_SHARE]["limit"], True, "auto" if chosen.fraction or chosen.per_worker else [])
     except errors.GpuconfError as error:
-        raise pytest.UsageError(f"gpuconf cannot set the memory of worker {config.stash[_SHARE]['worker']}: {error}") from None
+        raise pytest.UsageError(
+            f"gpuconf cannot set the memory of worker {config.stash[_SHARE]['worker']}: {error}"
+        ) from None
     config.stash[_GENERATION] = runtime.current.generation
 
 

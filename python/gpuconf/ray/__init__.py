@@ -6,8 +6,8 @@
 - :func:`resources` announces the size of a node's cards, for ``ray start --resources`` and ``ray.init``
 - :func:`memory` is the memory of all tasks and actors by card, library and tag
 
-Ray does the accounting, in fractions of a GPU. gpuconf turns bytes into these fractions, and sets the limit in the process that
-holds the share. This module needs Ray: ``pip install 'gpuconf[ray]'``. It works on simulated GPUs.
+Ray does the accounting, in fractions of a GPU. gpuconf turns bytes into these fractions, and sets the limit in the
+process that holds the share. This module needs Ray: ``pip install 'gpuconf[ray]'``. It works on simulated GPUs.
 """
 
 from __future__ import annotations

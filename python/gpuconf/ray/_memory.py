@@ -14,12 +14,14 @@ from . import _publish
 
 
 def memory() -> ClusterMemory:
-    """Return the memory in use by the tasks and actors of :func:`remote` and :func:`options`, by process, card, library and tag.
+    """Return the memory in use by the tasks and actors of :func:`remote` and :func:`options`, by process, card, library
+    and tag.
 
-    ``print`` shows it as a table. A process publishes its rows once a second; an idle actor has one row without a library. The
-    rows of a process that was killed disappear after 15 seconds.
+    ``print`` shows it as a table. A process publishes its rows once a second; an idle actor has one row without a
+    library. The rows of a process that was killed disappear after 15 seconds.
 
-    Raises FailedPreconditionError before ``ray.init``, and UnavailableError for a version of Ray without a key-value store.
+    Raises FailedPreconditionError before ``ray.init``, and UnavailableError for a version of Ray without a key-value
+    store.
     """
     if not ray.is_initialized():
         raise errors.FailedPreconditionError("Ray is not initialized: call ray.init() first")

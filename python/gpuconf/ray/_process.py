@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process of Ray that holds a share of a GPU: how it takes it, and how it leaves the share of an earlier task.
 
-Ray sets ``CUDA_VISIBLE_DEVICES`` for each task and actor, before the modules of it are imported. It may run several tasks in one
-process, on other cards each time; CUDA reads the variable only once.
+Ray sets ``CUDA_VISIBLE_DEVICES`` for each task and actor, before the modules of it are imported. It may run several
+tasks in one process, on other cards each time; CUDA reads the variable only once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _taken: tuple[str | None, Share] | None = None
 
 
 def take_share(share: Share, name: str) -> None:
-    """Configure this process for a task or an actor. Raises FailedPreconditionError if it has used other cards already."""
+    """Configure this process for a task or an actor.
+
+    Raises FailedPreconditionError if it has used other cards already.
+    """
     global _taken
     who = f"Ray process {os.getpid()}, {name}"
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -61,7 +64,8 @@ def _refuse_small_card(share: Share, who: str) -> None:
             bytes_here = human_bytes(int(part * card.total_memory))
             raise errors.FailedPreconditionError(
                 f"{who}: its part of {card.name} is {part:g}, which is {bytes_here}, but its memory is "
-                f"{human_bytes(int(share.memory or 0))}: pass the smallest card's model as gpu=, or accelerator_type= for a larger "
+                f"{human_bytes(int(share.memory or 0))}: pass the smallest card's model as gpu=, or accelerator_type= "
+                "for a larger "
                 "card"
             )
 

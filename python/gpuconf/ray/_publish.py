@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process's rows, published for :func:`gpuconf.ray.memory` in the key-value store of Ray's head node.
 
-Ray cannot call into a process that is busy with a task. So each process with a share publishes its rows itself, from a thread,
-about once a second while they change.
+Ray cannot call into a process that is busy with a task. So each process with a share publishes its rows itself, from a
+thread, about once a second while they change.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ class Request(NamedTuple):
         return self.share._replace(memory=limit), {**self.others, "num_gpus": part}
 
 
-def request(memory: Any, gpu: Any, growth: Any, libraries: Any, simulate: Any, pre_import: Any, others: dict[str, Any]) -> Request:
+def request(
+    memory: Any, gpu: Any, growth: Any, libraries: Any, simulate: Any, pre_import: Any, others: dict[str, Any]
+) -> Request:
     """Return a checked request. Raises InvalidArgumentError or InvalidTypeError."""
     if memory is None:
         raise errors.InvalidTypeError("memory is missing: pass GPU memory in bytes, or text such as '6GiB' or '25%'")
@@ -59,21 +61,22 @@ def remote(
 ) -> Callable[[Any], RemoteFunction | RemoteActor]:
     """Do what ``ray.remote`` does, for a function or a class whose process gets ``memory`` of a GPU and no more.
 
-    ``memory`` is in bytes, or text: ``"6GiB"``, ``"25%"`` of a card. It becomes Ray's ``num_gpus``, a fraction of a card: of
-    ``gpu``, a model such as ``"A100-80GB"``, or else of the smallest card in the cluster. Without ``gpu``, all nodes must announce
-    their cards (:func:`resources`), unless the driver's is the only node with GPUs. A process on a smaller card than was assumed
-    raises FailedPreconditionError.
+    ``memory`` is in bytes, or text: ``"6GiB"``, ``"25%"`` of a card. It becomes Ray's ``num_gpus``, a fraction of a
+    card: of ``gpu``, a model such as ``"A100-80GB"``, or else of the smallest card in the cluster. Without ``gpu``, all
+    nodes must announce their cards (:func:`resources`), unless the driver's is the only node with GPUs. A process on a
+    smaller card than was assumed raises FailedPreconditionError.
 
-    The limit is in force before the function, or the class's ``__init__``, runs, with ``growth`` and ``libraries`` as for
+    The limit is in force before the function, or the class's ``__init__``, runs, with ``growth`` and ``libraries`` as
+    for
     :func:`gpuconf.configure`. ``CUDA_VISIBLE_DEVICES`` stays as Ray sets it. ``simulate`` is a machine as for
     :func:`gpuconf.simulate`, for the processes. ``pre_import`` lists modules that they then import.
 
-    All other options are Ray's, except that ``memory`` is GPU memory: pass ``host_memory`` for Ray's own. Tasks run with
-    ``max_calls=1``, so no process keeps the limit or the card of an earlier task. Actors have ``num_cpus=0`` unless you pass
-    another number: Ray would otherwise reserve a CPU for each.
+    All other options are Ray's, except that ``memory`` is GPU memory: pass ``host_memory`` for Ray's own. Tasks run
+    with ``max_calls=1``, so no process keeps the limit or the card of an earlier task. Actors have ``num_cpus=0``
+    unless you pass another number: Ray would otherwise reserve a CPU for each.
 
-    The result has Ray's methods ``remote``, ``options`` (which takes ``memory`` and the others too) and ``bind``. Raises
-    ValueError or TypeError for invalid options::
+    The result has Ray's methods ``remote``, ``options`` (which takes ``memory`` and the others too) and ``bind``.
+    Raises ValueError or TypeError for invalid options::
 
         @gpuconf.ray.remote(memory="6GiB")
         def train(config): ...
@@ -93,15 +96,19 @@ def remote(
                     "max_calls must be 1: a process must not keep the limit and the card of an earlier task"
                 )
             return RemoteFunction(target, wanted)
-        raise errors.InvalidTypeError(f"gpuconf.ray.remote decorates a function or a class, but got {texts.shown(target)}")
+        raise errors.InvalidTypeError(
+            f"gpuconf.ray.remote decorates a function or a class, but got {texts.shown(target)}"
+        )
 
     return decorate
 
 
 def options(target: Any, **changes: Any) -> RemoteFunction | RemoteActor:
-    """Return a function or a class with a share of a GPU: ``gpuconf.ray.options(Trainer, memory="6GiB").remote(config)``.
+    """Return a function or a class with a share of a GPU:
+    ``gpuconf.ray.options(Trainer, memory="6GiB").remote(config)``.
 
-    ``target`` may be a plain function or class, or one that is decorated with ``ray.remote``, whose options it keeps, or with
+    ``target`` may be a plain function or class, or one that is decorated with ``ray.remote``, whose options it keeps,
+    or with
     :func:`remote`. All others are as for :func:`remote`, which raises the same errors.
     """
     if isinstance(target, (RemoteFunction, RemoteActor)):
@@ -117,13 +124,18 @@ def options(target: Any, **changes: Any) -> RemoteFunction | RemoteActor:
             need("Ray", need("Ray", about, "modified_class", what), "__ray_actor_class__", what),
         )
     before = {
-        name: value for name, value in before.items() if name not in ("num_gpus", "memory", "max_calls") and value is not None
+        name: value
+        for name, value in before.items()
+        if name not in ("num_gpus", "memory", "max_calls") and value is not None
     }
     return remote(**{**before, **changes})(target)
 
 
 class _Remote:
-    """A function or a class with a request. What Ray makes of it is made when it is first used, and the cluster is known."""
+    """A function or a class with a request.
+
+    What Ray makes of it is made when it is first used, and the cluster is known.
+    """
 
     def __init__(self, target: Any, wanted: Request) -> None:
         self._target, self._request = target, wanted
@@ -163,7 +175,11 @@ class _Remote:
 
     def _ray(self) -> Any:
         share, options = self._request.resolved()
-        key = (share.memory, options["num_gpus"], ray.get_runtime_context().get_job_id() if ray.is_initialized() else "")
+        key = (
+            share.memory,
+            options["num_gpus"],
+            ray.get_runtime_context().get_job_id() if ray.is_initialized() else "",
+        )
         if key not in self._made:
             self._made[key] = self._make(share, options)
         return self._made[key]
@@ -172,7 +188,9 @@ class _Remote:
         raise NotImplementedError
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        raise errors.InvalidTypeError(f"{self._target.__name__} cannot be called directly: use {self._target.__name__}.remote()")
+        raise errors.InvalidTypeError(
+            f"{self._target.__name__} cannot be called directly: use {self._target.__name__}.remote()"
+        )
 
 
 class RemoteFunction(_Remote):
@@ -180,7 +198,9 @@ class RemoteFunction(_Remote):
 
     def _make(self, share: Share, options: dict[str, Any]) -> Any:
         fixed = {"max_calls": 1, **{k: v for k, v in options.items() if k in ("max_calls",)}}
-        return ray.remote(**fixed)(_limited(self._target, share)).options(**{k: v for k, v in options.items() if k not in fixed})
+        return ray.remote(**fixed)(_limited(self._target, share)).options(
+            **{k: v for k, v in options.items() if k not in fixed}
+        )
 
 
 class RemoteActor(_Remote):

@@ -17,7 +17,15 @@ from .._typing import Any
 
 # Of huggingface_hub, datasets, requests, httpx, urllib3, urllib and Python. A name is enough: none is imported for it.
 _ABSENT = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
-_OF_NETWORK = ("URLError", "gaierror", "ConnectionError", "ConnectError", "ConnectTimeout", "NewConnectionError", *_ABSENT)
+_OF_NETWORK = (
+    "URLError",
+    "gaierror",
+    "ConnectionError",
+    "ConnectError",
+    "ConnectTimeout",
+    "NewConnectionError",
+    *_ABSENT,
+)
 # Where such an error became the text of another.
 _WORDS = ("urlopen error", "name resolution", "Name or service not known", "Unable to find 'http")
 _URL = re.compile(r"(?:https?|ftp)://(?!localhost|127\.|\[::1\])[^\s,'\"<>)]+")
@@ -27,7 +35,10 @@ _HUBS = ("huggingface_hub", "transformers", "diffusers", "datasets", "timm", "se
 
 
 def absent(error: BaseException) -> tuple[str, str] | None:
-    """Return what a program lacks, and a command that gets it, or "" if there is none; None if it failed for another reason."""
+    """Return what a program lacks, and a command that gets it, or "" if there is none.
+
+    None if it failed for another reason.
+    """
     errors = list(_chain(error))
     frames = [frame for one in errors for frame in _frames(one)]
     kinds = {kind.__name__ for one in errors for kind in type(one).__mro__}
@@ -77,7 +88,9 @@ def _repository(frame: FrameType) -> tuple[int, str, str] | None:
     if package not in _HUBS or not _NAME.fullmatch(name) or os.path.exists(name):
         return None
     if package == "datasets":  # it has a cache of its own, which `hf download` does not fill
-        if not frame.f_code.co_name.startswith("load_dataset") or name in frame.f_globals.get("_PACKAGED_DATASETS_MODULES", ()):
+        if not frame.f_code.co_name.startswith("load_dataset") or name in frame.f_globals.get(
+            "_PACKAGED_DATASETS_MODULES", ()
+        ):
             return None
         asked = ", ".join(repr(one) for one in (name, values.get("name")) if one and _NAME.fullmatch(one))
         return 0, f"the data set {name}", f'python -c "import datasets; datasets.load_dataset({asked})"'

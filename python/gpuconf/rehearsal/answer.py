@@ -19,10 +19,11 @@ WIDTH = 80
 class Rehearsal(metaclass=Made):
     """What a program needs of a GPU, found by running it on a simulated one. ``print`` shows it.
 
-    Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is made of, for
-    the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of PyTorch's allocator;
-    ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions of a JAX
-    program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
+    Attributes: ``ran``, what ran and why it ended; ``processes``, the peak of each process on each GPU and what it is
+    made of, for the first group of cards that PyTorch treats alike; ``cards``, a verdict for each card and setting of
+    PyTorch's allocator;
+    ``helps``, the settings and changes that were tried, and what they save; ``functions``, what the compiled functions
+    of a JAX program need; ``why_no_verdict``, "" if there is one. Sizes are in bytes.
     :meth:`to_dict` has the same under the same names.
     """
 
@@ -48,7 +49,10 @@ class Rehearsal(metaclass=Made):
 
     @property
     def peak_reserved(self) -> int:
-        """The most that PyTorch had reserved on one GPU for one process, in bytes, with its default settings; 0 if nothing was."""
+        """The most that PyTorch had reserved on one GPU for one process, in bytes, with its default settings.
+
+        0 if nothing was.
+        """
         return max((one["reserved"] for one in self.processes), default=0)
 
     @property
@@ -112,7 +116,9 @@ class Rehearsal(metaclass=Made):
     def _peaks(self) -> Iterator[str]:
         most = max(self.processes, key=lambda one: one["allocated"])
         if len(self.processes) > 1:
-            yield from columns([("process", "GPU", "allocated", "reserved"), *map(_process, self.processes[:16])], left=2)
+            yield from columns(
+                [("process", "GPU", "allocated", "reserved"), *map(_process, self.processes[:16])], left=2
+            )
             if len(self.processes) > 16:
                 yield f"and {len(self.processes) - 16} more"
             yield ""
@@ -133,7 +139,9 @@ class Rehearsal(metaclass=Made):
         for one in self.functions:
             name = one["name"] if len(one["name"]) <= 24 else one["name"][:23] + "…"
             outputs = one["outputs"] - one["aliased"]
-            rows.append((name, str(one["calls"]), *map(human_bytes, (one["peak"], one["arguments"], outputs, one["temporary"]))))
+            rows.append(
+                (name, str(one["calls"]), *map(human_bytes, (one["peak"], one["arguments"], outputs, one["temporary"])))
+            )
         yield from columns(rows, left=1)
         if len({one["gpus"] for one in self.functions} | {1}) > 1:
             yield "on each GPU"
@@ -157,7 +165,9 @@ class Rehearsal(metaclass=Made):
 
 def wrapped(start: str, text: str, further: str = "  ") -> Iterable[str]:
     """Return lines of at most 80 columns."""
-    return textwrap.wrap(start + text, WIDTH, initial_indent="", subsequent_indent=further, break_on_hyphens=False) or [start]
+    return textwrap.wrap(start + text, WIDTH, initial_indent="", subsequent_indent=further, break_on_hyphens=False) or [
+        start
+    ]
 
 
 def _range(low: int, high: int) -> str:
@@ -181,20 +191,33 @@ def _process(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _help(one: dict[str, Any]) -> str:
-    return f"{one['setting']} saves {human_bytes(one['saves'])}: the allocator needs {human_limit(one['least'])} ({one['how']})"
+    return (
+        f"{one['setting']} saves {human_bytes(one['saves'])}: the allocator needs {human_limit(one['least'])} "
+        f"({one['how']})"
+    )
 
 
 def _ran(ran: dict[str, Any]) -> str:
     steps = ran["optimizer_steps"]
     if ran["jax"]:
         calls = (
-            f"{_count(ran['calls'], 'call')} of compiled functions" if ran["calls"] else "single operations, no compiled function"
+            f"{_count(ran['calls'], 'call')} of compiled functions"
+            if ran["calls"]
+            else "single operations, no compiled function"
         )
         return f"{_count(steps, 'step') if steps else calls}; {_ended(ran)}"
-    what = _count(steps, "step") if steps else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
+    what = (
+        _count(steps, "step")
+        if steps
+        else _count(ran["evaluations"] + ran["forwards"], "forward pass", "forward passes")
+    )
     parts = [what + (f", batches of {ran['batch']}" if ran["batch"] else "")]
     if steps:
-        parts.append(_count(ran["evaluations"], "evaluation pass", "evaluation passes") if ran["evaluations"] else "no evaluation")
+        parts.append(
+            _count(ran["evaluations"], "evaluation pass", "evaluation passes")
+            if ran["evaluations"]
+            else "no evaluation"
+        )
     parts.append(_count(ran["saved"], "checkpoint") if ran["saved"] else "no checkpoint")
     if ran["compiled"]:
         parts.append("torch.compile ran eagerly (see --compile)" if ran["eager"] else "torch.compile compiled")

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cards that a program may run on, and what of a card PyTorch's allocator does not get, each with a range and its source."""
+"""The cards that a program may run on, and what of a card PyTorch's allocator does not get, each with a range and its
+source.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ class Card(_Card):
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 
-# GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's answer.
+# GiB that PyTorch's out-of-memory messages name as the total capacity, in public threads of GitHub; B200: its driver's
+# answer.
 _SEEN = {
     "A10-24GB": (21.98, 22.2, "zai-org/CogVLM#236 (21.99GiB)"),
     "A100-40GB": (39.38, 39.59, "TianheWu/CoSeR#10 (39.50GiB)"),
@@ -82,16 +85,23 @@ _SEEN = {
     "B200-180GB": (178.34, 178.36, "pytorch/ao#4002 (178.35GiB)"),
 }
 
-# What NVML counted for PyTorch 2.11 (CUDA 13.0) beside its allocator: 610 MiB with one tensor, 66 MiB for each thread that uses
-# cuBLAS, 10 to 18 MiB for cuDNN, 164 MiB for cuBLAS and cuSOLVER; 634 to 686 MiB in inference, 694 to 768 MiB in training, and once
-# 1150 MiB, where cudnn.benchmark tried kernels. A bare context was 524 MiB. The low end is for older drivers and CUDA 12.
+# What NVML counted for PyTorch 2.11 (CUDA 13.0) beside its allocator: 610 MiB with one tensor, 66 MiB for each thread
+# that uses cuBLAS, 10 to 18 MiB for cuDNN, 164 MiB for cuBLAS and cuSOLVER; 634 to 686 MiB in inference, 694 to 768 MiB
+# in training, and once 1150 MiB, where cudnn.benchmark tried kernels. A bare context was 524 MiB. The low end is for
+# older drivers and CUDA 12.
 HOPPER_CONTEXT = Beside(
-    "CUDA context", 448 * _MIB, 1184 * _MIB, "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/accuracy.md"
+    "CUDA context",
+    448 * _MIB,
+    1184 * _MIB,
+    "measured on H200, driver 580.159.04, 2026-11-26: 610 to 1150MiB; docs/accuracy.md",
 )
 
 # One communicator, of ranks on one machine.
 NCCL = Beside(
-    "NCCL", 110 * _MIB, 1638 * _MIB, "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26"
+    "NCCL",
+    110 * _MIB,
+    1638 * _MIB,
+    "NVIDIA/nccl#34 (110MiB), #964 (544 and 688MiB), #864 (1.6GiB); 558MiB on H200, 2026-11-26",
 )
 # What the rehearsal may miss of the allocator's own memory, as a fraction: docs/accuracy.md.
 MARGIN = 0.02

@@ -3,7 +3,8 @@
 
 The launcher in ``pybind/cover`` tries what the kernel allows:
 
-- ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in memory.
+- ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in
+  memory.
 - ``mirror``: a copy of the working folder, and Landlock refuses all other writes. For containers that forbid mounts.
 - ``unprotected``: none of it, if it is requested by name.
 
@@ -95,7 +96,8 @@ class Cover:
     ) -> None:
         """Make the cover, with a working folder for the program if it is not this process's.
 
-        Raises UnavailableError if this machine allows none, and OSError if there is no launcher, or after these seconds.
+        Raises UnavailableError if this machine allows none, and OSError if there is no launcher, or after these
+        seconds.
         """
         try:
             folder = folder or os.getcwd()
@@ -142,19 +144,27 @@ class Cover:
                 )
 
     def go(self, variables: Mapping[str, str]) -> None:
-        """Let the program begin, with these variables beside its environment. Raises OSError if it cannot be started."""
+        """Let the program begin, with these variables beside its environment.
+
+        Raises OSError if it cannot be started.
+        """
         assert self._control is not None
         with open(os.path.join(self.folder, _ENVIRONMENT), "wb") as file:
             file.write(b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in variables.items()))
         with open(os.path.join(self.folder, "tried"), "wb"):
             pass
         self._since = _after_all_before()
-        sent = b"".join(os.fsencode(text) + b"\0" for text in ("go", *(f"{name}={value}" for name, value in variables.items())))
+        sent = b"".join(
+            os.fsencode(text) + b"\0" for text in ("go", *(f"{name}={value}" for name, value in variables.items()))
+        )
         self._control.send(sent)
         self._control.settimeout(0)
 
     def poll(self) -> int | None:
-        """Return the program's status if it has ended, as ``subprocess`` has it. Raises OSError if it could not be started."""
+        """Return the program's status if it has ended, as ``subprocess`` has it.
+
+        Raises OSError if it could not be started.
+        """
         try:
             while self.status is None and self._control is not None:
                 data = self._control.recv(1 << 12)
@@ -237,7 +247,10 @@ class Cover:
                     yield Entry(real, os.path.lexists(real), removed, facts.st_size), path
 
     def keep(self, folder: str) -> int:
-        """Copy what the program wrote below a folder, under the paths that it had. Returns how many files there were."""
+        """Copy what the program wrote below a folder, under the paths that it had.
+
+        Returns how many files there were.
+        """
         count = 0
         for entry, path in self.written():
             if entry.removed or not (os.path.isfile(path) or os.path.islink(path)):
@@ -267,7 +280,9 @@ class Cover:
 
 
 def _after_all_before() -> int:
-    """Return a time that no file of the cover's is newer than, and that each write after this is: file systems' clock lags."""
+    """Return a time that no file of the cover's is newer than, and that each write after this is: file systems' clock
+    lags.
+    """
     coarse, now = 5, time.time_ns()  # CLOCK_REALTIME_COARSE, which time has no name for
     while time.clock_gettime_ns(coarse) <= now:
         time.sleep(0.0005)

@@ -70,7 +70,9 @@ class Framework(ABC):
         """Return what a reader has to know beside the figures. ``asked`` has the names of the requested cards."""
 
     def changes(self, _run: Run) -> dict[str, str]:
-        """Return changes of the program that may save memory, which a run of its own can try, and how a program makes each."""
+        """Return changes of the program that may save memory, which a run of its own can try, and how a program makes
+        each.
+        """
         return {}
 
     def paths(self, _runs: Sequence[Run]) -> list[str]:

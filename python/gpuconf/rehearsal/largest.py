@@ -37,7 +37,10 @@ class _Found(NamedTuple):
 
 
 class Found(Table, _Found):
-    """The largest number for one card and setting of the allocator. ``needs`` is at most, and ``usable`` at least, in bytes."""
+    """The largest number for one card and setting of the allocator.
+
+    ``needs`` is at most, and ``usable`` at least, in bytes.
+    """
 
     __slots__ = ()
 
@@ -46,12 +49,17 @@ def parse(text: str) -> Range:
     """Return the range of ``BATCH=1..512``. Raises InvalidArgumentError for another text."""
     found = re.fullmatch(r"([A-Za-z_]\w*)=(\d+)\.\.(\d+)", text)
     if found is None or not int(found[2]) <= int(found[3]):
-        raise errors.InvalidArgumentError(f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512")
+        raise errors.InvalidArgumentError(
+            f"{texts.shown(text)} is no range: write NAME=LOW..HIGH, such as BATCH=1..512"
+        )
     return Range(found[1], int(found[2]), int(found[3]))
 
 
 def parse_all(texts_of: Iterable[str], words: Sequence[str]) -> list[Range]:
-    """Return several ranges for a command. Raises InvalidArgumentError for invalid ones, and for too many combinations."""
+    """Return several ranges for a command.
+
+    Raises InvalidArgumentError for invalid ones, and for too many combinations.
+    """
     asked = [parse(text) for text in texts_of]
     names = [one.name for one in asked]
     for one in asked:
@@ -61,7 +69,9 @@ def parse_all(texts_of: Iterable[str], words: Sequence[str]) -> list[Range]:
     count = len(combinations(asked))
     if count > _COMBINATIONS:
         others = ", ".join(names[1:])
-        raise errors.InvalidArgumentError(f"{others} have {count} combinations by doubling; at most {_COMBINATIONS} are tried")
+        raise errors.InvalidArgumentError(
+            f"{others} have {count} combinations by doubling; at most {_COMBINATIONS} are tried"
+        )
     return asked
 
 
@@ -141,7 +151,9 @@ def _grain(value: int) -> int:
 
 
 def _guess(low: int, fits: dict[str, Any], high: int, fails: dict[str, Any] | None) -> int:
-    """Return the number between two others that needs just what the card has, if needs grow in proportion; else the middle."""
+    """Return the number between two others that needs just what the card has, if needs grow in proportion; else the
+    middle.
+    """
     if fails is None or fails["needs_high"] <= fits["needs_high"]:
         return (low + high) // 2
     part = (fits["usable_low"] - fits["needs_high"]) / (fails["needs_high"] - fits["needs_high"])

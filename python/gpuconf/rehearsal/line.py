@@ -34,7 +34,8 @@ class Line:
     def __init__(self) -> None:
         self._pid = 0
         self._socket: socket.socket | None = None
-        self.waits_for = ""  # a later part of the program, which the answer is for: no step before it ends the rehearsal
+        # A later part of the program, which the answer is for: no step before it ends the rehearsal.
+        self.waits_for = ""
         self.report: Callable[[], None] | None = None  # what is called, in a thread of its own, when the rehearsal asks
 
     def _open(self) -> socket.socket:

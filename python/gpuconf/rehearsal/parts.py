@@ -22,8 +22,8 @@ class Seen(NamedTuple):
     addresses: Iterable[int]
 
 
-# Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer versions of
-# PyTorch free one right after the call that used it, older ones keep one for each handle and stream.
+# Of cuBLAS, as PyTorch allocates them: the default, that of compute capability 9 and that of 10 and newer. Newer
+# versions of PyTorch free one right after the call that used it, older ones keep one for each handle and stream.
 _OF_CUBLAS = (8519680, 32 << 20, 12 << 20)
 _GRAIN = 512  # PyTorch's allocator rounds up to this
 
@@ -40,14 +40,18 @@ class _Block:
         self.is_workspace = False  # by its size
 
 
-def parts(events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]) -> dict[str, int]:
+def parts(
+    events: Sequence[dict[str, Any]], seen: Iterable[Seen], backward: Sequence[int], steps: Sequence[int]
+) -> dict[str, int]:
     """Return the bytes of each part at the peak, and write into the event of each allocation what it is part of.
 
     gpuconf's snapshots have tags, too: so a report shows the parts over time.
 
-    ``events`` are those of one device in a snapshot of PyTorch; ``backward`` and ``steps`` are the times at which a backward pass
-    began and a step ended. Memory that none of ``seen`` names is an activation if a backward pass began while it lived, as long as
-    it did not outlive the next step; what lives longer is another tensor that the program holds, and the rest is temporary.
+    ``events`` are those of one device in a snapshot of PyTorch; ``backward`` and ``steps`` are the times at which a
+    backward pass began and a step ended. Memory that none of ``seen`` names is an activation if a backward pass began
+    while it lived, as long as it did not outlive the next step; what lives longer is another tensor that the program
+    holds, and the rest is
+    temporary.
     """
     events = of_blocks(events)
     blocks = _blocks(events, seen, backward, steps)

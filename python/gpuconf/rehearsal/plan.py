@@ -60,12 +60,13 @@ def plan(  # noqa: F811
 ) -> Plan | Rehearsal:
     """Determine whether a recorded job, or a program, would fit. Needs no GPU, and initializes nothing.
 
-    ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
-    through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
-    bytes, or text such as ``"24GiB"``. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its memory bounds the pool, and
-    without ``limit`` the pool gets its default limit. Without both, only the smallest limits are computed, unless the trace is a
-    PyTorch snapshot that ends with a failed allocation: then the limit is the memory that PyTorch could use. The replay of such a
-    snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
+    ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is
+    replayed through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to
+    each logical GPU: bytes, or text such as ``"24GiB"``. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
+    memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest
+    limits are computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is
+    the memory that PyTorch could use. The replay of such a snapshot includes the allocation that failed, and
+    ``out_of_memory`` describes it.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
@@ -77,14 +78,15 @@ def plan(  # noqa: F811
     - ``"regions"``: gpuconf without memory growth, which reserves the whole limit at once
     - ``"virtual"``: gpuconf with memory growth, which maps memory as needed
 
-    With ``command``, the words of a command such as ``["python", "train.py"]``, the program is run in other processes on simulated
-    GPUs, as ``gpuconf plan --gpu L4,A10 -- python train.py`` does, and the result is a Rehearsal. ``gpu`` is then a list of models.
-    The program ends when its steps repeat, after ``steps`` steps of its optimizer, or after ``seconds`` (120); ``cpu_values``
-    draws random numbers for large CPU tensors, too, and ``compile`` lets ``torch.compile`` compile instead of running eagerly.
-    What the program writes is forgotten at its end, it has no network, and it changes no file.
+    With ``command``, the words of a command such as ``["python", "train.py"]``, the program is run in other processes
+    on simulated GPUs, as ``gpuconf plan --gpu L4,A10 -- python train.py`` does, and the result is a Rehearsal. ``gpu``
+    is then a list of models. The program ends when its steps repeat, after ``steps`` steps of its optimizer, or after
+    ``seconds`` (120); ``cpu_values`` draws random numbers for large CPU tensors, too, and ``compile`` lets
+    ``torch.compile`` compile instead of running eagerly. What the program writes is forgotten at its end, it has no
+    network, and it changes no file.
 
-    Raises ValueError for an invalid trace, limit, GPU, policy or command, OSError as ``open`` does, or if the command is not found,
-    and UnavailableError if nothing on this machine would keep the program from changing files.
+    Raises ValueError for an invalid trace, limit, GPU, policy or command, OSError as ``open`` does, or if the command
+    is not found, and UnavailableError if nothing on this machine would keep the program from changing files.
 
     >>> with gpuconf.memory.record() as recording:
     ...     allocate(3_000_000, "GPU:0").free()

@@ -31,10 +31,14 @@ class PyTorch(Framework):
         return process.snapshot
 
     def peaks(self, process: Heard, report: Mapping[str, Any], card: Card, *, first: bool) -> list[dict[str, Any]]:
-        """Replay the snapshot under the settings that the card supports, and in the first run under those that may help."""
+        """Replay the snapshot under the settings that the card supports, and in the first run under those that may
+        help.
+        """
         policies = [one for one in SETTINGS.values() if card.has_virtual_memory or one not in NEED_VIRTUAL]
         planned = find(load_trace(process.needed), None, None, policies + (list(_HELP) if first else []))
-        usages = find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
+        usages = (
+            find(load_trace(process.snapshot), None, None, ["pytorch"]).usages if report["tried"] else planned.usages
+        )
         parts = {gpu["gpu"]: gpu for gpu in report["gpus"]}
         rows = []
         for usage in usages:
@@ -106,7 +110,9 @@ class PyTorch(Framework):
             taken = tuple(sorted({name for report in run.reports for name in report["paths"]}))
             if taken:
                 by_path.setdefault(taken, []).extend(card.name for card in run.cards)
-        return [f"{', '.join(name.strip('_') for name in taken)}: on {', '.join(names)}" for taken, names in by_path.items()]
+        return [
+            f"{', '.join(name.strip('_') for name in taken)}: on {', '.join(names)}" for taken, names in by_path.items()
+        ]
 
 
 def _asks_for_memory(run: Run) -> bool:

@@ -139,7 +139,9 @@ class Recording:
                 made_of = parts(events, noted, watcher.backward, watcher.steps)
                 largest = max((event["size"] for event in needed[gpu] if event["action"] == "alloc"), default=0)
                 uuid = str(getattr(torch.cuda.get_device_properties(gpu), "uuid", gpu))  # since PyTorch 2.5
-                gpus.append({"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest})
+                gpus.append(
+                    {"gpu": gpu, "uuid": uuid, "parts": made_of, "growth": self._growth(gpu), "largest": largest}
+                )
         with open(f"{name}.pickle", "wb") as file:
             pickle.dump(snapshot, file)
         tried = any(len(less) < len(events) for less, events in zip(needed, snapshot["device_traces"], strict=True))

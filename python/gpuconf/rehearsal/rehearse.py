@@ -25,7 +25,10 @@ from .framework import Framework, Run
 from .pytorch import PyTorch
 from .xla.share import JAX, settings_for
 
-_OF_TWO = "the program uses GPUs with PyTorch and with JAX, and a rehearsal answers for one of them: rehearse each part on its own"
+_OF_TWO = (
+    "the program uses GPUs with PyTorch and with JAX, and a rehearsal answers for one of them: rehearse each "
+    "part on its own"
+)
 _IN_PROCESS = "none is possible in this process; what the block wrote is real"
 _CACHES = ("/__pycache__/", "/.cache/", "/.triton/", "/torchinductor_", "/.nv/", "/site-packages/")  # not worth a word
 _INNER = ("others", "shares", "functions")  # of a process, not in the answer
@@ -136,7 +139,10 @@ def _run_program(asked: Asked, card: Card, covers: list[Cover], *, stacks: bool,
 
 
 def _of_compiler(folder: str) -> dict[str, str]:
-    """Return the variables of PyTorch's compiler. Its caches, which name the fastest kernels, must not enter the user's."""
+    """Return the variables of PyTorch's compiler.
+
+    Its caches, which name the fastest kernels, must not enter the user's.
+    """
     return {
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(folder, "inductor"),
         "TRITON_CACHE_DIR": os.path.join(folder, "triton"),
@@ -144,7 +150,9 @@ def _of_compiler(folder: str) -> dict[str, str]:
     }
 
 
-def _run_of(ended: start.Program | start.Outcome, heard: Sequence[start.Heard], cards: list[Card], *, first: bool) -> Run:
+def _run_of(
+    ended: start.Program | start.Outcome, heard: Sequence[start.Heard], cards: list[Card], *, first: bool
+) -> Run:
     """Return what is known of a run: its framework, each process's peak on each GPU, and what ran."""
     runs = []
     framework: Framework
@@ -169,12 +177,20 @@ def of_block(folder: str, cards: list[Card], *, failed: str) -> Rehearsal:
     return make(Rehearsal, answer)
 
 
-def _answer(words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cover: str, outputs: list[str]) -> dict[str, Any]:
+def _answer(
+    words: Sequence[str], order: Sequence[str], runs: Sequence[Run], cover: str, outputs: list[str]
+) -> dict[str, Any]:
     first = runs[0]
     ended, framework, processes = first.ended, first.framework, first.processes
     ran = _ran(ended, first.reports)
-    why_not = _OF_TWO if not first.alone else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
-    verdicts = [one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)]
+    why_not = (
+        _OF_TWO
+        if not first.alone
+        else trouble.why_no_verdict(ended, ran, processes) or trouble.unreached(first.reports)
+    )
+    verdicts = [
+        one.to_dict() for run in runs if run.gpus and not why_not for one in framework.verdicts(run.cards, run.gpus)
+    ]
     verdicts.sort(key=lambda one: order.index(one["card"]))
     return {
         "command": list(words),
@@ -212,8 +228,12 @@ def _beside(runs: Sequence[Run], framework: Framework) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _helps(processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]], framework: Framework) -> list[dict[str, Any]]:
-    """Return the allocator's settings that a replay tried and that save memory, the best first; none if all cards hold it."""
+def _helps(
+    processes: Sequence[dict[str, Any]], cards: Sequence[dict[str, Any]], framework: Framework
+) -> list[dict[str, Any]]:
+    """Return the allocator's settings that a replay tried and that save memory, the best first; none if all cards hold
+    it.
+    """
     if not processes or not _is_short(cards):
         return []
     most = max(processes, key=lambda one: one["least"]["default"])
@@ -235,7 +255,10 @@ def _is_short(cards: Sequence[dict[str, Any]]) -> bool:
 
 
 def _changed(asked: Asked, first: Run, covers: list[Cover]) -> list[dict[str, Any]]:
-    """Run the program with each change that may help, and return what saved memory. One with which it fails is left out."""
+    """Run the program with each change that may help, and return what saved memory.
+
+    One with which it fails is left out.
+    """
     before = _least(first)
     savings = []
     for change, text in first.framework.changes(first).items():
@@ -289,7 +312,9 @@ def _keep_recording(run: Run, path: str) -> None:
         return
     os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(names, files, strict=True):
-        shutil.copyfile(file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1]))
+        shutil.copyfile(
+            file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1])
+        )
 
 
 def _write_page(run: Run, path: str) -> None:

@@ -60,7 +60,8 @@ def _save_sparse(save: Any, obj: Any, file: Any, *args: Any, **named: Any) -> No
             begin, end = file.tell(), os.path.getsize(path)
             at = hole = 0
             while hole < end:
-                at = os.lseek(written.fileno(), hole, os.SEEK_DATA)  # a checkpoint ends with its directory, which is data
+                # A checkpoint ends with its directory, which is data.
+                at = os.lseek(written.fileno(), hole, os.SEEK_DATA)
                 hole = os.lseek(written.fileno(), at, os.SEEK_HOLE)
                 file.seek(begin + at)
                 written.seek(at)

@@ -62,7 +62,9 @@ class Heard:
 
     @property
     def needed(self) -> str:
-        """The path of the snapshot without workspaces that PyTorch only tried, or of the whole one if there were none."""
+        """The path of the snapshot without workspaces that PyTorch only tried, or of the whole one if there were
+        none.
+        """
         path = os.path.join(self.folder, f"{self.pid}.needed.pickle")
         return path if os.path.exists(path) else self.snapshot
 
@@ -89,7 +91,9 @@ class Outcome(_Outcome):
 class Program:
     """One run of a program, in a cover. Its processes report to ``folder``."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any], options: Options) -> None:
+    def __init__(
+        self, words: Sequence[str], environment: Mapping[str, str], settings: Mapping[str, Any], options: Options
+    ) -> None:
         self.cover = Cover(options)
         self.processes: dict[int, Heard] = {}
         self.ended: str = ""  # "repeated", "steps", "seconds", "interrupted", "refused", or "program"
@@ -116,7 +120,9 @@ class Program:
         """Make the cover; silent, without the program's output. Raises UnavailableError if this machine allows none."""
         output = sys.stderr.fileno() if _has_descriptor(sys.stderr) and not silent else subprocess.DEVNULL
         try:
-            self.cover.start(self._words, self._environment, stdout=output, stderr=subprocess.DEVNULL if silent else None)
+            self.cover.start(
+                self._words, self._environment, stdout=output, stderr=subprocess.DEVNULL if silent else None
+            )
             with open(os.path.join(self.folder, SETTINGS), "w", encoding="utf-8") as file:
                 json.dump(self._settings, file)
         except BaseException:

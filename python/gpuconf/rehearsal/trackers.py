@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of trackers and hubs in a rehearsal: nothing is sent, also if the program says so itself. Variables do most of it."""
+"""Clients of trackers and hubs in a rehearsal: nothing is sent, also if the program says so itself.
+
+Variables do most of it.
+"""
 
 from __future__ import annotations
 
@@ -89,5 +92,12 @@ def _not_pushed(*args: Any, **named: Any) -> Any:
     name = texts[0] if texts else "unknown/unknown"
     address = f"https://huggingface.co/{name}"
     return SimpleNamespace(
-        url=address, repo_url=address, repo_id=name, repo_type="model", commit_url=address, oid="0" * 40, pr_url=None, endpoint=""
+        url=address,
+        repo_url=address,
+        repo_id=name,
+        repo_type="model",
+        commit_url=address,
+        oid="0" * 40,
+        pr_url=None,
+        endpoint="",
     )

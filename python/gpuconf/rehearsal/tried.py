@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workspaces that PyTorch only tries, with torch.backends.cudnn.benchmark: it leaves out those for which no memory is free.
+"""Workspaces that PyTorch only tries, with torch.backends.cudnn.benchmark: it leaves out those for which no memory is
+free.
 
-So they raise a run's own peak, and are not what the program needs. The simulated cuDNN gives them sizes that end with a mark
-(pybind/simulator/runtime/cudnn_workspace.c), and PyTorch frees each before it allocates anything else.
+So they raise a run's own peak, and are not what the program needs. The simulated cuDNN gives them sizes that end with a
+mark (pybind/simulator/runtime/cudnn_workspace.c), and PyTorch frees each before it allocates anything else.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ def why_no_verdict(run: start.Program | start.Outcome, ran: dict[str, Any], proc
     if ran["backward_passes"] and not ran["optimizer_steps"]:
         return "no optimizer step ran, which makes the optimizer's state; run it for longer: --seconds"
     if run.ended in ("interrupted", "seconds") and ran["jax"] and not ran["optimizer_steps"]:
-        return "no call had updated its arguments by then: before its first step, a training needs far less; see --seconds"
+        return (
+            "no call had updated its arguments by then: before its first step, a training needs far less; see --seconds"
+        )
     if run.ended in ("interrupted", "seconds") and ran["optimizer_steps"] == 1:
         return "only one optimizer step ran, and a later one may need more; run it for longer: --seconds"
     return ""
@@ -57,7 +59,10 @@ def line(run: start.Program | start.Outcome) -> str:
         return refused
     if run.ended == "seconds":
         used = any(one.uses_gpu for one in processes)
-        return f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; see --seconds"
+        return (
+            f"the program {'did not say what it allocated' if used else 'used no GPU'} within {run.seconds:.0f} s; "
+            "see --seconds"
+        )
     if run.ended == "interrupted":
         return "interrupted before the program used a GPU"
     if any(one.jax for one in processes) and not any(one.torch for one in processes):
@@ -65,7 +70,9 @@ def line(run: start.Program | start.Outcome) -> str:
     if not any(one.torch for one in processes):
         return "the program imports no framework that gpuconf can rehearse: PyTorch, built for CUDA, or JAX"
     if not any(one.simulated for one in processes):
-        return "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
+        return (
+            "the program's PyTorch is built without CUDA; the wheel of https://pypi.org/project/torch is built with it"
+        )
     return "the program allocates nothing on a GPU"
 
 
@@ -99,16 +106,22 @@ def _short(place: str) -> str:
 
 
 def notes(
-    run: start.Program | start.Outcome, ran: dict[str, Any], processes: Sequence[dict[str, Any]], reports: Sequence[dict[str, Any]]
+    run: start.Program | start.Outcome,
+    ran: dict[str, Any],
+    processes: Sequence[dict[str, Any]],
+    reports: Sequence[dict[str, Any]],
 ) -> list[str]:
     """Return what a reader has to know beside the figures."""
     texts = []
     if processes and ran["jax"] and not ran["optimizer_steps"]:
         texts.append(
-            "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a whole"
+            "no call updated its arguments: this is the memory of inference, or of a step that was not compiled as a "
+            "whole"
         )
     elif any(map(never_stepped, reports)):
-        texts.append("an optimizer was made and never stepped: this is the memory of inference; a training step needs more")
+        texts.append(
+            "an optimizer was made and never stepped: this is the memory of inference; a training step needs more"
+        )
     elif processes and not ran["optimizer_steps"] and not ran["backward_passes"]:
         texts.append("no backward pass ran: this is the memory of inference")
     if ran["skipped_steps"] and ran["optimizer_steps"]:
@@ -116,14 +129,17 @@ def notes(
     sized = {name for report in reports for name in report["sized_by_values"]}
     if sized:
         names = ", ".join(sorted(one.removeprefix("aten::") for one in sized))
-        texts.append(f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu")
+        texts.append(
+            f"depends on values: sizes come from {names} of tensors that were not computed; run it with --values cpu"
+        )
     if run.ended == "seconds" and processes:
         texts.append("the steps did not repeat by then: a later step may need more")
     if run.outlived and processes:
         texts.append(f"the program left {run.outlived} processes running, which were ended")
     if any(report["tried"] for report in reports):
         texts.append(
-            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the free memory. "
+            "torch.backends.cudnn.benchmark is on: PyTorch also tries kernels whose workspaces need no more than the "
+            "free memory. "
             "Estimates of them are in the peak, and not in what the program needs"
         )
     grown = max((one["growth"] for one in processes), default=0)

@@ -38,7 +38,9 @@ def _addresses(tensors: Iterable[Any]) -> frozenset[int]:
 
 
 class Watcher:
-    """Counts what runs. ``boundary`` is called when an optimizer's step, a backward pass or a model's forward pass has ended.
+    """Counts what runs.
+
+    ``boundary`` is called when an optimizer's step, a backward pass or a model's forward pass has ended.
 
     ``compiles`` is whether torch.compile does, also for an optimizer's step: what watches that is left to Python.
     """

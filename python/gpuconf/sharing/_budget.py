@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard's side of ``gpuconf run``: a private folder with a job's budget and the libraries that make its programs keep to it.
+"""The guard's side of ``gpuconf run``: a private folder with a job's budget and the libraries that make its programs
+keep to it.
 
 The folder holds
 
@@ -114,9 +115,10 @@ def prepare(
 ) -> Budget:
     """Make the budget of a job, with a limit in bytes for each card by UUID.
 
-    The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and both are
-    charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver, FailedPreconditionError if jobs
-    are nested too deep, and UnavailableError if there is no room for the budget or the outer job's is damaged.
+    The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and
+    both are charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver,
+    FailedPreconditionError if jobs are nested too deep, and UnavailableError if there is no room for the budget or the
+    outer job's is damaged.
     """
     given = dict(os.environ if environment is None else environment)
     if mode not in MODES:
@@ -128,7 +130,9 @@ def prepare(
     libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
     real = {name: _real(name, outer_folder, link, given) for name, link in libraries.items()}
     if real["libcuda.so.1"] is None:
-        raise errors.NotFoundError("no CUDA driver: libcuda.so.1 is neither on LD_LIBRARY_PATH nor in the loader's cache")
+        raise errors.NotFoundError(
+            "no CUDA driver: libcuda.so.1 is neither on LD_LIBRARY_PATH nor in the loader's cache"
+        )
     program = _program(command, given)
     notes = list(_warnings(program))
     chosen = _chosen(mode, program)
@@ -166,14 +170,19 @@ def budgets() -> list[Reader]:
 
 
 def _outer(environment: Mapping[str, str]) -> str:
-    """The budget file that this process is under, or an empty text. Raises UnavailableError if it or one above it is damaged."""
+    """The budget file that this process is under, or an empty text.
+
+    Raises UnavailableError if it or one above it is damaged.
+    """
     path = environment.get(VARIABLE, "")
     try:
         outer = _budget_file.chain(path)
         for one in outer:
             one.usage()
     except errors.UnavailableError as error:
-        raise errors.UnavailableError(f"{error}. {VARIABLE} names it: unset the variable if its job has ended") from None
+        raise errors.UnavailableError(
+            f"{error}. {VARIABLE} names it: unset the variable if its job has ended"
+        ) from None
     if len(outer) == _budget_layout.MAX_NESTED:
         raise errors.FailedPreconditionError(
             f"jobs can be nested at most {_budget_layout.MAX_NESTED} deep: start the program outside one of them"
@@ -215,8 +224,8 @@ def _changes_identity(facts: os.stat_result) -> bool:
 def _chosen(mode: str, program: str | None) -> str:
     """Preloading for scripts, shells and interpreters, and if the program's own file names the driver by a path.
 
-    What a script runs is not known beforehand: it may put another folder before the guard's on LD_LIBRARY_PATH, as ``module load``
-    and an activated environment do.
+    What a script runs is not known beforehand: it may put another folder before the guard's on LD_LIBRARY_PATH, as
+    ``module load`` and an activated environment do.
     """
     if mode != "auto":
         return mode
@@ -279,9 +288,12 @@ def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[s
     preloaded = [_guarded(part, folder) for part in given]
     if mode == "preload":
         preloaded.insert(0, os.path.join(folder, "libgpuconf-preload.so"))
-        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are replaced,
-        # does not happen: our dlopen() calls the next one. The last word counts, so a choice of the user's stays.
-        variables["ASAN_OPTIONS"] = ":".join(filter(None, ("verify_asan_link_order=0", environment.get("ASAN_OPTIONS"))))
+        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are
+        # replaced, does not happen: our dlopen() calls the next one. The last word counts, so a choice of the user's
+        # stays.
+        variables["ASAN_OPTIONS"] = ":".join(
+            filter(None, ("verify_asan_link_order=0", environment.get("ASAN_OPTIONS")))
+        )
     if "LD_PRELOAD" in environment or preloaded:
         variables["LD_PRELOAD"] = " ".join(preloaded)
     return variables

@@ -35,7 +35,8 @@ from ._budget_layout import (
 )
 
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
-# The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may be.
+# The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may
+# be.
 _OFD_GETLK, _OFD_SETLK = 36, 37
 
 
@@ -95,7 +96,9 @@ def uuid_bytes(uuid: str) -> bytes:
 
 def _uuid_text(number: bytes, flags: int) -> str:
     text = number.hex()
-    return ("MIG-" if flags & BUDGET_INSTANCE else "GPU-") + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return ("MIG-" if flags & BUDGET_INSTANCE else "GPU-") + "-".join(
+        (text[:8], text[8:12], text[12:16], text[16:20], text[20:])
+    )
 
 
 def file_bytes(cards: int) -> int:
@@ -104,19 +107,31 @@ def file_bytes(cards: int) -> int:
 
 
 def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
-    """Write a new file, and return a descriptor that holds the launcher's lock. Raises UnavailableError if there is no room."""
+    """Write a new file, and return a descriptor that holds the launcher's lock.
+
+    Raises UnavailableError if there is no room.
+    """
     header = BudgetHeader(
         magic=BUDGET_MAGIC, version=BUDGET_VERSION, cards=len(limits), slots=MAX_SLOTS, high=0, size=file_bytes(len(limits)),
         created=int(time.time()), launcher=os.getpid(), shares=0, job=job.encode()[:63], parent=os.fsencode(parent),
     )  # fmt: skip
     cards = (
-        BudgetCard(uuid_bytes(uuid), BUDGET_INSTANCE * uuid.startswith("MIG-"), limit, peak=0, refused=0, shared=0, contexts_peak=0)
+        BudgetCard(
+            uuid_bytes(uuid),
+            BUDGET_INSTANCE * uuid.startswith("MIG-"),
+            limit,
+            peak=0,
+            refused=0,
+            shared=0,
+            contexts_peak=0,
+        )
         for uuid, limit in limits.items()
     )
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         lock(file, LAUNCHER_LOCK)  # an empty file is never taken for an abandoned one
-        os.posix_fallocate(file, 0, file_bytes(len(limits)))  # a hole that cannot be filled later ends the process with SIGBUS
+        # A hole that cannot be filled later ends the process with SIGBUS.
+        os.posix_fallocate(file, 0, file_bytes(len(limits)))
         os.pwrite(file, HEADER.pack(*header) + b"".join(CARD.pack(*card) for card in cards), 0)
     except OSError as error:
         os.close(file)
@@ -165,7 +180,8 @@ class BudgetFile:
         self.parent = os.fsdecode(header.parent.partition(b"\0")[0])
 
     def _read(self) -> bytes:
-        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)  # a FIFO would wait for a writer
+        # A FIFO would wait for a writer.
+        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             return os.pread(file, file_bytes(MAX_CARDS) + 1, 0)
         finally:
@@ -201,7 +217,9 @@ class BudgetFile:
         uses = {}
         for card in range(header.cards):
             row = BudgetCard(*CARD.unpack_from(data, HEADER.size + card * CARD.size))
-            values = [struct.unpack_from(f"<{MAX_SLOTS}Q", data, column + card * MAX_SLOTS * 8) for column in columns[:3]]
+            values = [
+                struct.unpack_from(f"<{MAX_SLOTS}Q", data, column + card * MAX_SLOTS * 8) for column in columns[:3]
+            ]
             processes = [_process(data, slot, *(column[slot] for column in values)) for slot in living]
             used = sum(process.used for process in processes) + shared.get(card, 0)
             pools = sum(process.pools for process in processes)
@@ -213,7 +231,9 @@ class BudgetFile:
 
 def _process(data: bytes, slot: int, used: int, pools: int, contexts: int) -> ProcessUse:
     row = BudgetSlot(*SLOT.unpack_from(data, HEADER_BYTES + slot * SLOT.size))
-    return ProcessUse(row.pid, row.name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools, contexts)
+    return ProcessUse(
+        row.pid, row.name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools, contexts
+    )
 
 
 def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of device memory in control groups, which the kernel and the driver enforce: the controller ``dmem``.
 
-NVIDIA's driver counts all of a process's device memory there from CUDA 13.4 on, and ``cuMemGetInfo`` then reports the limit as the
-total. A region is a card's memory, such as ``nvidia/0000:17:00.0/vidmem``.
+NVIDIA's driver counts all of a process's device memory there from CUDA 13.4 on, and ``cuMemGetInfo`` then reports the
+limit as the total. A region is a card's memory, such as ``nvidia/0000:17:00.0/vidmem``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ def card_at(text: str) -> Card | None:
 
 
 def own_group() -> str:
-    """Return the folder of this process's control group, without a slash at its end. Raises OSError without cgroup v2."""
+    """Return the folder of this process's control group, without a slash at its end.
+
+    Raises OSError without cgroup v2.
+    """
     with open(OWN) as file:
         path = next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
     if path is None or not os.path.exists(f"{ROOT}/cgroup.controllers"):
@@ -44,7 +47,9 @@ def regions() -> dict[Card, str]:
 
 
 def limits() -> dict[Card, tuple[int, str]]:
-    """Return the smallest limit of each card, in bytes, and the control group that has it: this process's own or one above it."""
+    """Return the smallest limit of each card, in bytes, and the control group that has it: this process's own or one
+    above it.
+    """
     by_card: dict[Card, tuple[int, str]] = {}
     try:
         group = own_group()
@@ -82,7 +87,10 @@ class Group:
         return self.folder[len(ROOT) :]
 
     def enter(self, limits: Mapping[str, int]) -> None:
-        """Make the group, move this process into it, and set limits in bytes by region. OSError: nothing has changed."""
+        """Make the group, move this process into it, and set limits in bytes by region.
+
+        OSError: nothing has changed.
+        """
         lock = _lock(self._above)
         try:
             _remove_empty(self._above)
@@ -110,7 +118,10 @@ class Group:
                 raise OSError(errno.EINVAL, f"the kernel did not apply the limit of {region}", path)
 
     def leave(self) -> None:
-        """Move back and remove the group. If other processes are in it, it stays, and limits them; the next program removes it."""
+        """Move back and remove the group.
+
+        If other processes are in it, it stays, and limits them; the next program removes it.
+        """
         try:
             lock = _lock(self._above)
             try:
@@ -131,7 +142,10 @@ class Group:
             _remove(self.folder)
 
     def _move_back(self) -> None:
-        """Move this process back. A group that passes controllers on may have no processes, so it must stop that, if it may."""
+        """Move this process back.
+
+        A group that passes controllers on may have no processes, so it must stop that, if it may.
+        """
         try:
             _write(f"{self._above}/cgroup.procs", str(os.getpid()))
         except OSError:
@@ -154,7 +168,10 @@ def _lock(folder: str) -> int:
 
 
 def _remove_empty(above: str) -> None:
-    """Remove the groups of programs that have ended and whose ``gpuconf run`` was killed. A group with processes stays."""
+    """Remove the groups of programs that have ended and whose ``gpuconf run`` was killed.
+
+    A group with processes stays.
+    """
     for name in os.listdir(above):
         if name.startswith(_PREFIX):
             try:

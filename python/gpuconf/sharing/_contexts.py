@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Room for CUDA contexts: what a lease takes of a card beside its memory, for each process that will use the card.
 
-The allowance replaces TensorFlow's reserve for the system in the ledger: TensorFlow reserves once for a card that one process has,
-and here each process has a context. Two cases keep the reserve: memory that the host shares, because a host without memory stops
-working, and an allowance of 0.
+The allowance replaces TensorFlow's reserve for the system in the ledger: TensorFlow reserves once for a card that one
+process has, and here each process has a context. Two cases keep the reserve: memory that the host shares, because a
+host without memory stops working, and an allowance of 0.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def system_reserve(device: VisibleDevice) -> int:
 
 
 def largest_lease(device: VisibleDevice, contexts: int) -> int:
-    """Return the bytes of a lease of all that a device can give: TensorFlow's default limit, if the contexts have room then."""
+    """Return the bytes of a lease of all that a device can give:
+    TensorFlow's default limit, if the contexts have room then.
+    """
     beside = contexts * context_bytes(device)
     if device.memory_kind == "unified":
         return device.total_memory - system_reserve(device) - beside
@@ -66,7 +68,9 @@ def largest_lease(device: VisibleDevice, contexts: int) -> int:
 
 
 def of_command(words: Sequence[str], gpus: int, environ: Mapping[str, str]) -> int:
-    """Return how many processes of a command will use each of its GPUs, as far as the command says: torchrun's ranks, else 1."""
+    """Return how many processes of a command will use each of its GPUs, as far as the command says: torchrun's ranks,
+    else 1.
+    """
     ranks = _ranks(words, environ)
     return max(1, -(-ranks // gpus))
 

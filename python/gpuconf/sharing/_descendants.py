@@ -22,7 +22,9 @@ QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/cuda/else
 
 
 class Found(NamedTuple):
-    """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
+    """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can
+    be seen.
+    """
 
     pid: int
     command: str
@@ -49,7 +51,8 @@ def below(roots: Set[int]) -> set[int]:
 def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
     """Return the living Python processes below a process, except known ones and those of a nested job.
 
-    ``folder`` is the job's own. A look at a process with many mappings takes milliseconds, in which it cannot make others.
+    ``folder`` is the job's own. A look at a process with many mappings takes milliseconds, in which it cannot make
+    others.
     """
     return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder, known)) is not None}
 
@@ -57,15 +60,18 @@ def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
 def past_the_guard_below(root: int, seen: dict[tuple[int, str], int]) -> dict[int, str]:
     """Return the command lines of the living processes below a process that use the driver without the guard, by pid.
 
-    ``seen`` is for the next call, by process and program: GUARDED for one that uses the driver with the guard, which is not looked
-    at again; for one without the driver, the pages of its address space. Its mappings, which may be many, are read again when that
-    has changed.
+    ``seen`` is for the next call, by process and program: GUARDED for one that uses the driver with the guard, which is
+    not looked at again; for one without the driver, the pages of its address space. Its mappings, which may be many,
+    are read again when that has changed.
     """
     return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid, seen))}
 
 
 def _past_the_guard(pid: int, seen: dict[tuple[int, str], int]) -> str:
-    """Return a process's command line if it is past the guard, else "". The loader maps the guard's proxy before the driver."""
+    """Return a process's command line if it is past the guard, else "".
+
+    The loader maps the guard's proxy before the driver.
+    """
     try:
         process = pid, os.readlink(f"/proc/{pid}/exe")
         before = seen.get(process)
@@ -85,7 +91,8 @@ def _past_the_guard(pid: int, seen: dict[tuple[int, str], int]) -> str:
             return ""
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             command = file.read().decode("utf-8", "backslashreplace").replace("\0", " ").strip()
-        return "" if command == WITNESS else command or "?"  # the witness may have a driver that gpuconf itself was started with
+        # The witness may have a driver that gpuconf itself was started with.
+        return "" if command == WITNESS else command or "?"
     except OSError:  # it has ended, or is another user's
         return ""
 
@@ -104,7 +111,9 @@ def _parent(pid: int) -> int:
 
 
 def _python(pid: int, folder: str, known: Set[int]) -> Found | None:
-    """Return a process if it is a Python, not in another job, and not known by its PID in a PID namespace of its own."""
+    """Return a process if it is a Python, not in another job, and not known by its PID in a PID namespace of its
+    own.
+    """
     try:
         if not is_python(os.readlink(f"/proc/{pid}/exe")):
             return None

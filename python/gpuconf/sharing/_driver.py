@@ -10,7 +10,15 @@ from collections.abc import Iterator, Mapping
 from . import _elf
 
 _CACHE_LINE = r"^\s*(\S+) \(.*\) => (\S+)$"
-_FOLDERS = ("/lib64", "/usr/lib64", "/lib/{}-linux-gnu", "/usr/lib/{}-linux-gnu", "/lib", "/usr/lib", "/usr/lib/wsl/lib")
+_FOLDERS = (
+    "/lib64",
+    "/usr/lib64",
+    "/lib/{}-linux-gnu",
+    "/usr/lib/{}-linux-gnu",
+    "/lib",
+    "/usr/lib",
+    "/usr/lib/wsl/lib",
+)
 
 
 def find(name: str, environment: Mapping[str, str]) -> str | None:
@@ -25,7 +33,9 @@ def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
 
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
-            listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+            listed = subprocess.run(
+                [program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
+            )
         except OSError:
             continue
         found = (re.match(_CACHE_LINE, line) for line in listed.stdout.splitlines())

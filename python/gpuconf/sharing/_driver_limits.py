@@ -27,7 +27,9 @@ class DriverLimit:
 
 
 def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str) -> DriverLimit:
-    """Move this process into a control group that has these limits, in bytes by UUID. The programs that it starts are in it too.
+    """Move this process into a control group that has these limits, in bytes by UUID.
+
+    The programs that it starts are in it too.
 
     ``bus_ids`` has the PCI bus id of each card. Raises UnavailableError with the reason if that is not possible here.
     """
@@ -73,7 +75,10 @@ def _is_visible(gpu: str, uuids: Sequence[str]) -> bool:
 
 
 def in_force(labels: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
-    """Yield sentences about all limits of the driver, and whether each is as it should be. ``labels`` names cards by PCI bus id."""
+    """Yield sentences about all limits of the driver, and whether each is as it should be.
+
+    ``labels`` names cards by PCI bus id.
+    """
     names = {_cgroup.card_at(bus_id): label for bus_id, label in labels.items()}
     for card, (limit, group) in _cgroup.limits().items():
         label = names.get(card, "{:04x}:{:02x}:{:02x}".format(*card))

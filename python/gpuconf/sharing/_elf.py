@@ -107,16 +107,22 @@ def _facts(data: bytes) -> tuple[bool, list[str]]:
     offset, size = kinds[_DYNAMIC_SEGMENT][2], kinds[_DYNAMIC_SEGMENT][5]
     entries = [_DYNAMIC.unpack_from(data, at) for at in range(offset, offset + size - _DYNAMIC.size + 1, _DYNAMIC.size)]
     strings = next((value for tag, value in entries if tag == _STRTAB), 0)
-    strings = next((strings - s[3] + s[2] for s in segments if s[0] == _LOAD and s[3] <= strings < s[3] + s[5]), strings)
-    paths = [os.fsdecode(data[strings + value : data.index(b"\0", strings + value)]) for tag, value in entries if tag == _RPATH]
+    strings = next(
+        (strings - s[3] + s[2] for s in segments if s[0] == _LOAD and s[3] <= strings < s[3] + s[5]), strings
+    )
+    paths = [
+        os.fsdecode(data[strings + value : data.index(b"\0", strings + value)])
+        for tag, value in entries
+        if tag == _RPATH
+    ]
     return False, [folder for path in paths for folder in path.split(":")]
 
 
 def library(soname: str, needed: Sequence[str]) -> bytes:
     """An empty shared library that only needs others, in their order.
 
-    It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its name the
-    next time.
+    It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its
+    name the next time.
     """
     align = 0x10000  # the largest page of either architecture
     strings = b"\0"

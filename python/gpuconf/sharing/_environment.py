@@ -50,8 +50,8 @@ def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) ->
 def of_simulation(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables by which a program finds the simulated driver.
 
-    JAX begins with a look at the versions of CUDA's libraries. CUPTI, which it asks, calls itself without end on a driver that
-    has no tables without a name (cuGetExportTable). Without the look JAX goes on to its CPU backend.
+    JAX begins with a look at the versions of CUDA's libraries. CUPTI, which it asks, calls itself without end on a
+    driver that has no tables without a name (cuGetExportTable). Without the look JAX goes on to its CPU backend.
     """
     return {
         "LD_LIBRARY_PATH": loader_path(environ),
@@ -62,8 +62,8 @@ def of_simulation(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def loader_path(environ: Mapping[str, str] = os.environ) -> str:
     """Return an ``LD_LIBRARY_PATH`` with which every program finds the simulated driver and NVML by their names.
 
-    Empty elements, which mean the working directory, are left out. Raises FailedPreconditionError if the loader would not take the
-    package's folder for one folder.
+    Empty elements, which mean the working directory, are left out. Raises FailedPreconditionError if the loader would
+    not take the package's folder for one folder.
     """
     wrong = sorted(set(SIMULATOR) & set(":;$"))
     if wrong:
@@ -71,7 +71,11 @@ def loader_path(environ: Mapping[str, str] = os.environ) -> str:
             f"no program can find the simulated driver in {SIMULATOR}: {' and '.join(wrong)} is no part of a name in "
             "LD_LIBRARY_PATH. Install gpuconf in a folder without it"
         )
-    before = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry and entry != SIMULATOR]
+    before = [
+        entry
+        for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
+        if entry and entry != SIMULATOR
+    ]
     return ":".join([SIMULATOR, *before])
 
 
@@ -94,9 +98,12 @@ def of_startup(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def python_path(environ: Mapping[str, str] = os.environ) -> str:
     """Return a ``PYTHONPATH`` that runs gpuconf's startup code in every Python.
 
-    OpenTelemetry, if it instruments this process, has removed itself from the variable; its own startup code then runs after ours.
+    OpenTelemetry, if it instruments this process, has removed itself from the variable; its own startup code then runs
+    after ours.
     """
     instrumenting = sys.modules.get("opentelemetry.instrumentation.auto_instrumentation")
     theirs = os.path.dirname(instrumenting.__file__) if instrumenting is not None and instrumenting.__file__ else ""
-    before = [entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry not in (STARTUP, theirs)]
+    before = [
+        entry for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry not in (STARTUP, theirs)
+    ]
     return os.pathsep.join(entry for entry in (STARTUP, theirs, *before) if entry)

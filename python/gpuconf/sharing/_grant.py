@@ -30,7 +30,8 @@ class Grant:
         self.cards: tuple[LeasedCard, ...] = tuple(cards)
         self.limit = limit
         self.claim = claim
-        # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its own.
+        # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its
+        # own.
         self.beside: dict[str, int] = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
         self.id: str = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
         self._left_to_others = False
@@ -49,7 +50,8 @@ class Grant:
         if self.claim is None or not self.claim.is_lost():
             return ""
         return (
-            f"the ledger {self.claim.folder}, or the file in it with lease {self.id}, was removed while it was in use. New "
+            f"the ledger {self.claim.folder}, or the file in it with lease {self.id}, was removed while it was in "
+            "use. New "
             f"programs do not see this lease"
         )
 
@@ -61,7 +63,8 @@ class Grant:
     def environment(self) -> dict[str, str]:
         """Return the variables by which programs inherit the claim, and lets them: it lives as long as any of them.
 
-        A Python that starts a program closes all descriptors that it does not know. So the startup code must know this one.
+        A Python that starts a program closes all descriptors that it does not know. So the startup code must know this
+        one.
         """
         variables = {"GPUCONF_LEASE": self.id}
         if self.claim is not None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program under ``gpuconf run``, and what its processes report: a private folder, to which each Python's startup code writes.
+"""A program under ``gpuconf run``, and what its processes report: a private folder, to which each Python's startup code
+writes.
 
 The record ``processes`` has a line for each event: the pid, the event, and a text, separated by tabs.
 """
@@ -48,7 +49,10 @@ class Job:
         return {"GPUCONF_RUN": self.folder}
 
     def events(self) -> list[JobEvent]:
-        """Return what the processes have reported, oldest first. Malformed lines are skipped: the program may write there too."""
+        """Return what the processes have reported, oldest first.
+
+        Malformed lines are skipped: the program may write there too.
+        """
         try:
             with open(self._record, "rb") as file:  # as text, it would import its encoding
                 lines = file.read().decode("ascii", "replace").split("\n")
@@ -153,7 +157,9 @@ def _parsed(line: str) -> JobEvent | None:
 
 
 def peaks(events: list[JobEvent]) -> tuple[dict[str, int], list[str]]:
-    """Return the largest peak of a process by library, in bytes, and the messages of processes that ended out of memory."""
+    """Return the largest peak of a process by library, in bytes, and the messages of processes that ended out of
+    memory.
+    """
     largest: dict[str, int] = {}
     messages = []
     for event in events:

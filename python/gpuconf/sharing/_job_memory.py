@@ -62,5 +62,7 @@ def _of(reader: Reader) -> Iterator[JobMemory]:
     except errors.UnavailableError:  # the job has just ended
         return
     for uuid, card in use.items():
-        processes = tuple(ProcessMemory(one.pid, one.name, one.pools, one.used - one.pools) for one in card.processes if one.used)
+        processes = tuple(
+            ProcessMemory(one.pid, one.name, one.pools, one.used - one.pools) for one in card.processes if one.used
+        )
         yield JobMemory(reader.job, uuid, card.limit, card.pools, card.outside, card.free, card.peak, processes)

@@ -20,7 +20,10 @@ _SETTINGS = (
 
 
 class KeptConfiguration:
-    """Growth, limits and visibility of each GPU by its UUID, and the switches. Takes them from devices that are listed already."""
+    """Growth, limits and visibility of each GPU by its UUID, and the switches.
+
+    Takes them from devices that are listed already.
+    """
 
     def __init__(self) -> None:
         self._growth: dict[str, bool] = {}
@@ -43,7 +46,9 @@ class KeptConfiguration:
                 self._logical[uuids[gpu.name]] = logical
 
     def adopt(self) -> None:
-        """Apply the switches to the devices that are listed now, and growth, if it was the same for all GPUs that had a value."""
+        """Apply the switches to the devices that are listed now, and growth, if it was the same for all GPUs that had a
+        value.
+        """
         self._put_switches()
         values = set(self._growth.values())
         for gpu in config.list_physical_devices("GPU") if len(values) == 1 else ():

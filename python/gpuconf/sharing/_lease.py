@@ -62,12 +62,16 @@ class Lease(metaclass=Made):
 
     @property
     def memory_kinds(self) -> list[str]:
-        """The kind of each leased GPU's memory: "dedicated", "unified" (the host's) or "coherent". Empty without a lease."""
+        """The kind of each leased GPU's memory:
+        "dedicated", "unified" (the host's) or "coherent". Empty without a lease.
+        """
         return [] if self._grant is None else [card.kind for card in self._grant.cards]
 
     @property
     def memory_sources(self) -> list[str | None]:
-        """What reported the free memory of each leased GPU: "NVML", "/proc/meminfo" or "simulation"; None if nothing did."""
+        """What reported the free memory of each leased GPU:
+        "NVML", "/proc/meminfo" or "simulation"; None if nothing did.
+        """
         return [] if self._grant is None else [card.source for card in self._grant.cards]
 
     def __enter__(self) -> Lease:
@@ -93,7 +97,9 @@ class Lease(metaclass=Made):
             self._kept = KeptConfiguration()
             if not whole:
                 self._use(granted)
-            open_ledger().publish(granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic()))
+            open_ledger().publish(
+                granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic())
+            )
         except BaseException:
             self._put_back()
             granted.release()
@@ -112,10 +118,13 @@ class Lease(metaclass=Made):
         self._kept.adopt()
 
     def release(self) -> None:
-        """End the lease: release the memory, and restore the environment and the configuration. A second call does nothing.
+        """End the lease: release the memory, and restore the environment and the configuration.
 
-        The end of the ``with`` block calls it. Raises FailedPreconditionError while device memory is in use; the message lists what
-        uses it. The memory then stays leased: free it and call ``release`` again, or end the process.
+        A second call does nothing.
+
+        The end of the ``with`` block calls it. Raises FailedPreconditionError while device memory is in use; the
+        message lists what uses it. The memory then stays leased: free it and call ``release`` again, or end the
+        process.
         """
         if not loaded():  # in a forked child
             return
@@ -130,7 +139,9 @@ class Lease(metaclass=Made):
         except errors.FailedPreconditionError as error:
             what = f"cannot end the lease of {human_bytes(self.memory)} on {', '.join(self.gpus)}"
             text = str(error).replace("cannot reset", what)
-            raise errors.FailedPreconditionError(f"{text}\nThe memory stays leased until then: call release() again") from None
+            raise errors.FailedPreconditionError(
+                f"{text}\nThe memory stays leased until then: call release() again"
+            ) from None
         unpublish()
         self._put_back()
         granted, self._grant = self._grant, None
@@ -158,7 +169,9 @@ class Lease(metaclass=Made):
             reset()
             kept.restore()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._ending():
             return
         try:
@@ -175,7 +188,9 @@ class Lease(metaclass=Made):
             return
         import warnings
 
-        warnings.warn("this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`", stacklevel=2)
+        warnings.warn(
+            "this lease was never entered, so nothing was leased: write `with gpuconf.lease(...):`", stacklevel=2
+        )
 
     def __repr__(self) -> str:
         if self._grant is None:
@@ -202,7 +217,8 @@ def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
     if survey().simulated:
         return visible_devices(), False
     if not cuda_started():
-        return devices_elsewhere(), False  # here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES
+        # Here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES.
+        return devices_elsewhere(), False
     devices = visible_devices()
     refuse_too_few(request, devices)
     if len(devices) != request.gpus:
@@ -245,26 +261,27 @@ def lease(
 ) -> Lease:
     """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
 
-    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be leased.
-    ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``. Policy "spread"
-    chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of processes that use each GPU at
-    the same time: the lease takes room for their CUDA contexts beside ``memory`` (see docs/ledger.md). Memory that other programs
-    use is not leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs
-    included.
+    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be
+    leased. ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``.
+    Policy "spread" chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of
+    processes that use each GPU at the same time: the lease takes room for their CUDA contexts beside ``memory`` (see
+    docs/ledger.md). Memory that other programs use is not leased. Processes see each other's leases through the ledger
+    (``GPUCONF_LEDGER``), simulated GPUs included.
 
-    Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and ``gpuconf.visible_devices()``,
-    and the limit of each is ``memory``. At the end the environment and the configuration are as before: another lease can follow.
+    Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and
+    ``gpuconf.visible_devices()``, and the limit of each is ``memory``. At the end the environment and the configuration
+    are as before: another lease can follow.
 
-    In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes nothing from
-    other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The parts of several processes
-    are not added up: the job's lease and its guard limit them together.
+    In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes
+    nothing from other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The
+    parts of several processes are not added up: the job's lease and its guard limit them together.
 
     The lease is cooperative: it binds programs that take part. It ends with the process, however that ends.
 
-    Raises DeadlineExceededError after ``timeout``: the message lists who holds the memory. Raises NotFoundError without a GPU,
-    ValueError if the GPUs could never satisfy the request, NestingError inside another lease of this process, and
-    FailedPreconditionError if the GPUs are already in use with another configuration, and at the end of the block while device
-    memory is in use: the memory then stays leased until it is freed and :meth:`Lease.release` is called.
+    Raises DeadlineExceededError after ``timeout``: the message lists who holds the memory. Raises NotFoundError without
+    a GPU, ValueError if the GPUs could never satisfy the request, NestingError inside another lease of this process,
+    and FailedPreconditionError if the GPUs are already in use with another configuration, and at the end of the block
+    while device memory is in use: the memory then stays leased until it is freed and :meth:`Lease.release` is called.
 
     >>> with gpuconf.lease(memory="10GiB", name="training") as leased:
     ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus

@@ -24,8 +24,9 @@ __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
 # How often a waiting claim asks its caller for the state of the cards, in seconds.
 _REFRESH_S = 1.0
 
-# How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of them on a
-# machine that is overloaded. A request with a timeout tries as long as that, and a moment at least, which many others need.
+# How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of
+# them on a machine that is overloaded. A request with a timeout tries as long as that, and a moment at least, which
+# many others need.
 _PATIENCE_S = 60.0
 _MOMENT_S = 0.2
 
@@ -33,8 +34,8 @@ _MOST_HOLDERS = 10  # in an error text
 
 POLICIES = ("spread", "pack")  # in the order of ledger.Policy
 
-# The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It must not
-# unlock them, which would end the parent's locks.
+# The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It
+# must not unlock them, which would end the parent's locks.
 _descriptors: set[int] = set()
 
 
@@ -53,9 +54,9 @@ os.register_at_fork(after_in_child=_close_copies)
 def open_ledger(folder: str | None = None, *, create: bool = True) -> Ledger:
     """Open the ledger of a folder, by default :func:`default_folder`'s.
 
-    If there is none, ``create`` makes a private one; otherwise NotFoundError is raised. FailedPreconditionError: the ledger is
-    damaged, of another version, or others could change it. UnavailableError: the folder cannot be used, or the disk is full or
-    read-only.
+    If there is none, ``create`` makes a private one; otherwise NotFoundError is raised. FailedPreconditionError: the
+    ledger is damaged, of another version, or others could change it. UnavailableError: the folder cannot be used, or
+    the disk is full or read-only.
     """
     path = default_folder() if folder is None else os.path.abspath(os.path.expanduser(folder))
     return Ledger(path, create)
@@ -71,7 +72,10 @@ def why_unusable(folder: str) -> str:
 
 
 def lost(folder: str) -> list[str]:
-    """Return the leases of this user that the ledger of a folder does not have: one that was removed, or 0.2's. Changes nothing."""
+    """Return the leases of this user that the ledger of a folder does not have: one that was removed, or 0.2's.
+
+    Changes nothing.
+    """
     found: list[str] = loads(core.pybind_LedgerLost(_text(folder)))
     return found
 
@@ -79,7 +83,8 @@ def lost(folder: str) -> list[str]:
 def init_shared(folder: str, group: int | None = None) -> None:
     """Make a folder a ledger for all users, or for those of a group (a number). The caller becomes its administrator.
 
-    FailedPreconditionError: the folder holds something else, or belongs to another user. AlreadyExistsError: it is a shared ledger.
+    FailedPreconditionError: the folder holds something else, or belongs to another user. AlreadyExistsError: it is a
+    shared ledger.
     """
     core.pybind_LedgerInit(_text(os.path.abspath(os.path.expanduser(folder))), -1 if group is None else group)
 
@@ -112,13 +117,14 @@ class Ledger(Handle):
     ) -> Claim:
         """Lease bytes on ``count`` of the cards, all or nothing, and wait for them in order.
 
-        ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in seconds:
-        None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a second for the current
-        state. Ctrl-C, like any exception, withdraws the request. ``command`` is this process's command line by default.
-        ``contexts``, for others to see, is how many CUDA contexts the charges of the cards have room for.
+        ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in
+        seconds: None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a
+        second for the current state. Ctrl-C, like any exception, withdraws the request. ``command`` is this process's
+        command line by default. ``contexts``, for others to see, is how many CUDA contexts the charges of the cards
+        have room for.
 
-        DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
-        satisfy the request.
+        DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards
+        could never satisfy the request.
         """
         if policy not in POLICIES:
             raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
@@ -155,17 +161,21 @@ class Ledger(Handle):
     ) -> None:
         """Publish the figures of this process's pools, now and of later devices, as a process of a claim ("" for none).
 
-        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process. DeadlineExceededError:
-        another process has held the ledger's lock for ``timeout`` seconds.
+        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process.
+        DeadlineExceededError: another process has held the ledger's lock for ``timeout`` seconds.
         """
         said = dumps((_text(name), _text(job), _text(command or own_command())))
         _forget_publication()
-        descriptor = self._patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout)
+        descriptor = self._patiently(
+            lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout
+        )
         _published[:] = [descriptor]
         _descriptors.add(descriptor)
 
     def _patiently(self, call: Callable[[bool], int], timeout: float | None) -> int:
-        """Call until the result is not below 0, which is a nap to take before the next call. The last call raises what is wrong.
+        """Call until the result is not below 0, which is a nap to take before the next call.
+
+        The last call raises what is wrong.
 
         DeadlineExceededError: after ``timeout`` seconds. UnavailableError: without one, after a minute.
         """
@@ -206,7 +216,9 @@ def _forget_publication() -> None:
 
 
 class Claim(Handle):
-    """Leased bytes. They are released by :meth:`release`, at the end of a ``with`` block, or when the object is dropped.
+    """Leased bytes.
+
+    They are released by :meth:`release`, at the end of a ``with`` block, or when the object is dropped.
 
     The claim also ends with the process, unless a child inherited its descriptor: then with the last child.
     """
@@ -233,7 +245,12 @@ class Claim(Handle):
         _descriptors.add(self._descriptor)
 
     def _wait(
-        self, cards: Callable[[], Sequence[Card]] | None, begun: float, timeout: float | None, now: Sequence[Card], count: int
+        self,
+        cards: Callable[[], Sequence[Card]] | None,
+        begun: float,
+        timeout: float | None,
+        now: Sequence[Card],
+        count: int,
     ) -> None:
         refreshed = time.monotonic()
         changed = ""
@@ -291,7 +308,9 @@ class Claim(Handle):
     def is_lost(self) -> bool:
         """Whether the ledger was removed, or the file with this claim: new programs do not see it then."""
         try:
-            return os.fstat(self.fileno()).st_nlink == 0 or not os.path.exists(os.path.join(self._ledger.folder, "ledger"))
+            return os.fstat(self.fileno()).st_nlink == 0 or not os.path.exists(
+                os.path.join(self._ledger.folder, "ledger")
+            )
         except OSError:
             return False
 
@@ -344,9 +363,13 @@ def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
     total = max(0, card.capacity - card.reserve)
     room = max(0, total - card.foreign - leased)
     foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
-    by = " of a simulated GPU" if card.source == "simulation" else f" as {card.source} reports it" if card.source else ""
+    by = (
+        " of a simulated GPU" if card.source == "simulation" else f" as {card.source} reports it" if card.source else ""
+    )
     kind = f", {card.kind} memory{by}"
-    return f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}{kind}"
+    return (
+        f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}{kind}"
+    )
 
 
 def _leased(row: ClaimRow) -> int:

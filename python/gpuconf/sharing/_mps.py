@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVIDIA's multi-process service: whether a daemon runs, and the limits of device memory that it gives each of its clients."""
+"""NVIDIA's multi-process service: whether a daemon runs, and the limits of device memory that it gives each of its
+clients.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _SECONDS = 2.0
 
 
 def running(environ: Mapping[str, str]) -> bool:
-    """Whether a program with this environment would become a client: the daemon's pipe is there, and the daemon lives."""
+    """Whether a program with this environment would become a client: the daemon's pipe is there, and the daemon
+    lives.
+    """
     folder = environ.get(_PIPES) or _DEFAULT_PIPES
     if not os.path.exists(f"{folder}/control"):
         return False
@@ -30,7 +34,9 @@ def running(environ: Mapping[str, str]) -> bool:
 
 
 def limits(environ: Mapping[str, str]) -> dict[str, int]:
-    """Return the bytes that each process may have, by GPU as the variable names it: an ordinal or a UUID. {} if it is malformed."""
+    """Return the bytes that each process may have, by GPU as the variable names it: an ordinal or a UUID. {} if it is
+    malformed.
+    """
     by_gpu = {}
     for entry in filter(None, environ.get(VARIABLE, "").split(",")):
         match = re.fullmatch(_ENTRY, entry)

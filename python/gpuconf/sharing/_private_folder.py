@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders that only this user can open, each with one file that the processes of a job share (_budget_file.py).
 
-A folder is removed when no process of its job lives: by what made it, or by the next one that makes such a folder. Without tempfile
-and shutil: their imports would take longer than what `gpuconf ps` does here.
+A folder is removed when no process of its job lives: by what made it, or by the next one that makes such a folder.
+Without tempfile and shutil: their imports would take longer than what `gpuconf ps` does here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _ABANDONED = 3600.0  # seconds after which a folder without its file is not bein
 
 
 def new(prefix: str, *, executable: bool = False) -> str:
-    """Make a folder, in memory if possible; if executable, where libraries can be loaded from. Raises UnavailableError."""
+    """Make a folder, in memory if possible; if executable, where libraries can be loaded from.
+
+    Raises UnavailableError.
+    """
     places = [place for place in _places() if not executable or _may_have_libraries(place)]
     if not places:
         why = "forbid loading libraries (noexec), or have names that the loader splits"
@@ -88,14 +91,19 @@ def remove_if_unused(folder: str, name: str) -> None:
 
 
 def _places() -> list[str]:
-    """Where the folders may be: private to the user, in memory if possible. A program of the job may be in another folder."""
+    """Where the folders may be: private to the user, in memory if possible.
+
+    A program of the job may be in another folder.
+    """
     runtime, temporary = (os.environ.get(name, "") for name in ("XDG_RUNTIME_DIR", "TMPDIR"))
     places = dict.fromkeys((runtime, "/dev/shm", temporary, "/tmp"))
     return [place for place in places if os.path.isabs(place) and os.access(place, os.W_OK | os.X_OK)]
 
 
 def _may_have_libraries(place: str) -> bool:
-    """Whether the loader takes it for one folder in ``LD_LIBRARY_PATH`` and ``LD_PRELOAD``, and maps programs from it."""
+    """Whether the loader takes it for one folder in ``LD_LIBRARY_PATH`` and ``LD_PRELOAD``, and maps programs from
+    it.
+    """
     return not set(place) & set(":;$") and len(place.split()) == 1 and not os.statvfs(place).f_flag & os.ST_NOEXEC
 
 

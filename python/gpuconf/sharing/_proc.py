@@ -23,7 +23,10 @@ class Process(NamedTuple):
 
 
 def look_up(pid: int) -> Process | None:
-    """Return a process, or None if there is none. What may not be read, such as the namespace of another user's, is as usual."""
+    """Return a process, or None if there is none.
+
+    What may not be read, such as the namespace of another user's, is as usual.
+    """
     folder = f"/proc/{pid}"
     try:
         with open(f"{folder}/stat", "rb") as file:

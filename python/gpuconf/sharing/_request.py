@@ -22,9 +22,11 @@ _LEAST = 1 << 20
 
 
 class Request(NamedTuple):
-    """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
+    """What to lease:
+    ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
 
-    ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the memory.
+    ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the
+    memory.
     """
 
     memory: int | str | None
@@ -35,7 +37,10 @@ class Request(NamedTuple):
     contexts: int
 
     def bytes_of(self, device: VisibleDevice) -> int:
-        """Return the bytes that are requested of a device. Raises InvalidArgumentError above the administrator's ceiling."""
+        """Return the bytes that are requested of a device.
+
+        Raises InvalidArgumentError above the administrator's ceiling.
+        """
         most = settings.ceiling()
         if self.memory is None:
             # At least that, which does not fit beside more contexts than the card has room for.
@@ -61,10 +66,14 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
     """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
     if memory is not None:
         if isinstance(memory, bool):
-            raise errors.InvalidTypeError(f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}")
+            raise errors.InvalidTypeError(
+                f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}"
+            )
         wanted = sizes.size("memory", memory, 1 << 40)
         if wanted < _LEAST:
-            raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
+            raise errors.InvalidArgumentError(
+                f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}"
+            )
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
     if gpus < 1:
@@ -84,7 +93,8 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contex
         raise errors.InvalidTypeError(f"contexts must be a number of processes, but got {contexts!r}")
     if not 1 <= contexts <= MOST:
         raise errors.InvalidArgumentError(
-            f"contexts must be at least 1 and at most {MOST}, the processes that use each GPU, but got {sizes.shown(contexts)}"
+            f"contexts must be at least 1 and at most {MOST}, the processes that use each GPU, but got "
+            f"{sizes.shown(contexts)}"
         )
     return Request(memory, gpus, timeout, name, policy, contexts)
 
@@ -170,7 +180,9 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
     ours = below({row.pid for row in claims if row.local}) | {row.pid for row in ledger.processes() if row.local}
     usage = {}
     for card in now.cards:
-        known = not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
+        known = (
+            not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
+        )
         for uuid, memory, instance in [
             (card.uuid, card.memory, None),
             *((one.uuid, one.memory, one.uuid) for one in card.instances),

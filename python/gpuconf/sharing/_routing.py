@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside a program under ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's pools.
+"""Inside a program under ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's
+pools.
 
-A library is routed just before it first uses the GPU, not when it is imported. A program may import PyTorch, fork, and use the GPU
-in its children, and gpuconf's core does not survive a fork.
+A library is routed just before it first uses the GPU, not when it is imported. A program may import PyTorch, fork, and
+use the GPU in its children, and gpuconf's core does not survive a fork.
 
 Nothing here may make the program fail. ``tell`` reports what happened to ``gpuconf run``.
 """
@@ -35,7 +36,10 @@ def imported(name: str, tell: Tell) -> None:
 
 
 def _publish(tell: Tell) -> None:
-    """Let other processes see the figures of this process's pools, as a process of the job. Runs when the core is loaded."""
+    """Let other processes see the figures of this process's pools, as a process of the job.
+
+    Runs when the core is loaded.
+    """
     try:
         from ._ledger import open_ledger
 
@@ -117,7 +121,11 @@ def _prepare_numba(tell: Tell) -> None:
     tell("route", "numba: routed")
 
 
-_PREPARE: dict[str, Callable[[Tell], None]] = {"torch": _prepare_torch, "cupy": _prepare_cupy, "numba.cuda": _prepare_numba}
+_PREPARE: dict[str, Callable[[Tell], None]] = {
+    "torch": _prepare_torch,
+    "cupy": _prepare_cupy,
+    "numba.cuda": _prepare_numba,
+}
 
 
 def _try(name: str, route: Callable[[], str], tell: Tell) -> bool:

@@ -24,10 +24,10 @@ class _Card(NamedTuple):
 class Card(Table, _Card):
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
-    ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``, unless the
-    claim reserves more beside them. All claims together take at most ``capacity`` less ``reserve`` and ``foreign``, which is what
-    processes that are not in the ledger use of the card now. ``kind`` of memory ("dedicated", "unified" or "coherent") and
-    ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
+    ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``,
+    unless the claim reserves more beside them. All claims together take at most ``capacity`` less ``reserve`` and
+    ``foreign``, which is what processes that are not in the ledger use of the card now. ``kind`` of memory
+    ("dedicated", "unified" or "coherent") and ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
     """
 
     __slots__ = ()

@@ -2,7 +2,8 @@
 """The file by which the processes of a job share the memory of simulated cards.
 
 It has the layout of a job's budget, in which a card's limit is its size. The simulator's libraries account in it
-(pybind/simulator/cuda/sharedcard.c), and NVML reads it. It is in a private folder, which ends with the last process of the job.
+(pybind/simulator/cuda/sharedcard.c), and NVML reads it. It is in a private folder, which ends with the last process of
+the job.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class SimulatedCards:
         self.launcher = self._file.launcher
 
     def usage(self) -> dict[str, CardUse]:
-        """The use of each card, by UUID, in bytes; ``pools`` is managed memory. Raises UnavailableError if the file is gone."""
+        """The use of each card, by UUID, in bytes.
+
+        ``pools`` is managed memory. Raises UnavailableError if the file is gone.
+        """
         return self._file.usage()
 
     def alive(self) -> bool:
@@ -128,7 +132,10 @@ def share(cards: Mapping[str, int], spec: str = "") -> OwnedCards:
 
 
 def current() -> SimulatedCards | None:
-    """The cards that this process shares, if there are any. Raises UnavailableError if their file is damaged or gone."""
+    """The cards that this process shares, if there are any.
+
+    Raises UnavailableError if their file is damaged or gone.
+    """
     path = os.environ.get(VARIABLE)
     return SimulatedCards(path) if path else None
 

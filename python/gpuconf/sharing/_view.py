@@ -42,7 +42,8 @@ class _Share(NamedTuple):
     pools: tuple[Pool, ...]
     claim: str  # the lease; "" for none
     notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
-    lease_pid: int | None  # the process that leased the memory, as `gpuconf lease --list` shows it; None without a lease
+    # The process that leased the memory, as `gpuconf lease --list` shows it; None without a lease.
+    lease_pid: int | None
 
 
 class Share(Table, _Share):
@@ -112,7 +113,8 @@ class _View(NamedTuple):
     places: tuple[Place, ...]
     ledger: str | None  # its folder; None if there is none
     ledger_error: str | None  # why it cannot be read
-    others: tuple[Place, ...]  # cards that the ledger knows and this process does not see, such as those of a simulation elsewhere
+    # Cards that the ledger knows and this process does not see, such as those of a simulation elsewhere.
+    others: tuple[Place, ...]
 
 
 class View(Table, _View):
@@ -132,7 +134,9 @@ def view() -> View:
 
 
 def hidden_users(machine: View) -> list[str]:
-    """Return that other users use the cards while the ledger is this user's alone, in one sentence; nothing if it is not so."""
+    """Return that other users use the cards while the ledger is this user's alone, in one sentence; nothing if it is
+    not so.
+    """
     from ._ledger import default_folder, open_ledger
 
     own = _proc.user_name(os.geteuid())
@@ -141,7 +145,8 @@ def hidden_users(machine: View) -> list[str]:
         return []
     names = ", ".join(str(name) for name in others[:3]) + (" and others" if len(others) > 3 else "")
     return [
-        f"{names} use these GPUs, but the ledger ({machine.ledger or default_folder()}) is yours alone: it does not show their "
+        f"{names} use these GPUs, but the ledger ({machine.ledger or default_folder()}) is yours alone: it does not "
+        "show their "
         f"leases. For one that all users share: sudo gpuconf ledger init --shared"
     ]
 
@@ -197,7 +202,9 @@ def _place(
     shares = list(_shares(uuid, listed, known, published, host_pids))
     busy = {share.claim for share in shares}
     shares += [_idle(uuid, claim) for claim in held.values() if claim.id not in busy]
-    leased = sum(card.charge for claim in held.values() if claim.state == "granted" for card in claim.cards if card.uuid == uuid)
+    leased = sum(
+        card.charge for claim in held.values() if claim.state == "granted" for card in claim.cards if card.uuid == uuid
+    )
     if card.memory.source == "simulation":
         memory = _simulated(memory, shares)
     return Place(number, uuid, name, card.pci_bus_id, memory, leased, tuple(shares), card.errors)
@@ -224,7 +231,13 @@ def _notes_of(seen: _proc.Process | None, host_pids: bool) -> list[str]:
 
 
 def _share(
-    uuid: str, pid: int, count: int | None, row: Any, known: dict[str, Any], notes: list[str], seen: _proc.Process | None
+    uuid: str,
+    pid: int,
+    count: int | None,
+    row: Any,
+    known: dict[str, Any],
+    notes: list[str],
+    seen: _proc.Process | None,
 ) -> Share:
     claim = known.get(row.claim_id) if row else None
     pools = [pool for pool in row.pools if pool.uuid == uuid] if row else []
@@ -239,7 +252,8 @@ def _share(
         contexts=(claim.contexts or None) if claim else None,
         context_bytes=_beside(claim, uuid) if claim else None,
         pools=tuple(
-            Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries) for pool in pools
+            Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries)
+            for pool in pools
         ),
         claim=claim.id if claim else "",
         notes=tuple(notes),

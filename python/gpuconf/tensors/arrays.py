@@ -67,7 +67,9 @@ def dtype_of(dtype: Any) -> Any:
     try:
         found = numpy().dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, using Python's parser
-        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}") from None
+        raise errors.InvalidTypeError(
+            f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}"
+        ) from None
     if found.name not in DTYPES:
         raise errors.InvalidTypeError(f"unsupported dtype {found.name}: gpuconf supports {', '.join(DTYPES)}")
     return found.newbyteorder("=")
@@ -103,13 +105,17 @@ _MOST_ELEMENTS, _MOST_LISTS = 1 << 28, 1 << 24
 
 
 def check_readable(value: Any) -> bool:
-    """Reject what NumPy would never finish reading, or would read at an unmapped address. Return whether the elements have dtypes.
+    """Reject what NumPy would never finish reading, or would read at an unmapped address.
+
+    Return whether the elements have dtypes.
 
     A value that is not a list is inspected only if the program supplied its address (see ``foreign``).
     """
     np = numpy()
     leaf = _first_leaf(value)
-    typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
+    typed = hasattr(leaf, "dtype") or not isinstance(
+        leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None))
+    )
     if leaf is value:
         if foreign.made_up(foreign.owner_of(value)):
             _converted(value, np)
@@ -119,9 +125,12 @@ def check_readable(value: Any) -> bool:
 
 
 def _first_leaf(value: Any) -> Any:
-    """Return the first element of nested lists that is not a list. Raises for lists that NumPy would never finish reading.
+    """Return the first element of nested lists that is not a list.
 
-    NumPy stops at the first list whose length differs from its neighbors', so checking the first list of each level is enough.
+    Raises for lists that NumPy would never finish reading.
+
+    NumPy stops at the first list whose length differs from its neighbors', so checking the first list of each level is
+    enough.
     """
     leaf, elements, lists, text = value, 1, 1, "Can't convert non-rectangular Python sequence to Tensor: "
     for _ in range(_MOST_DIMENSIONS + 1):
@@ -154,7 +163,9 @@ def _converted(value: Any, np: Any) -> Any:
         array = np.asarray(value)
     except ValueError as error:
         what = (
-            "non-rectangular Python sequence" if isinstance(value, (list, tuple)) else f"an object of type {type(value).__name__}"
+            "non-rectangular Python sequence"
+            if isinstance(value, (list, tuple))
+            else f"an object of type {type(value).__name__}"
         )
         raise _value_error(f"Can't convert {what} to Tensor: {error}") from None
     except OverflowError as error:  # an address or a size in an array interface
@@ -212,7 +223,9 @@ def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
 def _check_range(array: Any, wanted: Any, np: Any) -> None:
     limits = np.iinfo(wanted)
     if array.size and (array.min() < limits.min or array.max() > limits.max):
-        raise _value_error(f"the values do not fit in {wanted.name}: they range from {shown(array.min())} to {shown(array.max())}")
+        raise _value_error(
+            f"the values do not fit in {wanted.name}: they range from {shown(array.min())} to {shown(array.max())}"
+        )
 
 
 def shown(value: Any) -> str:
@@ -255,12 +268,15 @@ def partial_shape_of(shape: Any) -> tuple[int | None, ...]:
             f"Error converting shape to a TensorShape: {shown(shape)} is not a sequence of sizes"
         ) from None
     if any(isinstance(size, bool) for size in listed):
-        raise errors.InvalidTypeError(f"Error converting {shown(shape)} to a TensorShape: expected an int, got a boolean")
+        raise errors.InvalidTypeError(
+            f"Error converting {shown(shape)} to a TensorShape: expected an int, got a boolean"
+        )
     try:
         sizes = tuple(None if size is None else operator.index(size) for size in listed)
     except TypeError:
         raise errors.InvalidTypeError(
-            "Error converting shape to a TensorShape: Dimension value must be integer or None or have an __index__ method, "
+            "Error converting shape to a TensorShape: Dimension value must be integer or None or have an __index__ "
+            "method, "
             f"but the shape is {shown(shape)}"
         ) from None
     if len(sizes) > _MOST_SIZES:
@@ -297,4 +313,6 @@ def empty(shape: tuple[int, ...], dtype: str) -> Any:
     try:
         return numpy().empty(shape, dtype)
     except MemoryError as error:
-        raise errors.ResourceExhaustedError(f"the host is out of memory for a result of shape {shape}: {error}") from None
+        raise errors.ResourceExhaustedError(
+            f"the host is out of memory for a result of shape {shape}: {error}"
+        ) from None

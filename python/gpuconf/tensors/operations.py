@@ -13,11 +13,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     """Create a tensor from numbers, nested lists or an array.
 
     The tensor is placed on the device of this thread's scope, or, outside a scope, on the first GPU if there is one.
-    Without ``dtype``, Python floats become float32, ints int32 and bools bool; arrays keep their dtype. With ``shape``, a
-    single element fills the tensor; otherwise the number of elements must match, and they are stored in row-major order.
+    Without ``dtype``, Python floats become float32, ints int32 and bools bool; arrays keep their dtype. With ``shape``,
+    a single element fills the tensor; otherwise the number of elements must match, and they are stored in row-major
+    order.
 
-    Raises TypeError for values other than float32, float64, int32 or bool, and ValueError for a non-rectangular sequence or
-    for numbers out of the dtype's range.
+    Raises TypeError for values other than float32, float64, int32 or bool, and ValueError for a non-rectangular
+    sequence or for numbers out of the dtype's range.
 
     >>> constant([[1.0, 2.0], [3.0, 4.0]]).shape
     (2, 2)
@@ -28,7 +29,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     sizes = array.shape if shape is None else arrays.shape_of(shape)
     if array.size not in (1, arrays.elements(sizes)):
         raise errors.InvalidTypeError(
-            f"Eager execution of tf.constant with unsupported shape. The value has {array.size} elements, but got `shape` {sizes} "
+            f"Eager execution of tf.constant with unsupported shape. The value has {array.size} elements, but got "
+            f"`shape` {sizes} "
             f"with {arrays.elements(sizes)} elements."
         )
     return make("constant", array, sizes, name_of(name))
@@ -37,8 +39,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
     """Multiply two matrices, optionally transposing either one first.
 
-    Raises ValueError if the arguments are not matrices, their shapes are incompatible, or their dtypes differ. On a real GPU,
-    raises RuntimeError (UnavailableError) if cuBLAS is missing, as do ``add`` and ``add_n``.
+    Raises ValueError if the arguments are not matrices, their shapes are incompatible, or their dtypes differ. On a
+    real GPU, raises RuntimeError (UnavailableError) if cuBLAS is missing, as do ``add`` and ``add_n``.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
@@ -53,7 +55,9 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add two tensors, broadcasting as NumPy does. Raises ValueError if the shapes are incompatible or the dtypes differ.
+    """Add two tensors, broadcasting as NumPy does.
+
+    Raises ValueError if the shapes are incompatible or the dtypes differ.
 
     >>> add([1.0, 2.0], 3.0).numpy()
     array([4., 5.], dtype=float32)
@@ -67,7 +71,9 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """Add the tensors of a list, from left to right. Raises ValueError for an empty list, or if shapes or dtypes differ.
+    """Add the tensors of a list, from left to right.
+
+    Raises ValueError for an empty list, or if shapes or dtypes differ.
 
     >>> add_n([constant(1), constant(2), constant(3)]).numpy()
     array(6, dtype=int32)

@@ -35,8 +35,9 @@ class _Ref(weakref.ref):  # type: ignore[type-arg]
     receipt: list[int]
 
 
-# A tensor is released by its __del__, which Ctrl-C may interrupt, even before its first line. So each tensor has a weak reference
-# here. Its callback is not Python code and cannot be interrupted: it adds the reference to the list of tensors left to release.
+# A tensor is released by its __del__, which Ctrl-C may interrupt, even before its first line. So each tensor has a weak
+# reference here. Its callback is not Python code and cannot be interrupted: it adds the reference to the list of
+# tensors left to release.
 _held: set[_Ref] = set()
 _abandoned: list[_Ref] = []
 
@@ -44,10 +45,11 @@ _abandoned: list[_Ref] = []
 class Tensor(metaclass=Made):
     """An immutable array in device memory, which is freed when the tensor is dropped.
 
-    Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
+    Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+``
+    and ``@``.
 
-    Comparisons are elementwise, with NumPy, and their result is a tensor of bools; tensors whose shapes do not fit are not
-    equal. So a tensor has no hash: ``ref()`` is its key.
+    Comparisons are elementwise, with NumPy, and their result is a tensor of bools; tensors whose shapes do not fit are
+    not equal. So a tensor has no hash: ``ref()`` is its key.
     """
 
     __module__ = "gpuconf"
@@ -80,7 +82,10 @@ class Tensor(metaclass=Made):
 
     @property
     def backing_device(self) -> str:
-        """The full name of the device whose memory holds the tensor. Int32 operations on a GPU keep their result in CPU memory."""
+        """The full name of the device whose memory holds the tensor.
+
+        Int32 operations on a GPU keep their result in CPU memory.
+        """
         return str(self._about()["backing_device"])
 
     @property
@@ -107,7 +112,9 @@ class Tensor(metaclass=Made):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:
-            raise errors.InvalidArgumentError("cannot convert a tensor to an array without a copy; see numpy.from_dlpack")
+            raise errors.InvalidArgumentError(
+                "cannot convert a tensor to an array without a copy; see numpy.from_dlpack"
+            )
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -175,18 +182,24 @@ class Tensor(metaclass=Made):
             values = self.numpy() if math.prod(self.shape) * self.dtype.itemsize <= _SHOWN_BYTES else None
         except _UNREADABLE as error:
             return html.shown(html.line(html.bold("Tensor"), _reason(error)))
-        return html.shown(html.titled(title, html.line("values: tensor.numpy()") if values is None else html.pre(values)))
+        return html.shown(
+            html.titled(title, html.line("values: tensor.numpy()") if values is None else html.pre(values))
+        )
 
     def __str__(self) -> str:
         array = self.numpy()
         text = f"\n{array}" if array.ndim else str(array)
         return f"gpuconf.Tensor({text}, shape={self.shape}, dtype={array.dtype.name})"
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
         """Return a DLPack capsule of the memory, for ``from_dlpack`` of NumPy, PyTorch, CuPy and other libraries.
 
-        The memory of a simulated GPU is CPU memory. The consumer keeps the memory alive, and must not write to it. Raises
-        BufferError if ``dl_device`` is another device, or ``copy`` is true on a real GPU; and ValueError for an invalid stream.
+        The memory of a simulated GPU is CPU memory. The consumer keeps the memory alive, and must not write to it.
+        Raises BufferError if ``dl_device`` is another device, or ``copy`` is true on a real GPU; and ValueError for an
+        invalid
+        stream.
         """
         if not self._about()["host_visible"]:
             from .._core import interchange
@@ -204,7 +217,9 @@ class Tensor(metaclass=Made):
         if copy:
             array = array.copy()
         if dl_device is not None and tuple(dl_device) != (_CPU, 0):
-            raise BufferError(f"this tensor is on DLPack device {(_CPU, 0)} and cannot be moved to {tuple(dl_device)}: copy it")
+            raise BufferError(
+                f"this tensor is on DLPack device {(_CPU, 0)} and cannot be moved to {tuple(dl_device)}: copy it"
+            )
         return _writable(array, np).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -224,7 +239,9 @@ class Tensor(metaclass=Made):
         """The memory for CuPy, Numba and other libraries. Only tensors on a real GPU have this attribute."""
         info = self._about()
         if info["host_visible"]:
-            raise AttributeError("a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack")
+            raise AttributeError(
+                "a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack"
+            )
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
@@ -270,7 +287,10 @@ def _release(receipt: list[int]) -> None:
 
 
 def release_abandoned() -> None:
-    """Release the tensors whose ``__del__`` was interrupted. Safe to call from several threads and from signal handlers."""
+    """Release the tensors whose ``__del__`` was interrupted.
+
+    Safe to call from several threads and from signal handlers.
+    """
     while _abandoned:
         try:
             ref = _abandoned[0]
@@ -281,9 +301,11 @@ def release_abandoned() -> None:
             pass
 
 
-# What reading a tensor raises in a forked child, after a failure of the core, and before the tensor's operation is complete.
+# What reading a tensor raises in a forked child, after a failure of the core, and before the tensor's operation is
+# complete.
 _UNREADABLE = (errors.GpuconfError, MemoryError, LookupError)
-_SHOWN_BYTES = 1 << 20  # a larger tensor is not copied to the host to be shown in HTML, where NumPy leaves out most of it
+# A larger tensor is not copied to the host to be shown in HTML, where NumPy leaves out most of it.
+_SHOWN_BYTES = 1 << 20
 
 
 def _reason(error: BaseException) -> str:
@@ -299,7 +321,12 @@ class _Loan:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         info = self.tensor._about()
-        return {"shape": self.tensor.shape, "typestr": self.tensor.dtype.str, "data": (info["address"], True), "version": 3}
+        return {
+            "shape": self.tensor.shape,
+            "typestr": self.tensor.dtype.str,
+            "data": (info["address"], True),
+            "version": 3,
+        }
 
 
 def _writable(array: Any, np: Any) -> Any:
@@ -313,7 +340,9 @@ def _writable(array: Any, np: Any) -> Any:
 
 
 def _begun(function: str) -> Tensor:
-    """Return a tensor that owns what the core will return as soon as it returns, because Ctrl-C can arrive at any time."""
+    """Return a tensor that owns what the core will return as soon as it returns, because Ctrl-C can arrive at any
+    time.
+    """
     if runtime.current.logical is None or runtime.current.joined:
         runtime.initialize(function)
     if _abandoned:

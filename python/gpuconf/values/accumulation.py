@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sums of gradients, which autograd forms in place if it has the last reference to the first one.
 
-From PyTorch 2.10 on a tensor that Python has seen counts as one with another reference, and what a kernel in Python returns is one.
-So autograd requests a sum in memory of its own, where on a card there is none. The kernel of ``add`` then adds in place.
+From PyTorch 2.10 on a tensor that Python has seen counts as one with another reference, and what a kernel in Python
+returns is one. So autograd requests a sum in memory of its own, where on a card there is none. The kernel of ``add``
+then adds in
+place.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import torch
 
 from .._typing import Any
 
-# torch::autograd::InputBuffer::add(unsigned long, at::Tensor&&, std::optional<c10::Stream> const& [twice], torch::autograd::Node*)
+# torch::autograd::InputBuffer::add(unsigned long, at::Tensor&&, std::optional<c10::Stream> const& [twice],
+# torch::autograd::Node*)
 _FUNCTION = "_ZN5torch8autograd11InputBuffer3addEmON2at6TensorERKSt8optionalIN3c106StreamEESA_PNS0_4NodeE"
 _HOLDERS = 3  # of the first gradient: autograd's buffer, the call of the kernel, and the tensor's Python object
 _STORAGE_HOLDERS = 2  # the tensor and the storage's Python object
@@ -25,7 +28,9 @@ _has_caller: Callable[[], int] = lambda: 0  # noqa: E731
 
 
 def install(library: Any, wrapped: Callable[[Callable[[], Any]], Any]) -> None:
-    """Find the function of autograd that sums. Versions before 2.10 do not have it with these arguments, and need no other sum.
+    """Find the function of autograd that sums.
+
+    Versions before 2.10 do not have it with these arguments, and need no other sum.
 
     ``wrapped`` makes of a kernel's maker what the dispatcher calls.
     """
@@ -39,7 +44,8 @@ def install(library: Any, wrapped: Callable[[Callable[[], Any]], Any]) -> None:
     _has_caller = library.gpuconf_runtime_has_caller
     call = ctypes.pythonapi.PyObject_Call
     call.restype, call.argtypes = ctypes.py_object, [ctypes.py_object] * 3
-    _references = call(wrapped(lambda: _counting), (None, [], []), {}) + 2  # PyTorch's own, and its arguments without the keys
+    # PyTorch's own, and its arguments without the keys.
+    _references = call(wrapped(lambda: _counting), (None, [], []), {}) + 2
 
 
 def _counting(keys: Any, first: Any, second: Any, *rest: Any, **named: Any) -> int:
@@ -49,7 +55,10 @@ def _counting(keys: Any, first: Any, second: Any, *rest: Any, **named: Any) -> i
 
 
 def _is_last_reference(tensor: torch.Tensor) -> bool:
-    """Whether autograd's buffer alone holds a gradient, and no view of it is held either. The call itself holds it, too."""
+    """Whether autograd's buffer alone holds a gradient, and no view of it is held either.
+
+    The call itself holds it, too.
+    """
     count = torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
     return bool(count == _STORAGE_HOLDERS) and torch.ops.aten.is_non_overlapping_and_dense.default(tensor)
 

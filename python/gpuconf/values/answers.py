@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernels for CUDA read on the host what their own launches have written, such as how many elements are not zero.
+"""Operators whose kernels for CUDA read on the host what their own launches have written, such as how many elements are
+not zero.
 
-The CPU computes them first. Then PyTorch's kernel for CUDA runs, whose reads are answered from the results: so it allocates what it
-allocates on a card, the temporary memory of sorting and selecting, too.
+The CPU computes them first. Then PyTorch's kernel for CUDA runs, whose reads are answered from the results: so it
+allocates what it allocates on a card, the temporary memory of sorting and selecting, too.
 """
 
 from __future__ import annotations
@@ -53,12 +54,15 @@ def _none(_results: Any, _args: tuple[Any, ...]) -> list[Any]:
 
 
 def _mode(_results: Any, args: tuple[Any, ...]) -> list[Any] | None:
-    """Return nothing where a fused kernel finds the mode; the one for longer rows reads positions in the middle of its work."""
+    """Return nothing where a fused kernel finds the mode; the one for longer rows reads positions in the middle of its
+    work.
+    """
     dim = args[1] if len(args) > 1 else -1
     return [] if args[0].dim() == 0 or args[0].shape[dim] <= _LONG else None
 
 
-# Functions of the CPU's results and of the arguments on the CPU: what is read, in this order; None if no kernel for CUDA may run.
+# Functions of the CPU's results and of the arguments on the CPU: what is read, in this order; None if no kernel for
+# CUDA may run.
 ANSWERS: dict[str, Answers] = {
     "aten::nonzero": _rows,
     "aten::masked_select": _none,
@@ -128,7 +132,10 @@ def without_errors(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def same_shapes(results: Any, computed: Any) -> bool:
-    """Whether the kernel for CUDA returned what the CPU did. A result after the first may be empty: it was not requested."""
+    """Whether the kernel for CUDA returned what the CPU did.
+
+    A result after the first may be empty: it was not requested.
+    """
     if isinstance(computed, (list, tuple)):
         pairs = zip(results, computed, strict=True)
         return all(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that a program requests without a value, as ``torch.empty`` and ``resize_`` do: it reads as zero.
 
-So it never reads as what a freed block held, and a result of a kernel that nothing computes, of Triton for example, is zero.
-Clearing takes no memory of the host's, but for small tensors; with ``values="none"`` only memory where small tensors have been
-written is cleared.
+So it never reads as what a freed block held, and a result of a kernel that nothing computes, of Triton for example, is
+zero. Clearing takes no memory of the host's, but for small tensors; with ``values="none"`` only memory where small
+tensors have been written is cleared.
 """
 
 from __future__ import annotations

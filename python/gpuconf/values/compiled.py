@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.compile`` on simulated GPUs: what it compiles are kernels, which have no values. Its functions run as they are.
+"""``torch.compile`` on simulated GPUs: what it compiles are kernels, which have no values.
 
-A rehearsal needs memory, not values, and may let it compile: PyTorch, Triton and the card's compiler work without a card.
+Its functions run as they are.
+
+A rehearsal needs memory, not values, and may let it compile: PyTorch, Triton and the card's compiler work without a
+card.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ def install() -> None:
             torch.compiler.set_stance("force_eager")
             notices.log(
                 "warning",
-                "torch.compile compiles nothing on simulated GPUs: functions run as they are, and take an eager run's memory",
+                "torch.compile compiles nothing on simulated GPUs: functions run as they are, and take an eager run's "
+                "memory",
             )
         return _original(*args, **named)
 

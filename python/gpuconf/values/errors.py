@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails on one device only: libraries of CUDA that the simulator does not have, and types that the CPU's kernels lack."""
+"""What fails on one device only: libraries of CUDA that the simulator does not have, and types that the CPU's kernels
+lack.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _LIBRARY = re.compile(
     r"not supported on a simulated GPU|NVRTC|nvrtc|cudnn_frontend|cuDNN|info == 0 INTERNAL ASSERT"
 )
 _NO_KERNEL = re.compile(
-    r"not implemented for|MKL FFT doesn't support|not support(ed)?.*(Half|BFloat16|half|bfloat16|Float16)|Unsupported (data)?type"
+    r"not implemented for|MKL FFT doesn't support|not support(ed)?.*(Half|BFloat16|half|bfloat16|Float16)|Unsupported "
+    r"(data)?type"
 )
 _INDEX = re.compile(r"\bindex\b.*out of (bounds|range)")
 _WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
@@ -35,7 +38,10 @@ def is_index(error: Exception) -> bool:
 
 
 def attempt(compute: Any, keys: Any, args: Any, named: dict[str, Any], *, narrowing: bool = False) -> Any:
-    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one. With ``narrowing``, narrow its results."""
+    """Call a CPU kernel; if it lacks a narrow type, call it with a wider one.
+
+    With ``narrowing``, narrow its results.
+    """
     try:
         return compute(keys, *args, **named)
     except (RuntimeError, NotImplementedError) as error:

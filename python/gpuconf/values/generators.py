@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers on simulated GPUs.
 
-The state of a CUDA generator is a seed and an offset, which PyTorch's own code sets, saves, restores and advances with every random
-operation, on a simulated GPU, too. The CPU draws an operation's numbers from a generator that is seeded with these two. So equal
-states give equal numbers, whatever set them. The first operation after a seed draws what the CPU draws after that seed; later ones
-draw other numbers than the CPU.
+The state of a CUDA generator is a seed and an offset, which PyTorch's own code sets, saves, restores and advances with
+every random operation, on a simulated GPU, too. The CPU draws an operation's numbers from a generator that is seeded
+with these two. So equal states give equal numbers, whatever set them. The first operation after a seed draws what the
+CPU draws after that seed; later ones draw other numbers than the CPU.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def default_of(device: torch.device) -> torch.Generator:
 
 
 class Draw:
-    """The numbers of one random operation: the state before it, and after it the certainty that the next one has another state."""
+    """The numbers of one random operation: the state before it, and after it the certainty that the next one has
+    another state.
+    """
 
     __slots__ = ("_offset", "_source", "seed")
 
@@ -61,7 +63,9 @@ def seeded(seed: int) -> torch.Generator:
 
 
 class DefaultSeeded:
-    """Seed the CPU's default generator for a block, for operations that take no generator, and restore it afterwards."""
+    """Seed the CPU's default generator for a block, for operations that take no generator, and restore it
+    afterwards.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 

@@ -32,15 +32,21 @@ def capturing() -> bool:
 
 
 def record(compute: Callable[[int], None], source: torch.Generator | None = None, *, advances: bool = True) -> None:
-    """Keep an operation for the replays of the graph, as a function of a seed. The graph's pool keeps the memory of its tensors."""
+    """Keep an operation for the replays of the graph, as a function of a seed.
+
+    The graph's pool keeps the memory of its tensors.
+    """
     _recorded[_open[-1]].append(_Operation(compute, source, source is not None and advances))
 
 
 class _Draws:
-    """The numbers that the operations of a replay draw from one generator: as without a graph, each from a state of its own.
+    """The numbers that the operations of a replay draw from one generator: as without a graph, each from a state of its
+    own.
 
-    PyTorch advances the generator by a sum, and refuses to say a state under capture. So each operation that surely advances it
-    gets an equal part. Those that advance it with a dropout only, such as attention, have other numbers than without a graph.
+    PyTorch advances the generator by a sum, and refuses to say a state under capture. So each operation that surely
+    advances it gets an equal part. Those that advance it with a dropout only, such as attention, have other numbers
+    than without a
+    graph.
     """
 
     def __init__(self, source: torch.Generator, count: int) -> None:
@@ -75,7 +81,12 @@ def _draws_of(operations: list[_Operation]) -> dict[torch.Generator, _Draws]:
 def install() -> None:
     """Let ``torch.cuda.CUDAGraph`` record and compute."""
     graph_class = torch.cuda.CUDAGraph
-    begin, end, replay, reset = graph_class.capture_begin, graph_class.capture_end, graph_class.replay, graph_class.reset
+    begin, end, replay, reset = (
+        graph_class.capture_begin,
+        graph_class.capture_end,
+        graph_class.replay,
+        graph_class.reset,
+    )
 
     def capture_begin(self: Any, *args: Any, **named: Any) -> None:
         begin(self, *args, **named)
@@ -105,6 +116,11 @@ def install() -> None:
         _recorded.pop(self, None)
         reset(self)
 
-    for own, theirs in ((capture_begin, begin), (capture_end, end), (replay_and_compute, replay), (reset_and_forget, reset)):
+    for own, theirs in (
+        (capture_begin, begin),
+        (capture_end, end),
+        (replay_and_compute, replay),
+        (reset_and_forget, reset),
+    ):
         own.__name__, own.__doc__ = theirs.__name__, theirs.__doc__
         setattr(graph_class, theirs.__name__, own)

@@ -37,8 +37,8 @@ _only_small = False
 _registered: set[str] = set()
 _libraries: dict[str, torch.library.Library] = {}
 _ALONE = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-# Their kernels for CUDA read on the host what a kernel has written, which nothing does here. Those of a number and a tensor make a
-# tensor of the number on the GPU, which no Python kernel can be called with.
+# Their kernels for CUDA read on the host what a kernel has written, which nothing does here. Those of a number and a
+# tensor make a tensor of the number on the GPU, which no Python kernel can be called with.
 _ALONE_NAMES = {
     "aten::bucketize.Scalar",
     "aten::histc",
@@ -65,8 +65,8 @@ _ALONE_NAMES = {
 _WAITING = {"aten::_unique", "aten::_unique.out", "aten::equal", "aten::is_nonzero", "torchvision::nms"}
 # Of these, those with sizes that depend on values; the tag says so of the others.
 _SIZED = {"aten::_unique", "aten::_unique.out", "torchvision::nms"}
-# They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from PyTorch 2.11 on:
-# before, it calls other operators only.
+# They have one kernel for all devices, which on a GPU launches kernels or checks values. Of ldexp that is so from
+# PyTorch 2.11 on: before, it calls other operators only.
 _MORE = {
     "aten::copy_",
     "aten::_linalg_check_errors",
@@ -100,17 +100,21 @@ _PLAIN = {
 }
 # They make a quantized tensor on a GPU, for which there is only what has kernels of its own.
 _QUANTIZED = ("aten::_empty_affine_quantized", "aten::_empty_per_channel_affine_quantized", "aten::empty_quantized")
-# Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key that comes
-# before those of the devices, and operations on the CPU pass through them, too.
+# Before 2.9 nothing returns a kernel that another one takes the place of. There the kernels are registered for the key
+# that comes before those of the devices, and operations on the CPU pass through them, too.
 _HAS_GET_KERNEL = hasattr(torch.library, "get_kernel")
 _AFTER_SELECTION = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
-# An argument that a result may lie in and that is not written to, as self in "view(Tensor(a) self, SymInt[] size) -> Tensor(a)"
+# An argument that a result may lie in and that is not written to, as self in "view(Tensor(a) self, SymInt[] size) ->
+# Tensor(a)"
 _VIEWED = re.compile(r"\([a-z](?: -> [^)!]*)?\)(?:\[\]|\?)? \w+[,)=]")
 _SPACES = ("aten", "quantized", "quantization", "fsdp", "symm_mem", "torchvision")
 
 
 def install(values: str, machine: str, library: Any, *, strict: bool) -> None:
-    """Register the kernels for every operator that has one for CUDA. ``library`` has the functions that stand in for CUDA's."""
+    """Register the kernels for every operator that has one for CUDA.
+
+    ``library`` has the functions that stand in for CUDA's.
+    """
     unmarked.install(library, strict=strict)
     memory.install(library)
     queues.install(library)
@@ -165,7 +169,10 @@ def leave_unwritten() -> None:
 
 
 def _register_all(spaces: tuple[str, ...] = _SPACES) -> None:
-    """Register what is there now. Operators that PyTorch's own modules register later, such as fsdp's, call those of aten."""
+    """Register what is there now.
+
+    Operators that PyTorch's own modules register later, such as fsdp's, call those of aten.
+    """
     of_all = set(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeExplicitAutograd"))
     names = set(torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")) | (_MORE & of_all)
     for name in sorted(names - _registered):
@@ -175,7 +182,9 @@ def _register_all(spaces: tuple[str, ...] = _SPACES) -> None:
 
 
 def _at_first_call(make: Callable[[], kernels.Kernel]) -> kernels.Kernel:
-    """Return a kernel that is made when it is called: programs call few of more than a thousand, and wait for their imports."""
+    """Return a kernel that is made when it is called: programs call few of more than a thousand, and wait for their
+    imports.
+    """
     made: kernels.Kernel | None = None
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
@@ -198,7 +207,10 @@ def _overload(name: str) -> Any:
 
 
 def _original(name: str) -> kernels.Kernel:
-    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments. Later it would be our own."""
+    """Return PyTorch's kernel for CUDA, which takes a dispatch key set before the arguments.
+
+    Later it would be our own.
+    """
     if _HAS_GET_KERNEL:
         original: kernels.Kernel = torch._C._dispatch_get_computed_kernel_for_dispatch_key(name, "CUDA").call_boxed
         return original
@@ -261,7 +273,9 @@ def _kernel(name: str, overload: Any, original: kernels.Kernel) -> kernels.Kerne
         return kernels.reading(operator)
     reads = (any(tag in overload.tags for tag in _ALONE) and name != "aten::index.Tensor") or name in _WAITING
     if reads or name in _ALONE_NAMES or "_to_sparse" in name:
-        return kernels.alone(operator, reads=reads, sized=torch.Tag.dynamic_output_shape in overload.tags or name in _SIZED)
+        return kernels.alone(
+            operator, reads=reads, sized=torch.Tag.dynamic_output_shape in overload.tags or name in _SIZED
+        )
     kernel = kernels.computing(operator, only_small=_only_small)
     if name == "aten::add.Tensor" and _HAS_GET_KERNEL:
         return accumulation.summing(kernel)

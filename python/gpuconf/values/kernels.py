@@ -54,7 +54,9 @@ class Operator:
         self.advances: bool = self.takes_generator or "dropout" in self.name
         self.random: bool = self.takes_generator or torch.Tag.nondeterministic_seeded in overload.tags
         self.written: list[tuple[int, str]] = [
-            (at, one.name) for at, one in enumerate(schema.arguments) if one.alias_info is not None and one.alias_info.is_write
+            (at, one.name)
+            for at, one in enumerate(schema.arguments)
+            if one.alias_info is not None and one.alias_info.is_write
         ]
         self.tensors: tuple[int, ...] = tensor_places(overload)
         self.out_names: list[str] = [one.name for one in schema.arguments if one.is_out]
@@ -214,7 +216,8 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
             for one, sizes in zip(targets, before, strict=True):
                 if one.size() != sizes[0]:  # PyTorch's kernel has changed it, and the CPU's is going to
                     on_cpu_args = [
-                        cpu.as_strided(*sizes) if arg is one else cpu for arg, cpu in zip(args, on_cpu_args, strict=True)
+                        cpu.as_strided(*sizes) if arg is one else cpu
+                        for arg, cpu in zip(args, on_cpu_args, strict=True)
                     ]
             if captured:
                 known = arguments_on_cpu(results)
@@ -240,10 +243,13 @@ def computing(operator: Operator, *, only_small: bool) -> Kernel:
 
 
 def alone(operator: Operator, *, reads: bool, sized: bool) -> Kernel:
-    """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then moved.
+    """Make the kernel of an operator that the CPU computes without PyTorch's kernel for CUDA: its results are then
+    moved.
 
-    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values (``sized``),
-    unless its arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and allocates the results.
+    With ``reads``, it waits on a card for what it reads, as one does whose results have sizes that depend on values
+    (``sized``), unless its arguments say the size. Where it is known what PyTorch's kernel reads, that runs, too, and
+    allocates the
+    results.
     """
     alike = answers.ANSWERS.get(operator.name)
 
@@ -276,8 +282,12 @@ def alone(operator: Operator, *, reads: bool, sized: bool) -> Kernel:
     return kernel
 
 
-def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], alike: answers.Answers, seed: int | None) -> Any:
-    """Let the CPU compute an operator, and then PyTorch's kernel for CUDA allocate the results, whose reads are answered."""
+def _answered(
+    keys: Any, operator: Operator, args: Any, named: dict[str, Any], alike: answers.Answers, seed: int | None
+) -> Any:
+    """Let the CPU compute an operator, and then PyTorch's kernel for CUDA allocate the results, whose reads are
+    answered.
+    """
     cpu_args = arguments_on_cpu(args)
     computed = run_on_cpu(operator, cpu_args, named_on_cpu(named), seed)
     values = alike(computed, cpu_args)
@@ -300,10 +310,15 @@ def _answered(keys: Any, operator: Operator, args: Any, named: dict[str, Any], a
 
 
 def by_cpu(operator: Operator, args: Any, named: dict[str, Any], seed: int | None, *, reads: bool) -> Any:
-    """Let the CPU compute an operator, and move its results to the simulated GPU. On a card, one that ``reads`` waits."""
+    """Let the CPU compute an operator, and move its results to the simulated GPU.
+
+    On a card, one that ``reads`` waits.
+    """
     captured = graphs.capturing()
     if captured and reads:
-        raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value")
+        raise RuntimeError(
+            f"CUDA error: operation not permitted when stream is capturing: {operator.name} waits for a value"
+        )
     if reads:
         waits.note()
     cpu_args, cpu_named = arguments_on_cpu(args), named_on_cpu(named)
@@ -340,14 +355,17 @@ def _check_devices(args: tuple[Any, ...], named: dict[str, Any]) -> None:
     found = dict.fromkeys(one.device for one in (*args, *named.values()) if isinstance(one, torch.Tensor) and one.dim())
     if len(found) > 1:
         first, second = list(found)[:2]
-        raise RuntimeError(f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!")
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+        )
 
 
 def _resize(out: torch.Tensor, shape: torch.Size) -> None:
     """Give an output its shape, with PyTorch's warning if it has another one and elements."""
     if out.numel() and out.shape != shape:
         notice.warn(
-            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match the "
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not "
+            "match the "
             f"required output shape {list(shape)}."
         )
     out.resize_(shape)
@@ -360,7 +378,10 @@ def _written(operator: Operator, args: Any, named: dict[str, Any]) -> Any:
 
 
 def reading(operator: Operator) -> Kernel:
-    """Make the kernel that reads one value. Within an operation no kernel has written it: the CPU has to compute all of it."""
+    """Make the kernel that reads one value.
+
+    Within an operation no kernel has written it: the CPU has to compute all of it.
+    """
     outside = alone(operator, reads=True, sized=False)
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
@@ -431,7 +452,10 @@ def zeroing(kernel: Kernel) -> Kernel:
 
 
 def unless_inside(operator: Operator) -> Kernel:
-    """Make the kernel of a check of values, of which an operator has none: it finds no error. The CPU's makes the same check."""
+    """Make the kernel of a check of values, of which an operator has none: it finds no error.
+
+    The CPU's makes the same check.
+    """
 
     def kernel(keys: Any, *args: Any, **named: Any) -> Any:
         if not state.inside:

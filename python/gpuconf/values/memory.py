@@ -52,7 +52,9 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     address = storage.data_ptr()
     if not address:
         return _without_memory(tensor)
-    found = _base(address, storage.nbytes(), tensor.dtype).as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+    found = _base(address, storage.nbytes(), tensor.dtype).as_strided(
+        tensor.size(), tensor.stride(), tensor.storage_offset()
+    )
     if tensor.is_conj():
         torch._C._set_conj(found, True)
     if tensor.is_neg():

@@ -21,7 +21,9 @@ def to_view(tensor: torch.Tensor) -> torch.Tensor:
         return on_cpu(tensor)
     if layout is torch.sparse_coo:
         indices, values = on_cpu(tensor._indices()), on_cpu(tensor._values())
-        return torch.ops.aten._sparse_coo_tensor_unsafe(indices, values, tensor.shape, is_coalesced=tensor.is_coalesced())
+        return torch.ops.aten._sparse_coo_tensor_unsafe(
+            indices, values, tensor.shape, is_coalesced=tensor.is_coalesced()
+        )
     if layout in _COMPRESSED:
         parts = [on_cpu(one) for one in parts_of(tensor)]
         return torch.ops.aten._sparse_compressed_tensor_unsafe(
@@ -59,7 +61,8 @@ def fill(result: Any, value: Any) -> None:
             return
         if target.shape != value.shape:
             raise RuntimeError(
-                f"gpuconf: PyTorch's kernel for CUDA returned sizes {tuple(target.shape)} and the CPU's {tuple(value.shape)}"
+                f"gpuconf: PyTorch's kernel for CUDA returned sizes {tuple(target.shape)} and the CPU's "
+                f"{tuple(value.shape)}"
             )
         target.copy_(value)
     elif isinstance(result, (list, tuple)):

@@ -30,4 +30,6 @@ def warn(text: str) -> None:
 
 def install(machine: str, values: str) -> None:
     """Log the line when PyTorch initializes CUDA."""
-    torch.cuda._lazy_call(lambda: notices.log("warning", f"PyTorch runs on simulated GPUs ({machine}): {_WHAT[values]}"))
+    torch.cuda._lazy_call(
+        lambda: notices.log("warning", f"PyTorch runs on simulated GPUs ({machine}): {_WHAT[values]}")
+    )

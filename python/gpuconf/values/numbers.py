@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python numbers in the place of tensors.
 
-PyTorch makes a tensor of a number in ``x * 0.5`` that takes part in type promotion as a number, and gives it to a Python kernel as
-a number. A kernel that is called from there needs such a tensor again. Nothing makes one by itself, but a detached one is one, too.
+PyTorch makes a tensor of a number in ``x * 0.5`` that takes part in type promotion as a number, and gives it to a
+Python kernel as a number. A kernel that is called from there needs such a tensor again. Nothing makes one by itself,
+but a detached one
+is one, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that is left in the queues of streams: NCCL's, host functions, and what comes after these.
 
-The CPU computes an operation when it is queued. So the thread waits first until the work before it in its stream is done. NCCL's
-operations under capture are recorded with the others, and done in their turn at each replay.
+The CPU computes an operation when it is queued. So the thread waits first until the work before it in its stream is
+done. NCCL's operations under capture are recorded with the others, and done in their turn at each replay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ def install(library: Any) -> None:
 
 
 def wait(*arguments: Any) -> None:
-    """Return when the work before an operation in its stream is done, unless it is captured. Call it only if there is work left."""
+    """Return when the work before an operation in its stream is done, unless it is captured.
+
+    Call it only if there is work left.
+    """
     stream = torch.cuda.current_stream(moves.device_among(arguments))
     if not graphs.capturing():
         waits.synchronize(stream)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernels an operation took that has several, such as attention, and which sizes depend on values that do not exist."""
+"""Which kernels an operation took that has several, such as attention, and which sizes depend on values that do not
+exist.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from collections.abc import Callable
 
 from .._typing import Any
 
-_WITH_PATHS = re.compile(r"aten::(_scaled_dot_product_\w+_attention|_flash_attention_forward|_efficient_attention_forward)(\.\w+)?")
+_WITH_PATHS = re.compile(
+    r"aten::(_scaled_dot_product_\w+_attention|_flash_attention_forward|_efficient_attention_forward)(\.\w+)?"
+)
 _CONVOLUTIONS = re.compile(
     r"aten::(cudnn_convolution\w*|slow_conv\w+|_slow_conv2d_forward|_conv_depthwise2d|conv_depthwise3d)(\.\w+)?"
 )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operations are computed with ``values="none"``: those on small tensors, such as indices, masks and scalars.
 
-Other results have no value. They read as zero, so that programs see finite numbers, and their memory is not written, so that the
-host needs none for it. Small results of those have no value either. Their storages are marked: the mark is an attribute of the
-storage's Python object, which PyTorch keeps for as long as the storage lives.
+Other results have no value. They read as zero, so that programs see finite numbers, and their memory is not written, so
+that the host needs none for it. Small results of those have no value either. Their storages are marked: the mark is an
+attribute of the storage's Python object, which PyTorch keeps for as long as the storage lives.
 """
 
 from __future__ import annotations
@@ -38,16 +38,26 @@ def is_large(tensor: torch.Tensor) -> bool:
 
 
 def has_no_value(value: Any) -> bool:
-    """Whether an argument is a tensor on a GPU, or has one, that was not computed, or was computed from such tensors."""
+    """Whether an argument is a tensor on a GPU, or has one, that was not computed, or was computed from such
+    tensors.
+    """
     if isinstance(value, torch.Tensor):
-        return value.is_cuda and value.layout is torch.strided and (is_large(value) or hasattr(value.untyped_storage(), _MARK))
+        return (
+            value.is_cuda
+            and value.layout is torch.strided
+            and (is_large(value) or hasattr(value.untyped_storage(), _MARK))
+        )
     return isinstance(value, (list, tuple)) and any(map(has_no_value, value))
 
 
 def pass_on(operator: Any, results: Any, args: tuple[Any, ...], named: dict[str, Any]) -> None:
     """Mark small results that were computed from tensors without a value."""
     if any(map(has_no_value, args)) or any(map(has_no_value, named.values())):
-        mark([args[at] if at < len(args) else named.get(name) for at, name in operator.written] if results is None else results)
+        mark(
+            [args[at] if at < len(args) else named.get(name) for at, name in operator.written]
+            if results is None
+            else results
+        )
 
 
 def mark(value: Any) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse tensors: operators with kernels of their own, which the CPU computes on the indices and values in the simulated memory.
+"""Sparse tensors: operators with kernels of their own, which the CPU computes on the indices and values in the
+simulated memory.
 
 All other operators on sparse tensors call operators on their indices and values, which are computed like any others.
 """
@@ -67,7 +68,9 @@ def names(key: str) -> Iterator[str]:
 
 
 def _spread(value: Any) -> Any:
-    """Return a sparse tensor without contiguous values: the CPU appends it to another one, as a card does, and merges nothing."""
+    """Return a sparse tensor without contiguous values: the CPU appends it to another one, as a card does, and merges
+    nothing.
+    """
     if not isinstance(value, torch.Tensor) or value.layout is not torch.sparse_coo:
         return value
     values = value._values()
@@ -80,7 +83,9 @@ def computing(overload: Any) -> Kernel:
     """Make the kernel of an operator on sparse tensors."""
     arguments = overload._schema.arguments
     tensors = tensor_places(overload)
-    written = [(at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write]
+    written = [
+        (at, one.name) for at, one in enumerate(arguments) if one.alias_info is not None and one.alias_info.is_write
+    ]
 
     adds = overload._schema.name.removeprefix("aten::").rstrip("_") in ("add", "sub")
 

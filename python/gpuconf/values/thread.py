@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of each thread: whether it is inside an operation, and the mark by which the replacement libraries know that."""
+"""The state of each thread: whether it is inside an operation, and the mark by which the replacement libraries know
+that.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ _address: Any = None
 class State(threading.local):
     """``inside`` is true while an operation runs: what PyTorch's kernels call themselves is not computed on its own.
 
-    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the operation
-    reads next on the host, and ``targets`` the addresses of the storages that it writes to.
+    ``copying`` is true while that is a copy, whose kernel copies what it has made contiguous. ``answers`` are what the
+    operation reads next on the host, and ``targets`` the addresses of the storages that it writes to.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ran on simulated GPUs without a value: launches and calls of CUDA's libraries outside the operations that are computed.
+"""What ran on simulated GPUs without a value: launches and calls of CUDA's libraries outside the operations that are
+computed.
 
-The libraries that stand in for CUDA's count them by name. They are named once, when the process ends. In a strict simulation each
-is an error, which PyTorch raises.
+The libraries that stand in for CUDA's count them by name. They are named once, when the process ends. In a strict
+simulation each is an error, which PyTorch raises.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def counted() -> dict[str, int]:
     counts: dict[str, int] = {}
     name, count = ctypes.create_string_buffer(256), ctypes.c_uint64()
     index = 0
-    while library is not None and library.gpuconf_runtime_unmarked_name(index, name, len(name), ctypes.byref(count)) == 0:
+    while (
+        library is not None and library.gpuconf_runtime_unmarked_name(index, name, len(name), ctypes.byref(count)) == 0
+    ):
         counts[name.value.decode("utf-8", "replace")] = count.value
         index += 1
     return counts
@@ -78,7 +81,10 @@ def _report() -> None:
     found = counted()
     if not found:
         return
-    lines = [f"{name}: {count} times, first from {_lines.get(name, 'a thread without Python')}" for name, count in found.items()]
+    lines = [
+        f"{name}: {count} times, first from {_lines.get(name, 'a thread without Python')}"
+        for name, count in found.items()
+    ]
     text = "these have no value on simulated GPUs, and what depends on them is wrong:\n  " + "\n  ".join(lines)
     print(f"gpuconf: {text}", file=sys.stderr)
     notices.log("warning", text)

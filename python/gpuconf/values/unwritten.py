@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU tensors that a program draws random numbers for, only to copy them to a GPU: in a rehearsal their memory is never touched.
+"""CPU tensors that a program draws random numbers for, only to copy them to a GPU: in a rehearsal their memory is never
+touched.
 
-A random initializer of a whole storage marks it instead of writing to it, and what writes to a marked storage later does nothing.
-The mark is an attribute of the storage's Python object, which PyTorch keeps for as long as the storage lives.
+A random initializer of a whole storage marks it instead of writing to it, and what writes to a marked storage later
+does nothing. The mark is an attribute of the storage's Python object, which PyTorch keeps for as long as the storage
+lives.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.cuda.set_sync_debug_mode``, which notices calls that wait for a card.
 
-PyTorch's own functions notice waits in copies and streams. What the CPU computes instead of a kernel that waits is noticed here.
+PyTorch's own functions notice waits in copies and streams. What the CPU computes instead of a kernel that waits is
+noticed here.
 """
 
 from __future__ import annotations

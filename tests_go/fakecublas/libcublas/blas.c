@@ -27,11 +27,13 @@ static cublasStatus check_gemm(struct call *g, struct range touched[4]) {
 	if (!is_operation(g->transa) || !is_operation(g->transb))
 		return complain(INVALID_VALUE, "gemm: no such operation");
 	if (g->lda < 1 || g->lda < rows_a || g->ldb < 1 || g->ldb < rows_b || g->ldc < 1 || g->ldc < g->m)
-		return complain(INVALID_VALUE, "gemm: leading dimensions %ld, %ld, %ld for %ld, %ld, %ld rows", g->lda, g->ldb, g->ldc, rows_a, rows_b, g->m);
+		return complain(INVALID_VALUE, "gemm: leading dimensions %ld, %ld, %ld for %ld, %ld, %ld rows", g->lda, g->ldb,
+		    g->ldc, rows_a, rows_b, g->m);
 	if (g->handle->math_mode != PEDANTIC_MATH)
 		return complain(EXECUTION_FAILED, "gemm: math mode %d may round more", g->handle->math_mode);
 	if (g->handle->workspace.bytes < LEAST_WORKSPACE)
-		return complain(ALLOC_FAILED, "gemm: a workspace of %lu bytes is too small, or cuBLAS's own", g->handle->workspace.bytes);
+		return complain(
+		    ALLOC_FAILED, "gemm: a workspace of %lu bytes is too small, or cuBLAS's own", g->handle->workspace.bytes);
 	touched[0] = matrix(g->a, rows_a, columns_a, g->lda, g->element);
 	touched[1] = matrix(g->b, rows_b, columns_b, g->ldb, g->element);
 	touched[2] = matrix(g->c, g->m, g->n, g->ldc, g->element);
@@ -50,18 +52,21 @@ static cublasStatus check_geam(struct call *g, struct range touched[4]) {
 	if (!is_operation(g->transa) || !is_operation(g->transb))
 		return complain(INVALID_VALUE, "geam: no such operation");
 	if (g->lda < 1 || g->lda < rows_a || g->ldb < 1 || g->ldb < rows_b || g->ldc < 1 || g->ldc < g->m)
-		return complain(INVALID_VALUE, "geam: leading dimensions %ld, %ld, %ld for %ld, %ld, %ld rows", g->lda, g->ldb, g->ldc, rows_a, rows_b, g->m);
+		return complain(INVALID_VALUE, "geam: leading dimensions %ld, %ld, %ld for %ld, %ld, %ld rows", g->lda, g->ldb,
+		    g->ldc, rows_a, rows_b, g->m);
 	touched[0] = matrix(g->a, rows_a, g->m + g->n - rows_a, g->lda, g->element);
 	touched[1] = matrix(g->b, rows_b, g->m + g->n - rows_b, g->ldb, g->element);
 	touched[2] = matrix(g->c, g->m, g->n, g->ldc, g->element);
 	touched[3] = (struct range){0, 0};
-	int on_a = g->c == g->a && g->ldc == g->lda && g->transa == OP_N, on_b = g->c == g->b && g->ldc == g->ldb && g->transb == OP_N;
+	int on_a = g->c == g->a && g->ldc == g->lda && g->transa == OP_N,
+	    on_b = g->c == g->b && g->ldc == g->ldb && g->transb == OP_N;
 	if ((overlap(touched[2], touched[0]) && !on_a) || (overlap(touched[2], touched[1]) && !on_b))
 		return complain(INVALID_VALUE, "geam: the result overlaps an operand, and is not that operand");
 	return SUCCESS;
 }
 
-static cublasStatus dispatch(const char *name, struct call g, cublasStatus (*check)(struct call *, struct range *), void (*kernel)(void *)) {
+static cublasStatus dispatch(
+    const char *name, struct call g, cublasStatus (*check)(struct call *, struct range *), void (*kernel)(void *)) {
 	struct range touched[4];
 	cublasStatus status = begin(name, g.handle);
 	if (status != SUCCESS)
@@ -105,16 +110,17 @@ KERNELS(s, float)
 KERNELS(d, double)
 
 #define FUNCTIONS(letter, type, gemm, geam, size) \
-	EXPORT cublasStatus gemm(struct handle *handle, cublasOperation transa, cublasOperation transb, size m, size n, size k, const type *alpha, \
-	                         const type *a, size lda, const type *b, size ldb, const type *beta, type *c, size ldc) { \
-		struct call g = {handle, transa, transb, m, n, k, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, lda, ldb, ldc, (double)*alpha, (double)*beta, \
-		                 sizeof(type)}; \
+	EXPORT cublasStatus gemm(struct handle *handle, cublasOperation transa, cublasOperation transb, size m, size n, \
+	    size k, const type *alpha, const type *a, size lda, const type *b, size ldb, const type *beta, type *c, \
+	    size ldc) { \
+		struct call g = {handle, transa, transb, m, n, k, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, lda, ldb, ldc, \
+		    (double)*alpha, (double)*beta, sizeof(type)}; \
 		return dispatch(#gemm, g, check_gemm, letter##gemm_kernel); \
 	} \
-	EXPORT cublasStatus geam(struct handle *handle, cublasOperation transa, cublasOperation transb, size m, size n, const type *alpha, \
-	                         const type *a, size lda, const type *beta, const type *b, size ldb, type *c, size ldc) { \
-		struct call g = {handle, transa, transb, m, n, 0, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, lda, ldb, ldc, (double)*alpha, (double)*beta, \
-		                 sizeof(type)}; \
+	EXPORT cublasStatus geam(struct handle *handle, cublasOperation transa, cublasOperation transb, size m, size n, \
+	    const type *alpha, const type *a, size lda, const type *beta, const type *b, size ldb, type *c, size ldc) { \
+		struct call g = {handle, transa, transb, m, n, 0, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, lda, ldb, ldc, \
+		    (double)*alpha, (double)*beta, sizeof(type)}; \
 		return dispatch(#geam, g, check_geam, letter##geam_kernel); \
 	}
 

@@ -100,7 +100,8 @@ struct range matrix(uint64_t addr, int64_t rows, int64_t columns, int64_t ld, si
 }
 
 /* Work is queued in the legacy default stream: no function here sets another. */
-cublasStatus launch(struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]) {
+cublasStatus launch(
+    struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]) {
 	void *copy = malloc(bytes);
 	memcpy(copy, argument, bytes);
 	int result = driver.launch(NULL, kernel, copy, touched);

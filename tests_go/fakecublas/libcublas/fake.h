@@ -1,11 +1,11 @@
 /*
- * cuBLAS without a GPU: libcublas.so.N over the fake driver of tests_go/fakecuda, for tests of code that loads the real one. It
- * runs asynchronously, as the real one does, and is strict: what NVIDIA's documentation forbids or leaves undefined returns an
- * error and records a complaint, which tests read. Its types are declared here a second time on purpose: sharing a header with the
- * code under test would hide a wrong declaration.
+ * cuBLAS without a GPU: libcublas.so.N over the fake driver of tests_go/fakecuda, for tests of code that loads the real
+ * one. It runs asynchronously, as the real one does, and is strict: what NVIDIA's documentation forbids or leaves
+ * undefined returns an error and records a complaint, which tests read. Its types are declared here a second time on
+ * purpose: sharing a header with the code under test would hide a wrong declaration.
  *
- * fakecuda_count and fakecuda_fail also count these calls and make them fail. FAKECUBLAS_MAJOR, set at compile time, is the version
- * (12): 11 has no functions with 64-bit sizes. The environment, read by cublasCreate:
+ * fakecuda_count and fakecuda_fail also count these calls and make them fail. FAKECUBLAS_MAJOR, set at compile time, is
+ * the version (12): 11 has no functions with 64-bit sizes. The environment, read by cublasCreate:
  *
  *     FAKECUBLAS_DRY       not empty: everything is checked, nothing is computed
  */
@@ -51,7 +51,8 @@ struct handle {
 cublasStatus complain(cublasStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 cublasStatus begin(const char *name, struct handle *handle); /* end follows if it is SUCCESS */
 cublasStatus end(struct handle *handle, cublasStatus status);
-cublasStatus launch(struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]);
+cublasStatus launch(
+    struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]);
 
 /* Whether two ranges share a byte. */
 int overlap(struct range a, struct range b);

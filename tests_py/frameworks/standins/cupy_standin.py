@@ -13,7 +13,8 @@ from typing import Any
 class OutOfMemoryError(MemoryError):
     def __init__(self, size: int, total: int, limit: int = 0) -> None:
         super().__init__(
-            f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes, limit set to: {limit:,} bytes)."
+            f"Out of memory allocating {size:,} bytes (allocated so far: {total:,} bytes, limit set to: {limit:,} "
+            "bytes)."
         )
 
 

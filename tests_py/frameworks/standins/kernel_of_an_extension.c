@@ -1,6 +1,6 @@
 /*
- * A library with a kernel, as nvcc's output for the host is: it registers the kernel when it is loaded, allocates and launches. It stands in
- * for flash-attn's extension and for llama.cpp's library, which PyPI does not have for CUDA.
+ * A library with a kernel, as nvcc's output for the host is: it registers the kernel when it is loaded, allocates and
+ * launches. It stands in for flash-attn's extension and for llama.cpp's library, which PyPI does not have for CUDA.
  */
 #include <stddef.h>
 
@@ -9,8 +9,10 @@ struct dim3 {
 };
 
 void **__cudaRegisterFatBinary(void *binary);
-void __cudaRegisterFunction(void **handle, const char *function, char *symbol, const char *device, int limit, void *a, void *b, void *c, void *d, int *e);
-int cudaLaunchKernel(const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream);
+void __cudaRegisterFunction(void **handle, const char *function, char *symbol, const char *device, int limit, void *a,
+    void *b, void *c, void *d, int *e);
+int cudaLaunchKernel(
+    const void *function, struct dim3 grid, struct dim3 block, void **arguments, size_t shared, void *stream);
 int cudaMalloc(void **out, size_t bytes);
 int cudaMemGetInfo(size_t *free, size_t *total);
 int MORE(void);
@@ -18,7 +20,8 @@ int MORE(void);
 static char kernel;
 
 __attribute__((constructor)) static void enter(void) {
-	__cudaRegisterFunction(__cudaRegisterFatBinary(NULL), &kernel, "_ZN5flash16flash_fwd_kernelEPf", "", -1, NULL, NULL, NULL, NULL, NULL);
+	__cudaRegisterFunction(
+	    __cudaRegisterFatBinary(NULL), &kernel, "_ZN5flash16flash_fwd_kernelEPf", "", -1, NULL, NULL, NULL, NULL, NULL);
 }
 
 int launch(void *out) {

@@ -32,7 +32,9 @@ class Hooks:
 
 
 class CUDAPluggableAllocator:
-    """Opens the library and gets two of its functions; keeps size, device and stream of each pointer, and passes them to free."""
+    """Opens the library and gets two of its functions; keeps size, device and stream of each pointer, and passes them
+    to free.
+    """
 
     def __init__(self, path: str, alloc: str, free: str) -> None:
         library = ctypes.CDLL(path)
@@ -122,7 +124,13 @@ def install() -> types.ModuleType:
     torch.OutOfMemoryError = OutOfMemoryError
     torch.backends = types.SimpleNamespace(cuda=types.SimpleNamespace(is_built=lambda: True))
     torch._C = types.ModuleType("torch._C")
-    for name in ("memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats", "getMemoryFraction", "memorySnapshot"):
+    for name in (
+        "memoryStats",
+        "resetPeakMemoryStats",
+        "resetAccumulatedMemoryStats",
+        "getMemoryFraction",
+        "memorySnapshot",
+    ):
         setattr(torch._C, f"_cuda_{name}", unsupported(name))
     for name in ("getDeviceStats", "resetPeakStats", "resetAccumulatedStats", "getMemoryInfo"):
         setattr(torch._C, f"_accelerator_{name}", unsupported(name))

@@ -40,8 +40,8 @@ class CardLease(Table, _CardLease):
 class _ClaimRow(NamedTuple):
     id: str  # 32 hexadecimal digits
     pid: int  # in its PID namespace
-    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if
-    # unknown
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
+    # namespace; 0 if unknown
     start_time: int
     uid: int  # reliable, unlike the texts
     name: str  # of the lease; each text may be ""
@@ -77,7 +77,8 @@ class _PoolFigures(NamedTuple):
     reserved: int  # what it has taken from the card
     in_use: int  # the total size of live blocks
     peak: int  # the maximum of in_use
-    libraries: dict[str, int]  # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out
+    # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+    libraries: dict[str, int]
 
 
 class PoolFigures(Table, _PoolFigures):
@@ -92,8 +93,8 @@ class PoolFigures(Table, _PoolFigures):
 
 class _ProcessRow(NamedTuple):
     pid: int  # in its PID namespace
-    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if
-    # unknown
+    # When the process started, in clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time
+    # namespace; 0 if unknown
     start_time: int
     uid: int  # reliable, unlike the texts
     name: str  # of the lease; each text may be ""

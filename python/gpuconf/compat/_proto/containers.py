@@ -335,7 +335,10 @@ class MessageMapContainer(_Map):
 
 
 def pairs(entries: Any) -> list[tuple[Any, Any]]:
-    """Return the entries of a mapping, or of an iterable of pairs. Raises TypeError or ValueError for any other object."""
+    """Return the entries of a mapping, or of an iterable of pairs.
+
+    Raises TypeError or ValueError for any other object.
+    """
     try:
         if hasattr(entries, "keys"):
             return [(key, entries[key]) for key in entries.keys()]  # noqa: SIM118 - any mapping, as dict() takes it

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages with the interface of Protocol Buffers. They cannot be serialized.
 
-A message field holds a message from the moment it is read. Until something is set in it, that message is absent: its ``_parent`` is
-the message around it, which the first change makes it a part of.
+A message field holds a message from the moment it is read. Until something is set in it, that message is absent: its
+``_parent`` is the message around it, which the first change makes it a part of.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping
 
 from ... import errors
 from ..._typing import Any, NoReturn
-from .containers import Container, MessageMapContainer, RepeatedCompositeContainer, RepeatedScalarContainer, ScalarMapContainer
+from .containers import (
+    Container,
+    MessageMapContainer,
+    RepeatedCompositeContainer,
+    RepeatedScalarContainer,
+    ScalarMapContainer,
+)
 from .descriptors import Descriptor, FieldDescriptor, entry_name
 from .enum import Enum
 from .scalars import Scalar
@@ -102,10 +108,15 @@ class Message:
         return f'Protocol message {type(self).__name__} has no "{name}" field.{self._meant(name)}'
 
     def _meant(self, name: str) -> str:
-        """Return a question for a name that a message inside has, or that is close to one of this message's; "" for others."""
+        """Return a question for a name that a message inside has, or that is close to one of this message's.
+
+        "" for others.
+        """
         import difflib
 
-        inside = (f"{field.name}.{name}" for field in self.FIELDS.values() if field.message and name in field.message.FIELDS)
+        inside = (
+            f"{field.name}.{name}" for field in self.FIELDS.values() if field.message and name in field.message.FIELDS
+        )
         close = next(inside, None) or next(iter(difflib.get_close_matches(name, self.FIELDS, 1)), None)
         return f' Did you mean "{close}"?' if close else ""
 
@@ -175,9 +186,13 @@ class Message:
             raise AttributeError(self._no_field(name))
         if field.message is not None or field.is_repeated:
             kind = "map, or repeated" if field.is_repeated else "message"
-            remedy = f"change its elements in place, as with {name}.{'update' if field.key is not None else 'extend'}(...)"
+            remedy = (
+                f"change its elements in place, as with {name}.{'update' if field.key is not None else 'extend'}(...)"
+            )
             remedy = remedy if field.is_repeated else f"use {name}.CopyFrom(...), or set its fields"
-            raise AttributeError(f'Assignment not allowed to {kind} field "{name}" in protocol message object. Instead, {remedy}.')
+            raise AttributeError(
+                f'Assignment not allowed to {kind} field "{name}" in protocol message object. Instead, {remedy}.'
+            )
         self._set(field, value)
 
     def __delattr__(self, name: str) -> None:
@@ -190,7 +205,8 @@ class Message:
         return self.HasField(name)
 
     def HasField(self, field_name: Any) -> bool:  # noqa: N802 - Protocol Buffers' names
-        """Return whether a message field, or any field in it, was set; for a oneof or a member of one, whether it is set.
+        """Return whether a message field, or any field in it, was set; for a oneof or a member of one, whether it is
+        set.
 
         Raises ValueError for an unknown field, and for lists, maps and other scalars, which have no presence.
         """
@@ -247,7 +263,8 @@ class Message:
             self.SetInParent()
             for field in self.FIELDS.values():
                 value = self._values.get(field.name)
-                if not isinstance(value, Message | Container) or value._is_part():  # who holds an absent one keeps a part
+                # Who holds an absent one keeps a part.
+                if not isinstance(value, Message | Container) or value._is_part():
                     self._drop(field)
             self.MergeFrom(other_msg)
 
@@ -288,7 +305,8 @@ class Message:
 
     def _no_wire_format(self, *_: Any, **__: Any) -> NoReturn:
         raise errors.UnimplementedError(
-            f"gpuconf's {type(self).__name__} has no wire format. Use pickle, or ListFields(); with TensorFlow installed, set the "
+            f"gpuconf's {type(self).__name__} has no wire format. Use pickle, or ListFields(); with TensorFlow "
+            "installed, set the "
             "same fields of its own message"
         )
 
@@ -308,7 +326,9 @@ class Message:
         if not isinstance(other, Message) or type(other) is not type(self):
             return NotImplemented
         ours, theirs = self.ListFields(), other.ListFields()
-        return len(ours) == len(theirs) and all(a[0] is b[0] and _same(a[1], b[1]) for a, b in zip(ours, theirs, strict=True))
+        return len(ours) == len(theirs) and all(
+            a[0] is b[0] and _same(a[1], b[1]) for a, b in zip(ours, theirs, strict=True)
+        )
 
     __hash__: None = None  # type: ignore[assignment]
 
@@ -384,7 +404,8 @@ def _made(message: type[Message], value: Any) -> Message:
         return message(**value)
     if type(value) is not message:
         raise TypeError(
-            f"Parameter to initialize message field must be dict or instance of same class: expected {message} got {type(value)}."
+            f"Parameter to initialize message field must be dict or instance of same class: expected {message} got "
+            f"{type(value)}."
         )
     return value
 
@@ -394,10 +415,13 @@ def _rebuilt(message: type[Message], fields: dict[str, Any]) -> Message:
     return message(**fields)
 
 
-def define(messages: Mapping[str, str], enums: Mapping[str, str], classes: Mapping[str, type[Message]]) -> dict[str, Any]:
+def define(
+    messages: Mapping[str, str], enums: Mapping[str, str], classes: Mapping[str, type[Message]]
+) -> dict[str, Any]:
     """Give messages the fields and enums of a table, and return all of them by their names.
 
-    ``classes`` are those of the messages that have a class already. The others get one, of the module of the first of these.
+    ``classes`` are those of the messages that have a class already. The others get one, of the module of the first of
+    these.
     """
     types: dict[str, Any] = dict(classes)
     module = next(iter(classes.values())).__module__
@@ -406,7 +430,9 @@ def define(messages: Mapping[str, str], enums: Mapping[str, str], classes: Mappi
             types[name] = _subclass(name, module, "Stored but has no effect.")
         _nest(types, name)
     for name, text in enums.items():
-        members = {label: int(number) for label, number in (line.split(" = ") for line in text.split("\n") if line.strip())}
+        members = {
+            label: int(number) for label, number in (line.split(" = ") for line in text.split("\n") if line.strip())
+        }
         members = {label.strip(): number for label, number in members.items()}
         types[name] = Enum(f"tensorflow.{name}", members)
         if _nest(types, name):

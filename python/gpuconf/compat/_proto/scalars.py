@@ -73,7 +73,9 @@ class Scalar:
         if isinstance(value, float):
             return self._shown_real(value)
         if isinstance(value, bytes):
-            return '"' + "".join(f"\\{ord(c):03o}" if c >= "\x80" else _escaped(c) for c in value.decode("latin-1")) + '"'
+            return (
+                '"' + "".join(f"\\{ord(c):03o}" if c >= "\x80" else _escaped(c) for c in value.decode("latin-1")) + '"'
+            )
         return '"' + "".join(map(_escaped, value)) + '"' if isinstance(value, str) else str(value)
 
     def _integer(self, value: Any, where: str) -> int:
@@ -102,7 +104,11 @@ class Scalar:
         try:
             return operator.index(value)
         except TypeError as error:
-            text = str(error) if _is_array(value) else f"'{_name_of(type(value))}' object cannot be interpreted as an integer"
+            text = (
+                str(error)
+                if _is_array(value)
+                else f"'{_name_of(type(value))}' object cannot be interpreted as an integer"
+            )
             raise self._wrong(text, where) from None
 
     def _string(self, value: Any, where: str) -> str:

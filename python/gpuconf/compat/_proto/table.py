@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fields of the messages: those of ``ConfigProto`` in TensorFlow 2.21, of every message that it contains, and of others.
+"""The fields of the messages: those of ``ConfigProto`` in TensorFlow 2.21, of every message that it contains, and of
+others.
 
-A field is ``[oneof NAME:] TYPE NAME = NUMBER``. ``make oracle`` compares this table with the descriptors in TensorFlow's wheel.
+A field is ``[oneof NAME:] TYPE NAME = NUMBER``. ``make oracle`` compares this table with the descriptors in
+TensorFlow's wheel.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v1``: graphs and sessions. ``config`` is the module ``gpuconf.config``.
 
-The operations in this module always build graphs. Those of ``gpuconf``, such as ``gpuconf.constant``, always run eagerly. There
-is no switch between the two.
+The operations in this module always build graphs. Those of ``gpuconf``, such as ``gpuconf.constant``, always run
+eagerly. There is no switch between the two.
 
 >>> import gpuconf.compat.v1 as tf
 >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -30,7 +30,16 @@ from ..v2 import autograph, data, distribute, io, sysconfig, test, tpu, version
 from . import gfile, keras, logging, random, train
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
-from ._graph import Graph, GraphDef, NodeDef, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
+from ._graph import (
+    Graph,
+    GraphDef,
+    NodeDef,
+    Operation,
+    Tensor,
+    get_default_graph,
+    get_default_session,
+    reset_default_graph,
+)
 from ._initializers import (
     constant_initializer,
     glorot_uniform_initializer,
@@ -254,9 +263,9 @@ def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:
 def device(device_name_or_function: Any) -> Any:
     """Set the device of the operations that a ``with`` block adds to the default graph.
 
-    A string such as ``"/gpu:1"`` sets the fields that inner scopes leave unset. ``None`` disables all outer scopes. A function
-    takes the operation and returns a string, which overrides inner scopes. Raises ValueError on entry for a malformed string.
-    Whether the device exists is checked later, when the operation is placed.
+    A string such as ``"/gpu:1"`` sets the fields that inner scopes leave unset. ``None`` disables all outer scopes. A
+    function takes the operation and returns a string, which overrides inner scopes. Raises ValueError on entry for a
+    malformed string. Whether the device exists is checked later, when the operation is placed.
     """
     return get_default_graph().device(device_name_or_function)
 
@@ -268,7 +277,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return a type of elements, such as ``float32``, or a module that few need: ``flags``, ``app``, ``summary``."""
+        """Return a type of elements, such as ``float32``, or a module that few need:
+        ``flags``, ``app``, ``summary``.
+        """
         if name in NAMES:
             return as_dtype(name)
         if name in ("app", "flags", "summary"):

@@ -27,8 +27,8 @@ class ControlDependencies(threading.local):
     def of(self, inputs: Collection[Operation]) -> list[Operation]:
         """Return the control inputs of a new operation that reads ``inputs``.
 
-        As in TensorFlow, a block adds none to an operation that reads the result of another operation in the block, because that
-        one has waited already.
+        As in TensorFlow, a block adds none to an operation that reads the result of another operation in the block,
+        because that one has waited already.
         """
         found: list[Operation] = []
         for controller in self._stack:
@@ -71,6 +71,8 @@ class Controller:
     def __enter__(self) -> None:
         self._dependencies.enter(self, self._clears)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._ending():
             self._dependencies.leave(self)

@@ -42,4 +42,5 @@ class DeviceAttributes:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
 
 
-DeviceAttributes.__name__ = DeviceAttributes.__qualname__ = "_DeviceAttributes"  # TensorFlow's, which its error messages contain
+# TensorFlow's, which its error messages contain.
+DeviceAttributes.__name__ = DeviceAttributes.__qualname__ = "_DeviceAttributes"

@@ -18,7 +18,10 @@ _MODES = {0: True, 1: False}  # synchronous
 
 
 def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: Any, switches: bool) -> None:
-    """Apply a ConfigProto to the configuration of ``gpuconf``. ``switches`` is true if eager execution is disabled now."""
+    """Apply a ConfigProto to the configuration of ``gpuconf``.
+
+    ``switches`` is true if eager execution is disabled now.
+    """
     if config is not None and not isinstance(config, ConfigProto):
         raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
     if device_policy is not None and device_policy not in _POLICIES:
@@ -31,7 +34,8 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
         return
     if runtime.enumerated() or runtime.current.at_enumeration:
         raise ValueError(
-            "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call it before any "
+            "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call "
+            "it before any "
             "function that lists devices, or call gpuconf.reset() first"
         )
     if device_policy is not None:
@@ -40,7 +44,8 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
         experimental.set_synchronous_execution(_MODES[execution_mode])
     if config is None:
         return
-    options, cpus = options_of(config), config.device_count.get("CPU", 1)  # copied: later changes of the config have no effect
+    # Copied: later changes of the config have no effect.
+    options, cpus = options_of(config), config.device_count.get("CPU", 1)
 
     def apply() -> None:
         core.pybind_ImportConfig(options)

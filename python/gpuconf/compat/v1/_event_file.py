@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of events, which TensorBoard reads: records with checksums, whose contents are Protocol Buffers messages ``Event``."""
+"""Files of events, which TensorBoard reads: records with checksums, whose contents are Protocol Buffers messages
+``Event``.
+"""
 
 from __future__ import annotations
 

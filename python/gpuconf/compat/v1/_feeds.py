@@ -15,7 +15,8 @@ from ._graph import Graph, Tensor
 def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
     """Return the arrays of a ``feed_dict``, by tensor.
 
-    Raises TypeError for a key that is not a tensor of the graph or a value of the wrong type, and ValueError for a wrong shape.
+    Raises TypeError for a key that is not a tensor of the graph or a value of the wrong type, and ValueError for a
+    wrong shape.
     """
     try:
         return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
@@ -63,13 +64,17 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
     assert isinstance(tensor, Tensor)
     if isinstance(value, (Tensor, EagerTensor)):
         raise TypeError(
-            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
-            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed to the "
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
+            "strings, lists, "
+            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed "
+            "to the "
             f"argument `feed_dict` with key {shown(key)}."
         )
     array = _array(value, tensor.dtype.dtype)
     if not _fits(array.shape, tensor._shape):
-        raise ValueError(f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}")
+        raise ValueError(
+            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
+        )
     return tensor, array
 
 
@@ -85,7 +90,8 @@ def _array(value: Any, dtype: Any) -> Any:
     np = _arrays.numpy()
     if isinstance(value, int) and not _holds(dtype, value):
         raise TypeError(
-            f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type {dtype.type}. "
+            f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type "
+            f"{dtype.type}. "
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
     _arrays.check_readable(value)

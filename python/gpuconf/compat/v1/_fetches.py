@@ -63,7 +63,8 @@ class Fetches:
             return self._graph.as_graph_element(fetch)
         except TypeError as error:
             text = (
-                f'Argument `fetch` = {shown(fetch)} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({error})'
+                f'Argument `fetch` = {shown(fetch)} has invalid type "{type(fetch).__name__}" must be a string or '
+                f"Tensor. ({error})"
             )
             raise TypeError(text) from None
         except (ValueError, KeyError) as error:

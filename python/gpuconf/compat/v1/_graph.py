@@ -164,20 +164,24 @@ class Tensor(metaclass=Made):
         return _binary("MatMul", other, self, "matmul")
 
     def __bool__(self) -> bool:
-        raise errors.OperatorNotAllowedInGraphError(f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}")
+        raise errors.OperatorNotAllowedInGraphError(
+            f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}"
+        )
 
     def __iter__(self) -> NoReturn:
         raise errors.OperatorNotAllowedInGraphError(f"Iterating over a symbolic `tf.Tensor` is not allowed. {_REMEDY}")
 
     def __len__(self) -> NoReturn:
         raise TypeError(
-            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape "
+            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` "
+            "for shape "
             "information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(
-            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying to "
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're "
+            "trying to "
             "pass a Tensor to a NumPy call, which is not supported."
         )
 
@@ -221,10 +225,11 @@ class Graph:
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Controller:
         """Make the operations that a ``with`` block adds run after ``control_inputs``, without reading them.
 
-        ``control_inputs`` are operations, tensors or names. Blocks nest: an operation waits for the control inputs of all enclosing
-        blocks. None disables all outer blocks. A block applies to the thread that enters it.
+        ``control_inputs`` are operations, tensors or names. Blocks nest: an operation waits for the control inputs of
+        all enclosing blocks. None disables all outer blocks. A block applies to the thread that enters it.
 
-        Raises KeyError for an unknown name, ValueError for an element of another graph, and TypeError for any other object.
+        Raises KeyError for an unknown name, ValueError for an element of another graph, and TypeError for any other
+        object.
 
         >>> import gpuconf.compat.v1 as tf
         >>> graph = tf.Graph()
@@ -247,10 +252,11 @@ class Graph:
         return self._control.block(operations)
 
     def name_scope(self, name: str | None) -> Any:
-        """Put a name before the names of the operations that a ``with`` block adds, and return it with a slash: ``"outer/name/"``.
+        """Put a name before the names of the operations that a ``with`` block adds, and return it with a slash:
+        ``"outer/name/"``.
 
-        A name that is in use gets a number, and one that ends in a slash is used as it is. None and ``""`` leave all outer scopes.
-        Raises ValueError for a name that cannot begin the name of an operation.
+        A name that is in use gets a number, and one that ends in a slash is used as it is. None and ``""`` leave all
+        outer scopes. Raises ValueError for a name that cannot begin the name of an operation.
 
         >>> import gpuconf.compat.v1 as tf
         >>> graph = tf.Graph()
@@ -305,7 +311,8 @@ class Graph:
     def get_tensor_by_name(self, name: str) -> Tensor:
         """Return the tensor with a name, such as ``"MatMul:0"``.
 
-        Raises TypeError if the name is not a str, ValueError if it is an operation's name, and KeyError if it is unknown.
+        Raises TypeError if the name is not a str, ValueError if it is an operation's name, and KeyError if it is
+        unknown.
         """
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
@@ -314,10 +321,11 @@ class Graph:
         return found
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Tensor | Operation:
-        """Return the tensor or operation that ``obj`` refers to: a name (a str, or bytes in UTF-8), a tensor or an operation.
+        """Return the tensor or operation that ``obj`` refers to: a name (a str, or bytes in UTF-8), a tensor or an
+        operation.
 
-        Raises KeyError for an unknown name, ValueError for an element of another graph or a malformed name, and TypeError for any
-        other object.
+        Raises KeyError for an unknown name, ValueError for an element of another graph or a malformed name, and
+        TypeError for any other object.
         """
         if not allow_tensor and not allow_operation:
             raise ValueError("allow_tensor and allow_operation can't both be False.")
@@ -391,7 +399,9 @@ class Graph:
         controls = self._control.of(())
         sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
         with self._lock:
-            encoded = core.pybind_AddPlaceholder(self._number, name, dtype, sizes, shape is None, _numbers(controls), device)
+            encoded = core.pybind_AddPlaceholder(
+                self._number, name, dtype, sizes, shape is None, _numbers(controls), device
+            )
             return self._added("Placeholder", encoded, (), controls, device).outputs[0]
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
@@ -405,7 +415,9 @@ class Graph:
             encoded = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
             return self._added(kind, encoded, inputs, controls, device)
 
-    def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Operation:
+    def _added(
+        self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str
+    ) -> Operation:
         node = loads(encoded)
         operation = make(Operation)
         operation.name, operation.type, operation.device = node["name"], kind, device
@@ -476,7 +488,9 @@ class _Default:
         self._stack.entered.append(self._what)
         return self._what
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._ending():
             return
         entered = self._stack.entered
@@ -528,7 +542,8 @@ def reset_default_graph() -> None:
     """
     if _graphs.entered:
         raise AssertionError(
-            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the "
+            "nesting and "
             "create a new graph."
         )
     _graphs.own = None
@@ -539,18 +554,23 @@ def get_default_session() -> Any:
     return sessions.entered[-1] if sessions.entered else None
 
 
-# Errors for `eval()` and `run()`: no session, the default session has another graph, the given session has another graph.
+# Errors for `eval()` and `run()`: no session, the default session has another graph, the given session has another
+# graph.
 _CANT_EVAL = (
-    "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an explicit "
+    "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an "
+    "explicit "
     "session to `eval(session=sess)`",
-    "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. Pass an explicit "
+    "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. "
+    "Pass an explicit "
     "session to `eval(session=sess)`.",
     "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph.",
 )
 _CANT_RUN = (
-    "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass an explicit "
+    "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass "
+    "an explicit "
     "session to `run(session=sess)`",
-    "Cannot use the default session to execute operation: the operation's graph is different from the session's graph. Pass an "
+    "Cannot use the default session to execute operation: the operation's graph is different from the session's "
+    "graph. Pass an "
     "explicit session to run(session=sess).",
     "Cannot use the given session to execute operation: the operation's graph is different from the session's graph.",
 )

@@ -16,9 +16,9 @@ _equality = True
 def executing_eagerly() -> bool:
     """Return whether the functions of ``gpuconf.compat.v2`` run operations eagerly in this thread.
 
-    True by default. False after ``disable_v2_behavior`` or ``disable_eager_execution``, and inside ``Graph.as_default()`` and
-    ``with`` blocks of sessions. The functions of ``gpuconf`` always run eagerly, and those of ``gpuconf.compat.v1`` always build
-    graphs.
+    True by default. False after ``disable_v2_behavior`` or ``disable_eager_execution``, and inside
+    ``Graph.as_default()`` and ``with`` blocks of sessions. The functions of ``gpuconf`` always run eagerly, and those
+    of ``gpuconf.compat.v1`` always build graphs.
 
     >>> import gpuconf.compat.v1 as tf
     >>> with tf.Graph().as_default():
@@ -66,16 +66,19 @@ def disable_eager_execution() -> None:
     _eager = False
 
 
-def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+def enable_eager_execution(
+    config: ConfigProto | None = None, device_policy: Any = None, execution_mode: Any = None
+) -> None:
     """Let the functions of ``gpuconf.compat.v2`` run eagerly, and apply a ConfigProto to the whole program.
 
-    Call it before any function that lists the devices. It changes the configuration as TensorFlow does: ``device_count`` and
-    ``visible_device_list`` set the visible and logical devices, and ``allow_growth``, the memory fraction and the other
-    ``gpu_options`` apply to the whole program. The first call that lists the devices, and only that call, raises errors in these
-    lists.
+    Call it before any function that lists the devices. It changes the configuration as TensorFlow does:
+    ``device_count`` and ``visible_device_list`` set the visible and logical devices, and ``allow_growth``, the memory
+    fraction and the other ``gpu_options`` apply to the whole program. The first call that lists the devices, and only
+    that call, raises errors in these lists.
 
-    Raises TypeError if ``config`` is not a ConfigProto, and ValueError for an invalid ``device_policy`` or ``execution_mode``, if
-    the devices have already been listed, or if eager execution is disabled and the default graph has been used.
+    Raises TypeError if ``config`` is not a ConfigProto, and ValueError for an invalid ``device_policy`` or
+    ``execution_mode``, if the devices have already been listed, or if eager execution is disabled and the default graph
+    has been used.
     """
     global _eager
     take_over(config, device_policy, execution_mode, switches=not _eager)
@@ -103,7 +106,8 @@ def disable_v2_behavior() -> None:
 def enable_v2_behavior() -> None:
     """Behave as TensorFlow 2: the functions of ``gpuconf.compat.v2`` run eagerly. The default.
 
-    Raises ValueError if eager execution is disabled and the default graph has been used; see :func:`reset_default_graph`.
+    Raises ValueError if eager execution is disabled and the default graph has been used; see
+    :func:`reset_default_graph`.
     """
     enable_eager_execution()
     set_v2_shapes(True)

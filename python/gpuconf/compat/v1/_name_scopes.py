@@ -31,7 +31,9 @@ class NameScopes:
         self._operations.add(name.lower())
 
     def full(self, name: str) -> str:
-        """Return the name to request for an operation: the core adds a number if an operation has it, not if a scope has it."""
+        """Return the name to request for an operation: the core adds a number if an operation has it, not if a scope
+        has it.
+        """
         if name.endswith("/"):
             return name
         inner = f"{self.current}/{name}" if self.current else name
@@ -56,11 +58,15 @@ class NameScopes:
         return _Scope(self, name)
 
     def enter(self, name: Any) -> str:
-        """Enter a scope, and return its name with a slash. Raises ValueError for a bad name, and TypeError for no string."""
+        """Enter a scope, and return its name with a slash.
+
+        Raises ValueError for a bad name, and TypeError for no string.
+        """
         if name and not (_INNER if self.current else _FIRST).match(name):
             what, rule = ("", _INNER) if self.current else ("root ", _FIRST)
             text = (
-                f"'{name}' is not a valid {what}scope name. A {what}scope name has to match the following pattern: {rule.pattern}"
+                f"'{name}' is not a valid {what}scope name. A {what}scope name has to match the following pattern: "
+                f"{rule.pattern}"
             )
             raise ValueError(text)
         before = self.current

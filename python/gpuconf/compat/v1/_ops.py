@@ -16,14 +16,17 @@ from . import _python_ops
 from ._graph import Operation, Tensor, get_default_graph, node
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
+def constant(
+    value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False
+) -> Tensor:
     """Add a constant to the default graph.
 
-    Without ``dtype``, Python floats become float32 and ints int32; arrays keep their type. ``shape`` is filled in row-major order,
-    and the last element is repeated if there are too few. With ``verify_shape``, ``shape`` must equal the value's shape.
+    Without ``dtype``, Python floats become float32 and ints int32; arrays keep their type. ``shape`` is filled in
+    row-major order, and the last element is repeated if there are too few. With ``verify_shape``, ``shape`` must equal
+    the value's shape.
 
-    Raises TypeError for types other than float32, float64, int32 and bool, and if ``verify_shape`` fails; ValueError for
-    too many elements or numbers out of range.
+    Raises TypeError for types other than float32, float64, int32 and bool, and if ``verify_shape`` fails; ValueError
+    for too many elements or numbers out of range.
 
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <tf.Tensor 'a:0' shape=(2, 3) dtype=float32>
@@ -38,8 +41,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
     """Add a tensor whose value each run takes from its ``feed_dict``.
 
-    ``shape`` is a sequence of sizes, with None for a size that may differ from run to run, or a single size; without ``shape`` any
-    shape can be fed. A run that needs the tensor and does not feed it raises ValueError.
+    ``shape`` is a sequence of sizes, with None for a size that may differ from run to run, or a single size; without
+    ``shape`` any shape can be fed. A run that needs the tensor and does not feed it raises ValueError.
 
     Raises TypeError for types other than float32, float64, int32 and bool and for sizes that are not integers, and
     ValueError for negative sizes.
@@ -80,7 +83,8 @@ initialize_all_tables = tables_initializer
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
     """Add the product of two matrices, each optionally transposed first.
 
-    Raises ValueError for operands that are not matrices or whose shapes do not match, and TypeError for different types.
+    Raises ValueError for operands that are not matrices or whose shapes do not match, and TypeError for different
+    types.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]])
     <tf.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
@@ -89,12 +93,18 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add the sum of two tensors, with NumPy's broadcasting. Raises ValueError or TypeError if shapes or types do not match."""
+    """Add the sum of two tensors, with NumPy's broadcasting.
+
+    Raises ValueError or TypeError if shapes or types do not match.
+    """
     return node("Add", (x, y), 0, name_of(name))
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """Add the sum of a list of tensors. Raises ValueError for an empty list or different shapes, TypeError for different types."""
+    """Add the sum of a list of tensors.
+
+    Raises ValueError for an empty list or different shapes, TypeError for different types.
+    """
     return node("AddN", listed(inputs), 0, name_of(name))
 
 
@@ -118,12 +128,16 @@ def divide(x: Any, y: Any, name: str | None = None) -> Tensor:
     return _python_ops.elementwise("RealDiv", x, y, name or "truediv")
 
 
-def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any) -> Tensor:
+def reduce_sum(
+    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any
+) -> Tensor:
     """Add the sum of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
     return _reduced("Sum", input_tensor, axis, keepdims, name, old)
 
 
-def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any) -> Tensor:
+def reduce_mean(
+    input_tensor: Any, axis: Any = None, keepdims: bool | None = None, name: str | None = None, **old: Any
+) -> Tensor:
     """Add the mean of the elements, along ``axis`` or of all, which sessions compute with NumPy."""
     return _reduced("Mean", input_tensor, axis, keepdims, name, old)
 
@@ -160,7 +174,11 @@ def random_normal(
     """Add normally distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
     sizes = arrays.shape_of(shape)
     return _python_ops.drawn(
-        "RandomStandardNormal", lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed), dtype, sizes, name or "random_normal"
+        "RandomStandardNormal",
+        lambda: numpy_ops.normal(sizes, mean, stddev, dtype, seed),
+        dtype,
+        sizes,
+        name or "random_normal",
     )
 
 
@@ -184,7 +202,11 @@ def random_uniform(
     """Add uniformly distributed numbers, which each run draws anew: NumPy's, not TensorFlow's."""
     sizes = arrays.shape_of(shape)
     return _python_ops.drawn(
-        "RandomUniform", lambda: numpy_ops.uniform(sizes, minval, maxval, dtype, seed), dtype, sizes, name or "random_uniform"
+        "RandomUniform",
+        lambda: numpy_ops.uniform(sizes, minval, maxval, dtype, seed),
+        dtype,
+        sizes,
+        name or "random_uniform",
     )
 
 
@@ -214,7 +236,8 @@ class name_scope:  # noqa: N801 - TensorFlow's name
         if not isinstance(default_name, (str, type(None))):
             kind = type(default_name)
             raise TypeError(
-                f"`default_name` type ({kind}) is not a string type. You likely meant to pass this into the `values` kwarg."
+                f"`default_name` type ({kind}) is not a string type. You likely meant to pass this into the `values` "
+                "kwarg."
             )
         self._name = default_name if name is None else name
         self._refused = self._name is None and values is not None

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations of a graph that a session computes in Python: arithmetic with NumPy, random numbers, variables.
 
-The core sees such an operation as a placeholder. A session computes those that a run needs, in the order of the graph, and feeds
-their values (:func:`complete`). An operation without a result, such as an initializer, is a no-op of the core with an action.
+The core sees such an operation as a placeholder. A session computes those that a run needs, in the order of the graph,
+and feeds their values (:func:`complete`). An operation without a result, such as an initializer, is a no-op of the core
+with an
+action.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from ._graph import Graph, Operation, Tensor, as_tensor, get_default_graph
 Function = Callable[..., Any]
 
 
-def add_result(kind: str, inputs: Sequence[Tensor], function: Function, dtype: str, shape: Any, name: str | None) -> Tensor:
+def add_result(
+    kind: str, inputs: Sequence[Tensor], function: Function, dtype: str, shape: Any, name: str | None
+) -> Tensor:
     """Add an operation with a result."""
     graph = inputs[0].graph if inputs else get_default_graph()
     tensor = graph.placeholder(dtype, shape, name or kind)
@@ -38,16 +42,24 @@ def add_action(kind: str, inputs: Sequence[Tensor], function: Function, name: st
 
 
 def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> Tensor:
-    """Add an operation on two values, elementwise, with NumPy's broadcasting. Raises ValueError or TypeError if they do not fit."""
+    """Add an operation on two values, elementwise, with NumPy's broadcasting.
+
+    Raises ValueError or TypeError if they do not fit.
+    """
     like = next((each for each in (left, right) if isinstance(each, Tensor)), None)
     graph = like.graph if like is not None else get_default_graph()
     x, y = (as_tensor(each, other, graph) for each, other in ((left, right), (right, left)))
     if x._dtype != y._dtype:
-        raise TypeError(f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'.")
+        raise TypeError(
+            f"Input 'y' of '{kind}' Op has type {y._dtype} that does not match type {x._dtype} of argument 'x'."
+        )
     try:
         shape = numpy_ops.shape_of_result(x._shape, y._shape)
     except ValueError:
-        text = f"Dimensions must be equal, but are {list(x._shape or ())} and {list(y._shape or ())} for '{{{{node {kind}}}}}'"
+        text = (
+            f"Dimensions must be equal, but are {list(x._shape or ())} and {list(y._shape or ())} for '{{{{node "
+            f"{kind}}}}}'"
+        )
         raise ValueError(f"{text} (op: '{kind}')") from None
     dtype = checked.type_of_result(kind, x._dtype)
     return add_result(kind, (x, y), lambda _, a, b: numpy_ops.compute(kind, a, b), dtype, shape, name)
@@ -86,7 +98,12 @@ def _needed(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: dict[Te
 
 
 def complete(
-    session: Any, graph: Graph, wanted: Iterable[Tensor], targets: Iterable[Operation], fed: dict[Tensor, Any], step: Any
+    session: Any,
+    graph: Graph,
+    wanted: Iterable[Tensor],
+    targets: Iterable[Operation],
+    fed: dict[Tensor, Any],
+    step: Any,
 ) -> dict[Tensor, Any]:
     """Compute what a run needs and the core does not compute. Returns ``fed`` with these values.
 

@@ -14,10 +14,10 @@ from ._variable_scopes import VariableScope
 class variable_scope:  # noqa: N801 - TensorFlow's name
     """Put a name before those of the variables that ``get_variable`` adds in a ``with`` block.
 
-    ``name_or_scope`` is a name or a VariableScope; if it is None, ``default_name`` with a number that makes it new. ``reuse`` is
-    True, to return existing variables only, or ``AUTO_REUSE``, to return existing variables and add others. ``initializer`` and
-    ``dtype`` apply to variables that are added without. The block is in a name scope, too, unless ``auxiliary_name_scope`` is
-    False. The other arguments have no effect.
+    ``name_or_scope`` is a name or a VariableScope; if it is None, ``default_name`` with a number that makes it new.
+    ``reuse`` is True, to return existing variables only, or ``AUTO_REUSE``, to return existing variables and add
+    others. ``initializer`` and ``dtype`` apply to variables that are added without. The block is in a name scope, too,
+    unless ``auxiliary_name_scope`` is False. The other arguments have no effect.
 
     Raises ValueError if there is no name, and TypeError for something else than a name.
 
@@ -66,7 +66,11 @@ class variable_scope:  # noqa: N801 - TensorFlow's name
         asked = self._asked if self._asked is not None else scopes.unique(str(self._default))
         own = asked.name if isinstance(asked, VariableScope) else outer.full(asked) if asked else outer.name
         last = (asked.name.rpartition("/")[2] if isinstance(asked, VariableScope) else asked) or None
-        names = graph.name_scope(last) if self._auxiliary and last else nullcontext(f"{graph.get_name_scope()}/".lstrip("/"))
+        names = (
+            graph.name_scope(last)
+            if self._auxiliary and last
+            else nullcontext(f"{graph.get_name_scope()}/".lstrip("/"))
+        )
         name_scope = names.__enter__()
         base = asked if isinstance(asked, VariableScope) else outer
         scopes.current = VariableScope(

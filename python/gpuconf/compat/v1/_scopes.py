@@ -115,7 +115,9 @@ class _Scope:
     def __enter__(self) -> None:
         self._scopes.enter(self._argument)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if not self._ending():
             self._scopes.leave(self._argument)
 

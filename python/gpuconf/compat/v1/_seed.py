@@ -11,7 +11,8 @@ from ._mode import executing_eagerly
 def set_random_seed(seed: Any) -> None:
     """Set the seed of the default graph, ``Graph.seed``. Random numbers of a seed repeat, but they are NumPy's.
 
-    Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one number.
+    Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one
+    number.
     """
     if not executing_eagerly():
         get_default_graph().seed = seed

@@ -28,12 +28,12 @@ class Session:
     """Runs the operations of a graph.
 
     ``graph`` defaults to the default graph. For ``config`` see :class:`ConfigProto`. Sessions, ``gpuconf.config`` and
-    ``gpuconf.memory`` share one runtime, and the first to need it initializes the GPUs; a session does so with its ``gpu_options``.
-    A later session without GPU options, or with the same ones, uses them as they are. One with different options initializes the
-    GPUs again, which fails while device memory is in use.
+    ``gpuconf.memory`` share one runtime, and the first to need it initializes the GPUs; a session does so with its
+    ``gpu_options``. A later session without GPU options, or with the same ones, uses them as they are. One with
+    different options initializes the GPUs again, which fails while device memory is in use.
 
-    Raises TypeError for an argument of the wrong type, RuntimeError for GPU options that come too late, and ValueError for invalid
-    options.
+    Raises TypeError for an argument of the wrong type, RuntimeError for GPU options that come too late, and ValueError
+    for invalid options.
     """
 
     _ending = staticmethod(sys.is_finalizing)
@@ -46,13 +46,17 @@ class Session:
         if target is not None and not isinstance(target, (str, bytes, bytearray)):
             text = f'Argument `target` must be a string, but got "{type(target).__name__}"'
             remedy = (
-                '. Did you do "Session(config)" instead of "Session(config=config)"?' if isinstance(target, ConfigProto) else ""
+                '. Did you do "Session(config)" instead of "Session(config=config)"?'
+                if isinstance(target, ConfigProto)
+                else ""
             )
             raise TypeError(text + remedy)
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:
-            raise errors.UnimplementedError(f"target={target!r} is not supported: gpuconf runs sessions in this process only")
+            raise errors.UnimplementedError(
+                f"target={target!r} is not supported: gpuconf runs sessions in this process only"
+            )
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
         self.variables: dict[object, Any] = {}  # the values of variables in this session
@@ -87,12 +91,12 @@ class Session:
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Compute tensors and return them as NumPy arrays, scalars as NumPy scalars.
 
-        ``fetches`` is a tensor, a tensor name (``"MatMul:0"``, a str or bytes), an operation (whose result is None), or a list,
-        tuple or dict of these, nested to any depth. The result has the same structure. ``feed_dict`` maps tensors or their
-        names to values that replace them in this run. Fetching a fed tensor returns the fed array.
+        ``fetches`` is a tensor, a tensor name (``"MatMul:0"``, a str or bytes), an operation (whose result is None), or
+        a list, tuple or dict of these, nested to any depth. The result has the same structure. ``feed_dict`` maps
+        tensors or their names to values that replace them in this run. Fetching a fed tensor returns the fed array.
 
-        Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for invalid fetches or feeds,
-        ValueError for an operation whose device does not exist, MemoryError if a device is out of memory, and
+        Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for invalid fetches or
+        feeds, ValueError for an operation whose device does not exist, MemoryError if a device is out of memory, and
         NotImplementedError for ``options`` and ``run_metadata``, which gpuconf does not support.
 
         >>> import gpuconf.compat.v1 as tf
@@ -116,11 +120,12 @@ class Session:
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
         """Return a function that runs the same step on each call.
 
-        ``fetches`` is as for :meth:`run`. With ``feed_list``, a list or tuple of ``feed_dict`` keys, the function takes the values
-        as arguments in that order. Without it, the fetches are looked up once, now; with ``accept_options`` the function then
-        takes ``options`` and ``run_metadata``, as :meth:`run` does.
+        ``fetches`` is as for :meth:`run`. With ``feed_list``, a list or tuple of ``feed_dict`` keys, the function takes
+        the values as arguments in that order. Without it, the fetches are looked up once, now; with ``accept_options``
+        the function then takes ``options`` and ``run_metadata``, as :meth:`run` does.
 
-        Raises TypeError and ValueError for invalid fetches, and TypeError if ``feed_list`` is neither a list nor a tuple.
+        Raises TypeError and ValueError for invalid fetches, and TypeError if ``feed_list`` is neither a list nor a
+        tuple.
 
         >>> import gpuconf.compat.v1 as tf
         >>> x = tf.constant(1.0)
@@ -168,7 +173,8 @@ class Session:
     def _core_step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
         """Run one step in the core."""
         np = _arrays.numpy()
-        sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}  # kept alive until the run ends
+        # Kept alive until the run ends.
+        sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}
         step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
         try:
             shapes: Any = [tensor._shape for tensor in wanted]
@@ -176,7 +182,8 @@ class Session:
                 step["fetches"] = [[tensor.op._number, 0, 0] for tensor in wanted]
                 shapes = loads(core.pybind_SessionShapes(self._number, dumps(step)))
             results = {
-                tensor: _arrays.empty(shape, tensor._dtype) for tensor, shape in zip(wanted, map(tuple, shapes), strict=True)
+                tensor: _arrays.empty(shape, tensor._dtype)
+                for tensor, shape in zip(wanted, map(tuple, shapes), strict=True)
             }
             step["fetches"] = _placed(results)
             core.pybind_RunSession(self._number, dumps(step))
@@ -213,7 +220,9 @@ class Session:
             core.pybind_CloseSession(self._number)
 
     def as_default(self) -> Any:
-        """Make this the default session of this thread for a ``with`` block. Leaving the block does not close the session.
+        """Make this the default session of this thread for a ``with`` block.
+
+        Leaving the block does not close the session.
 
         Raises AssertionError if the block is exited before one that was entered later.
         """
@@ -222,7 +231,8 @@ class Session:
     def __enter__(self) -> Session:
         if self._entered is not None:
             raise RuntimeError(
-                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple "
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
+                "session multiple "
                 "times."
             )
         graph, default = self._entered = self._graph.as_default(), self.as_default()
@@ -230,7 +240,9 @@ class Session:
         default.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._ending():
             return
         if self._entered is None:
@@ -260,9 +272,10 @@ class Session:
 class InteractiveSession(Session):
     """A session that is the default session from its creation until :meth:`close`, for interpreters and notebooks.
 
-    Without ``config``, memory growth is on if this is what initializes the GPUs. Each run places only the nodes that it executes.
-    With ``graph``, that is the default graph too. Sessions are closed in reverse order. A second one that is open at the same time
-    logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors of :class:`Session`.
+    Without ``config``, memory growth is on if this is what initializes the GPUs. Each run places only the nodes that it
+    executes. With ``graph``, that is the default graph too. Sessions are closed in reverse order. A second one that is
+    open at the same time logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors of
+    :class:`Session`.
 
     >>> import gpuconf.compat.v1 as tf
     >>> session = tf.InteractiveSession()
@@ -316,9 +329,11 @@ def _count_interactive(change: int) -> None:
     with _interactive_lock:
         if change > 0 and _interactive > 0:
             get_logger().error(
-                "An interactive session is already active. This can cause out-of-memory errors or some other unexpected errors "
+                "An interactive session is already active. This can cause out-of-memory errors or some other "
+                "unexpected errors "
                 "(due to the unpredictable timing of garbage collection) in some cases. You must explicitly call "
-                "`InteractiveSession.close()` to release resources held by the other session(s). Please use `tf.Session()` if "
+                "`InteractiveSession.close()` to release resources held by the other session(s). Please use "
+                "`tf.Session()` if "
                 "you intend to productionize."
             )
         _interactive += change
@@ -331,4 +346,6 @@ def _refuse_options(options: Any, run_metadata: Any) -> None:
 
 def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:
     """Return the node number, data address, size in bytes and shape of each array, for the core."""
-    return [[tensor.op._number, _arrays.address_of(array), array.nbytes, *array.shape] for tensor, array in arrays.items()]
+    return [
+        [tensor.op._number, _arrays.address_of(array), array.nbytes, *array.shape] for tensor, array in arrays.items()
+    ]

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.compat.v1.Variable`` and ``get_variable``: values that a session keeps, as far as checking a device needs them."""
+"""``tf.compat.v1.Variable`` and ``get_variable``: values that a session keeps, as far as checking a device needs
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ from ._variable_scopes import AUTO_REUSE
 
 
 class Variable:
-    """A value of a graph that each session keeps from run to run. There is no training: nothing else changes it than ``assign``."""
+    """A value of a graph that each session keeps from run to run.
+
+    There is no training: nothing else changes it than ``assign``.
+    """
 
     __array_priority__: float = 100.0  # NumPy's operators leave `array + variable` to the variable
 
@@ -31,12 +36,19 @@ class Variable:
             )
         graph = get_default_graph()
         value = initial_value() if callable(initial_value) else initial_value
-        first = _python_ops.cast(value, arrays.dtype_of(dtype).name) if dtype is not None else as_tensor(value, None, graph)
+        first = (
+            _python_ops.cast(value, arrays.dtype_of(dtype).name) if dtype is not None else as_tensor(value, None, graph)
+        )
         self.trainable = trainable
         self._key = object()
-        self._value = _python_ops.add_result("VariableV2", (), self._read, first._dtype, first._shape, name or "Variable")
+        self._value = _python_ops.add_result(
+            "VariableV2", (), self._read, first._dtype, first._shape, name or "Variable"
+        )
         self.initializer: Operation = _python_ops.add_action(
-            "Assign", (first,), lambda session, a: session.variables.__setitem__(self._key, a), f"{self.op.name}/Assign/"
+            "Assign",
+            (first,),
+            lambda session, a: session.variables.__setitem__(self._key, a),
+            f"{self.op.name}/Assign/",
         )
         graph.variables.append(self)
 
@@ -129,11 +141,15 @@ def _operators() -> None:
 _operators()
 
 
-def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, trainable: bool = True, **_: Any) -> Any:
-    """Return the variable of a name in the default graph, or add it, as the variable scope says: see :class:`variable_scope`.
+def get_variable(
+    name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, trainable: bool = True, **_: Any
+) -> Any:
+    """Return the variable of a name in the default graph, or add it, as the variable scope says: see
+    :class:`variable_scope`.
 
-    ``initializer`` is a value, or a function of a shape; by default the scope's, else uniformly distributed numbers, as Glorot's.
-    Raises ValueError if there is one already and the scope does not reuse it, or if there is none and the scope adds none.
+    ``initializer`` is a value, or a function of a shape; by default the scope's, else uniformly distributed numbers, as
+    Glorot's. Raises ValueError if there is one already and the scope does not reuse it, or if there is none and the
+    scope adds none.
     """
     if not isinstance(name, str):
         raise TypeError(f"expected string or bytes-like object, got '{type(name).__name__}'")
@@ -148,7 +164,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         return variable
     if variable is not None:
         raise ValueError(
-            f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+            f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in "
+            "VarScope?"
         )
     if scope.reuse and scope.reuse != AUTO_REUSE:
         raise ValueError(
@@ -156,7 +173,9 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
             "Did you mean to set reuse=tf.AUTO_REUSE in VarScope?"
         )
     with graph.name_scope(None):
-        return _added(full, shape, dtype or scope.dtype, scope.initializer if initializer is None else initializer, trainable)
+        return _added(
+            full, shape, dtype or scope.dtype, scope.initializer if initializer is None else initializer, trainable
+        )
 
 
 def _added(name: str, shape: Any, dtype: Any, initializer: Any, trainable: bool) -> Any:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.compat.v1.summary``: a writer that shows TensorBoard a graph and its devices. No operation here makes summaries."""
+"""``tf.compat.v1.summary``: a writer that shows TensorBoard a graph and its devices.
+
+No operation here makes summaries.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,9 @@ class FileWriter:
     ) -> None:
         del max_queue, flush_secs, session
         if executing_eagerly():
-            raise RuntimeError("tf.summary.FileWriter is not compatible with eager execution. Use tf.contrib.summary instead.")
+            raise RuntimeError(
+                "tf.summary.FileWriter is not compatible with eager execution. Use tf.contrib.summary instead."
+            )
         self._folder, self._suffix = os.fspath(logdir), filename_suffix or ""
         self._file: EventFile | None = EventFile(self._folder, self._suffix)
         if graph is not None or graph_def is not None:
@@ -90,7 +95,9 @@ def merge_all(key: str = "summaries", scope: str | None = None, name: str | None
     """Return None, as for a graph without summaries. Raises RuntimeError where operations run eagerly."""
     del key, scope, name
     if executing_eagerly():
-        raise RuntimeError("Merging tf.summary.* ops is not compatible with eager execution. Use tf.contrib.summary instead.")
+        raise RuntimeError(
+            "Merging tf.summary.* ops is not compatible with eager execution. Use tf.contrib.summary instead."
+        )
 
 
 def __dir__() -> list[str]:

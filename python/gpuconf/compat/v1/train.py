@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.compat.v1.train``: clusters, and the threads beside a session. There is no training here, and there are no queues."""
+"""``tf.compat.v1.train``: clusters, and the threads beside a session.
+
+There is no training here, and there are no queues.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ __all__ = ["ClusterSpec", "Coordinator", "start_queue_runners"]
 class Coordinator:
     """An order to stop that threads ask for, and a wait until they have stopped.
 
-    An exception that a thread reports is raised by :meth:`join`, unless it is one of ``clean_stop_exception_types``: by default
-    OutOfRangeError, with which an input pipeline ends.
+    An exception that a thread reports is raised by :meth:`join`, unless it is one of ``clean_stop_exception_types``: by
+    default OutOfRangeError, with which an input pipeline ends.
 
     >>> coordinator = Coordinator()
     >>> coordinator.request_stop()
@@ -94,7 +97,8 @@ class Coordinator:
     ) -> None:
         """Wait until the threads have ended. Once they shall stop, wait for ``stop_grace_period_secs`` at most.
 
-        Raises the exception that stopped them, and RuntimeError if threads still run then, unless ``ignore_live_threads``.
+        Raises the exception that stopped them, and RuntimeError if threads still run then, unless
+        ``ignore_live_threads``.
         """
         waiting = [*self._threads, *(thread for thread in threads or () if thread not in self._threads)]
         while any(thread.is_alive() for thread in waiting) and not self._stop.wait(0.05):
@@ -115,7 +119,8 @@ def start_queue_runners(
 ) -> list[Any]:
     """Return ``[]``: gpuconf's graphs have no queues, so there are no threads that fill them.
 
-    Raises ValueError without a session, TypeError if ``sess`` is not one, and RuntimeError where operations run eagerly.
+    Raises ValueError without a session, TypeError if ``sess`` is not one, and RuntimeError where operations run
+    eagerly.
     """
     del coord, daemon, start, collection
     if executing_eagerly():
@@ -123,13 +128,15 @@ def start_queue_runners(
     sess = get_default_session() if sess is None else sess
     if sess is None:
         raise ValueError(
-            "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an explicit "
+            "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an "
+            "explicit "
             "session to tf.start_queue_runners(sess=sess)"
         )
     if not isinstance(sess, Session):
         raise TypeError(f"sess must be a `tf.Session` object. Given class: {type(sess)}")
     get_logger().warning(
-        "`tf.train.start_queue_runners()` was called when no queue runners were defined. You can safely remove the call to this "
+        "`tf.train.start_queue_runners()` was called when no queue runners were defined. You can safely remove the "
+        "call to this "
         "deprecated function."
     )
     return []

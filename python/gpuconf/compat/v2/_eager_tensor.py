@@ -137,12 +137,17 @@ def of(value: Any, like: Any = None) -> Any:
     """Return a value as an array, Python numbers in the type of the other operand."""
     if isinstance(value, Plain):
         return Plain.numpy(value)
-    wanted = like._about()["dtype"] if isinstance(like, Plain) and isinstance(value, (int, float, list, tuple)) else None
+    wanted = (
+        like._about()["dtype"] if isinstance(like, Plain) and isinstance(value, (int, float, list, tuple)) else None
+    )
     return arrays.array_of(value, wanted)
 
 
 def elementwise(kind: str, left: Any, right: Any, name: str | None = None) -> EagerTensor:
-    """Compute an operation on two values, elementwise, with NumPy's broadcasting. Raises InvalidArgumentError for other types."""
+    """Compute an operation on two values, elementwise, with NumPy's broadcasting.
+
+    Raises InvalidArgumentError for other types.
+    """
     a, b = of(left, right), of(right, left)
     return computed(checked.computed(kind, partial(numpy_ops.compute, kind), a, b, name), name or kind)
 

@@ -29,7 +29,9 @@ class Function:
 
 
 def function(func: Any = None, **options: Any) -> Any:
-    """Return a function that runs ``func`` each time it is called. ``options`` have no effect: nothing is traced or compiled.
+    """Return a function that runs ``func`` each time it is called.
+
+    ``options`` have no effect: nothing is traced or compiled.
 
     The first call logs that.
 

@@ -33,7 +33,9 @@ class _TensorType(type):
 
 
 class Tensor(metaclass=_TensorType):
-    """The type of eager tensors, ``gpuconf.Tensor``, and of graph tensors, ``gpuconf.compat.v1.Tensor``: for isinstance."""
+    """The type of eager tensors, ``gpuconf.Tensor``, and of graph tensors, ``gpuconf.compat.v1.Tensor``: for
+    isinstance.
+    """
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Any:
@@ -47,7 +49,11 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     <tf.Tensor 'Const:0' shape=(2,) dtype=float32>
     """
     value = tensor_of(value)
-    return shown(eager.constant(value, dtype, shape, name)) if executing_eagerly() else graph.constant(value, dtype, shape, name)
+    return (
+        shown(eager.constant(value, dtype, shape, name))
+        if executing_eagerly()
+        else graph.constant(value, dtype, shape, name)
+    )
 
 
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Any:
@@ -167,7 +173,9 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     """Return a value as a tensor; a tensor as it is."""
     del dtype_hint
     value = tensor_of(value)
-    if isinstance(value, (EagerTensor, _graph.Tensor)) and (dtype is None or value.dtype == arrays.dtype_of(dtype).name):
+    if isinstance(value, (EagerTensor, _graph.Tensor)) and (
+        dtype is None or value.dtype == arrays.dtype_of(dtype).name
+    ):
         return value
     return constant(value, dtype, None, name or "Const")
 
@@ -209,18 +217,26 @@ def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32", n
 
 
 def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
-    """Return the elements in another shape, which may have one -1. Raises InvalidArgumentError if the numbers do not match."""
+    """Return the elements in another shape, which may have one -1.
+
+    Raises InvalidArgumentError if the numbers do not match.
+    """
     tensor, sizes = tensor_of(tensor), _sizes(shape)
     if not executing_eagerly():
         if isinstance(tensor, _graph.Tensor):
             known = None if -1 in sizes else sizes
-            return _python_ops.add_result("Reshape", (tensor,), lambda _, a: a.reshape(sizes), tensor._dtype, known, name)
+            return _python_ops.add_result(
+                "Reshape", (tensor,), lambda _, a: a.reshape(sizes), tensor._dtype, known, name
+            )
         return constant(arrays.array_of(tensor).reshape(sizes), name=name or "Reshape")
     array = _eager_tensor.of(tensor)
     try:
         return _eager_tensor.computed(array.reshape(sizes), name or "Reshape")
     except ValueError:
-        text = f"Input to reshape is a tensor with {array.size} values, but the requested shape has {abs(arrays.elements(sizes))}"
+        text = (
+            f"Input to reshape is a tensor with {array.size} values, but the requested shape has "
+            f"{abs(arrays.elements(sizes))}"
+        )
         raise errors.InvalidArgumentError(f"{text} [Op:Reshape]") from None
 
 
@@ -246,7 +262,9 @@ def _printed(value: Any) -> str:
         return str(value)
     array = EagerTensor.numpy(value)
     np = arrays.numpy()
-    return str(np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}", "bool": lambda flag: f"{flag:d}"}))
+    return str(
+        np.array2string(array, formatter={"float_kind": lambda number: f"{number:g}", "bool": lambda flag: f"{flag:d}"})
+    )
 
 
 def device(device_name: Any) -> Any:
@@ -280,7 +298,9 @@ raise_built_in_class(_Device, everything=True)
 
 
 def control_dependencies(control_inputs: Any) -> Any:
-    """Add control dependencies, see ``Graph.control_dependencies``. Where operations run eagerly, they are in order anyway.
+    """Add control dependencies, see ``Graph.control_dependencies``.
+
+    Where operations run eagerly, they are in order anyway.
 
     A function among ``control_inputs`` is called there, as in TensorFlow.
     """

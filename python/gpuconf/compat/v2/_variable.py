@@ -38,7 +38,9 @@ class Variable(metaclass=_VariableType):
         self.trainable = trainable
         self.name: str = f"{in_scope(name or 'Variable')}:0"
         self._scope = scope.current_scope()
-        self._tensor = self._placed(_eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype))
+        self._tensor = self._placed(
+            _eager_tensor.of(value) if dtype is None else arrays.array_of(_eager_tensor.of(value), dtype)
+        )
 
     def _placed(self, array: Any) -> Any:
         with scope.device(self._scope or None):
@@ -81,7 +83,8 @@ class Variable(metaclass=_VariableType):
         array = _eager_tensor.of(value, self._tensor)
         if tuple(array.shape) != tuple(self.shape):
             raise ValueError(
-                f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and the assigned "
+                f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and "
+                "the assigned "
                 f"value shape {tuple(array.shape)} are incompatible."
             )
         self._tensor = self._placed(array)

@@ -17,9 +17,11 @@ MONOLITHIC_BUILD = 0
 
 
 def get_build_info() -> OrderedDict[str, Any]:
-    """Return how TensorFlow's release for GPUs is built: ``cuda_version``, ``cudnn_version``, ``is_cuda_build`` and others.
+    """Return how TensorFlow's release for GPUs is built:
+    ``cuda_version``, ``cudnn_version``, ``is_cuda_build`` and others.
 
-    These are facts of that release, for programs that read them. gpuconf is built without CUDA and loads the driver at run time.
+    These are facts of that release, for programs that read them. gpuconf is built without CUDA and loads the driver at
+    run time.
 
     >>> get_build_info()["is_cuda_build"]
     True

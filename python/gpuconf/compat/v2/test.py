@@ -34,10 +34,12 @@ def gpu_device_name() -> str:
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple[int, int] | None = None) -> bool:
-    """Return whether there is a logical GPU with at least a compute capability. Makes the GPUs ready, as a session does.
+    """Return whether there is a logical GPU with at least a compute capability.
 
-    Deprecated: logs a warning once. ``cuda_only`` has no effect, because all GPUs are CUDA GPUs. Raises TypeError for a compute
-    capability that is not a tuple.
+    Makes the GPUs ready, as a session does.
+
+    Deprecated: logs a warning once. ``cuda_only`` has no effect, because all GPUs are CUDA GPUs. Raises TypeError for a
+    compute capability that is not a tuple.
 
     >>> is_gpu_available(min_cuda_compute_capability=(9, 0))
     True
@@ -69,7 +71,8 @@ def _warn() -> None:
         _warned = True
     frame = runtime.calling_frame()
     get_logger().warning(
-        "From %s:%s: is_gpu_available (from gpuconf.compat.v2.test) is deprecated and will be removed in a future version.\n"
+        "From %s:%s: is_gpu_available (from gpuconf.compat.v2.test) is deprecated and will be removed in a future "
+        "version.\n"
         "Instructions for updating:\nUse `tf.config.list_physical_devices('GPU')` instead.",
         frame.f_code.co_filename,
         frame.f_lineno,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.version``: the TensorFlow release that gpuconf is compared with. gpuconf's own version is ``gpuconf.__version__``."""
+"""``tf.version``: the TensorFlow release that gpuconf is compared with. gpuconf's own version is
+``gpuconf.__version__``.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which job goes onto which cards. The parts of a job that needs several cards go onto different ones.
 
-The search for a packing does not know which parts belong together. So there are several ways, and the best one counts: to give the
-places of the packing to jobs; or to place whole jobs, the largest first, or those with the most parts.
+The search for a packing does not know which parts belong together. So there are several ways, and the best one counts:
+to give the places of the packing to jobs; or to place whole jobs, the largest first, or those with the most parts.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _by_jobs(cards: Sequence[int], sizes: Sequence[int], parts: Sequence[int], o
 def _by_places(packing: Packing, cards: Sequence[int], sizes: Sequence[int], parts: Sequence[int]) -> _Assignment:
     """Give the places of a packing to jobs.
 
-    Among equal sizes, the jobs with the most parts choose first, the cards with the most places. A part without a place goes where
-    there is room; only if that fails, its job is left out.
+    Among equal sizes, the jobs with the most parts choose first, the cards with the most places. A part without a place
+    goes where there is room; only if that fails, its job is left out.
     """
     assignment = _Assignment(cards, sizes)
     places: dict[int, Counter[int]] = {}

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lower bounds: no packing uses fewer cards.
 
-Each bound weighs the sizes so that what fits onto a card of some capacity never weighs more than that card can bear. Then the
-largest cards must bear the weight of all sizes together. Four families of weights need no solver:
+Each bound weighs the sizes so that what fits onto a card of some capacity never weighs more than that card can bear.
+Then the largest cards must bear the weight of all sizes together. Four families of weights need no solver:
 
 - the sizes themselves: the sum of all cannot be more than the cards' capacities
 - Martello and Toth's L2: a size near the largest card's counts as the whole card, and small sizes count nothing
 - two families of dual feasible functions, by Fekete and Schepers and by Carlier, Clautiaux and Moukrim
 
-They are superadditive: the weight of a sum is at least the sum of the weights. So a card bears the weight of its capacity. The
-prices of a linear program (patterns.py) are weights too, where a knapsack finds what a card bears.
+They are superadditive: the weight of a sum is at least the sum of the weights. So a card bears the weight of its
+capacity. The prices of a linear program (patterns.py) are weights too, where a knapsack finds what a card bears.
 """
 
 from __future__ import annotations

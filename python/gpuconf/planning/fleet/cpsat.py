@@ -11,7 +11,10 @@ from ..._typing import Any
 
 
 def solve(model: Any, seconds: float) -> Any:
-    """Return the solver with the best solution that it found in this time, or None without one; False if there is none."""
+    """Return the solver with the best solution that it found in this time, or None without one.
+
+    False if there is none.
+    """
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = max(seconds, 0.1)
     solver.parameters.catch_sigint_signal = False  # it would end the search only, and the program would go on

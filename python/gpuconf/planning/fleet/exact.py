@@ -21,7 +21,9 @@ def is_small(sizes: Sequence[int], used: int) -> bool:
 
 
 def fits(sizes: Sequence[int], cards: Sequence[int], seconds: float) -> Packing | None:
-    """Return a packing onto these cards, which leaves all out if there is none, or None if the time was too short to know."""
+    """Return a packing onto these cards, which leaves all out if there is none, or None if the time was too short to
+    know.
+    """
     model = cp_model.CpModel()
     counts = Counter(sizes)
     rows: list[dict[int, Any]] = []  # for each card, how many of each size

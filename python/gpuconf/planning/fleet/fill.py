@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fill one card after the other as full as possible: with the largest size, and then with what leaves the least room.
 
-The sums that are possible are the bits of one number, so one more size is a shift. Large problems have far more sizes than a
-search needs: it draws from all that fit, evenly. Where several sums are equally good, chance decides: always to prefer the large
-sizes would leave only small ones, or the other way round.
+The sums that are possible are the bits of one number, so one more size is a shift. Large problems have far more sizes
+than a search needs: it draws from all that fit, evenly. Where several sums are equally good, chance decides: always to
+prefer the large sizes would leave only small ones, or the other way round.
 """
 
 from __future__ import annotations

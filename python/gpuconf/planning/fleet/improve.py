@@ -28,7 +28,9 @@ def _step(packing: Packing, cards: Sequence[int], chance: random.Random) -> Pack
     rooms = list(cards[:n])
     count = min(n, chance.randint(2, _CARDS))
     # The emptiest, and others.
-    chosen = {n - 1, *chance.sample(range(n), count - 1)} if not packing.unplaced else set(chance.sample(range(n), count))
+    chosen = (
+        {n - 1, *chance.sample(range(n), count - 1)} if not packing.unplaced else set(chance.sample(range(n), count))
+    )
     few = sorted(chosen)
     sizes = [size for card in few for size in packing.contents[card]] + packing.unplaced
     again = best_fill(sizes, [rooms[card] for card in few], chance)

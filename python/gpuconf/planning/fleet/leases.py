@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack jobs whose limits are leases. On each card, limits and reserves fit into what can be leased, with the contexts of leases."""
+"""Pack jobs whose limits are leases.
+
+On each card, limits and reserves fit into what can be leased, with the contexts of leases.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from .packing import Packing
 
 
 class Packed(NamedTuple):
-    """The jobs on each card by their places in the list of jobs, a lower bound, and what first-fit decreasing alone finds."""
+    """The jobs on each card by their places in the list of jobs, a lower bound, and what first-fit decreasing alone
+    finds.
+    """
 
     jobs: list[list[int]]
     bound: int
@@ -28,7 +33,9 @@ def pack(
     unit: int,
     progress: Callable[[str], None],
 ) -> Packed:
-    """Pack jobs, given by their limits and the number of cards of each. ``unit`` is the size in which the search counts.
+    """Pack jobs, given by their limits and the number of cards of each.
+
+    ``unit`` is the size in which the search counts.
 
     ``reserve`` is at least what a lease takes for a context on each of the cards.
     """
@@ -39,7 +46,11 @@ def pack(
 
 
 def _packed(
-    jobs: Sequence[int], sizes: Sequence[int], parts: Sequence[int], rooms: Sequence[int], progress: Callable[[str], None]
+    jobs: Sequence[int],
+    sizes: Sequence[int],
+    parts: Sequence[int],
+    rooms: Sequence[int],
+    progress: Callable[[str], None],
 ) -> Packed:
     order = sorted(range(len(rooms)), key=lambda card: -rooms[card])
     cards = [rooms[card] for card in order]
@@ -47,7 +58,9 @@ def _packed(
     packing = pack_sizes([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
     placed: list[list[int]] = [[] for _ in rooms]
     for card, held in zip(
-        order, assign(packing.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]), strict=True
+        order,
+        assign(packing.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]),
+        strict=True,
     ):
         placed[card] = [fitting[job] for job in held]
     return Packed(placed, packing.bound, packing.first)

@@ -24,7 +24,9 @@ _NEAR = 1.005  # the linear program cannot do much for a packing with so few car
 class Search:
     """The best packing and the best lower bound so far. ``first`` is the packing of first-fit decreasing alone."""
 
-    def __init__(self, sizes: Sequence[int], cards: Sequence[int], seconds: float, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, sizes: Sequence[int], cards: Sequence[int], seconds: float, progress: Callable[[str], None]
+    ) -> None:
         self._sizes, self._cards, self._progress = sizes, cards, progress
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
@@ -69,7 +71,9 @@ class Search:
         self._found(_completed(patterns.packing(self._deadline), self._cards))
 
     def _exact(self) -> None:
-        """Try all cards if sizes are left out, and then one card less each time, if the problem is small enough to decide."""
+        """Try all cards if sizes are left out, and then one card less each time, if the problem is small enough to
+        decide.
+        """
         try:
             from .exact import fits, is_small
         except ImportError:
@@ -78,7 +82,9 @@ class Search:
         self._progress("looking for a better packing")
         while not self.solved and is_small(self._sizes, self.best.used):
             missing = bool(self.best.unplaced)
-            found = fits(self._sizes, self._cards if missing else self._cards[: self.best.used - 1], end - time.monotonic())
+            found = fits(
+                self._sizes, self._cards if missing else self._cards[: self.best.used - 1], end - time.monotonic()
+            )
             if found is None or (missing and found.unplaced):
                 return
             if found.unplaced:
@@ -93,16 +99,23 @@ class Search:
 def _completed(packing: Packing, cards: Sequence[int]) -> Packing:
     """Put what is left out into the room that is left."""
     contents = packing.contents + [[] for _ in cards[packing.used :]]
-    added, unplaced = place(packing.unplaced, [capacity - sum(content) for capacity, content in zip(cards, contents, strict=True)])
+    added, unplaced = place(
+        packing.unplaced, [capacity - sum(content) for capacity, content in zip(cards, contents, strict=True)]
+    )
     return Packing([content + more for content, more in zip(contents, added, strict=True)], unplaced)
 
 
 def pack(
-    sizes: Sequence[int], cards: Sequence[int], seconds: float = SECONDS, progress: Callable[[str], None] = lambda _: None
+    sizes: Sequence[int],
+    cards: Sequence[int],
+    seconds: float = SECONDS,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Search:
-    """Pack sizes onto as few cards as can be found. ``cards`` are the capacities, the largest first; each size fits onto the first.
+    """Pack sizes onto as few cards as can be found.
 
-    With OR-tools, the result is nearly always within 1% of the best one. Without it, first-fit decreasing is improved as far as
-    that goes.
+    ``cards`` are the capacities, the largest first; each size fits onto the first.
+
+    With OR-tools, the result is nearly always within 1% of the best one. Without it, first-fit decreasing is improved
+    as far as that goes.
     """
     return Search(sizes, cards, seconds, progress)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A packing: which sizes share a card.
 
-A problem is a list of sizes and a list of cards, given by their capacities, the largest first. All are whole numbers of one unit.
+A problem is a list of sizes and a list of cards, given by their capacities, the largest first. All are whole numbers of
+one unit.
 
-It is enough to count the cards that a packing uses: what is on a card may move to an unused card that is larger. So some best
-packing uses the largest cards only, and a packing of n cards uses the first n: the fullest contents go onto the largest card.
+It is enough to count the cards that a packing uses: what is on a card may move to an unused card that is larger. So
+some best packing uses the largest cards only, and a packing of n cards uses the first n: the fullest contents go onto
+the largest
+card.
 """
 
 from __future__ import annotations

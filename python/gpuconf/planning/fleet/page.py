@@ -21,7 +21,8 @@ _MOST_NAMES = 30  # cards with their names below the figure
 def write(plan: FleetPlan, path: str | os.PathLike[str]) -> None:
     """Write the page. Raises MissingPackageError without plotly, and OSError as ``open`` does."""
     text = render(plan, plotly_script())
-    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may contain undecodable bytes
+    # File names may contain undecodable bytes.
+    with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
 
 
@@ -84,7 +85,9 @@ def _figure(plan: FleetPlan) -> dict[str, Any]:
         if not plan.phases:  # else the needs are not all at one time, and may be more than the card has
             pieces.append((card.free, "left", _FREE))
         for nbytes, name, color in pieces:
-            for key, value in zip(rows, (place, base, nbytes, f"{names[place]}<br>{name}: {human_bytes(nbytes)}"), strict=True):
+            for key, value in zip(
+                rows, (place, base, nbytes, f"{names[place]}<br>{name}: {human_bytes(nbytes)}"), strict=True
+            ):
                 rows[key].append(value)
             colors.append(color)
             base += nbytes

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Column generation: which mixes of sizes fill cards best, by OR-tools' linear solver, and how often to use each, by CP-SAT.
+"""Column generation: which mixes of sizes fill cards best, by OR-tools' linear solver, and how often to use each, by
+CP-SAT.
 
-Sizes are rounded up to a coarser unit, and then to the largest of their group, so that a problem of any size has few rows. A
-pattern is what may share a card: how many of each group. The linear program covers all groups with as few cards as possible. From
-its prices of the groups, a knapsack finds better patterns, until there are no more. What remains is to use each pattern a whole
-number of times: as often as the program says, rounded down, and CP-SAT chooses the rest.
+Sizes are rounded up to a coarser unit, and then to the largest of their group, so that a problem of any size has few
+rows. A pattern is what may share a card: how many of each group. The linear program covers all groups with as few cards
+as possible. From its prices of the groups, a knapsack finds better patterns, until there are no more. What remains is
+to use each pattern a whole number of times: as often as the program says, rounded down, and CP-SAT chooses the rest.
 
 The last prices are weights for the lower bound: a size has the price of the largest rounded size that it reaches.
 """
@@ -139,18 +140,25 @@ class Patterns:
                 demand[group] -= n * count
         chosen = [pattern for (_, pattern), n in whole.items() for _ in range(n)]
         rest = {key: amounts[key] - n for key, n in whole.items()}
-        available = [count - sum(n for (k, _), n in whole.items() if k == kind) for kind, count in enumerate(self._kinds.values())]
+        available = [
+            count - sum(n for (k, _), n in whole.items() if k == kind)
+            for kind, count in enumerate(self._kinds.values())
+        ]
         chosen += _choose(demand, rest, available, min(deadline - time.monotonic(), _CHOOSING))
         return self._filled(chosen)
 
     def _filled(self, patterns: list[Pattern]) -> Packing:
         """Put sizes in the places of the patterns."""
         left = [list(members) for members in self._members]
-        contents = [[left[group].pop() for group, n in pattern for _ in range(min(n, len(left[group])))] for pattern in patterns]
+        contents = [
+            [left[group].pop() for group, n in pattern for _ in range(min(n, len(left[group])))] for pattern in patterns
+        ]
         return Packing(contents, [size for members in left for size in members])
 
 
-def _choose(demand: list[int], amounts: dict[tuple[int, Pattern], float], available: list[int], seconds: float) -> list[Pattern]:
+def _choose(
+    demand: list[int], amounts: dict[tuple[int, Pattern], float], available: list[int], seconds: float
+) -> list[Pattern]:
     """Choose patterns that cover a demand, near the amounts of the linear program."""
     model = cp_model.CpModel()
     covers: list[list[Any]] = [[] for _ in demand]
@@ -179,7 +187,8 @@ def _choose(demand: list[int], amounts: dict[tuple[int, Pattern], float], availa
 
 
 def _knapsack(sizes: Sequence[int], values: Any, room: int) -> tuple[Any, Any]:
-    """Return, for each room up to the given one, the most value that fits, and the group that was put in last (-1: none).
+    """Return, for each room up to the given one, the most value that fits, and the group that was put in last (-1:
+    none).
 
     As no size is smaller than the first, that many rooms can be computed at a time: they depend on smaller ones only.
     """

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pack jobs whose needs change over time: jobs with staggered peaks share a card.
 
-All jobs start together. Time is divided into slots, and a job needs the most that it has in use during a slot. In each slot, the
-needs of a card's jobs must not exceed its memory. Jobs are placed one after the other, by two orders and two choices of a card.
+All jobs start together. Time is divided into slots, and a job needs the most that it has in use during a slot. In each
+slot, the needs of a card's jobs must not exceed its memory. Jobs are placed one after the other, by two orders and two
+choices of
+a card.
 """
 
 from __future__ import annotations
@@ -51,8 +53,12 @@ def pack(needs: Sequence[Sequence[int]], parts: Sequence[int], cards: Sequence[i
     return found[min(range(len(found)), key=lambda i: (-placed[i], used[i]))], bound
 
 
-def _placed(np: Any, wanted: Any, parts: Sequence[int], cards: Sequence[int], order: Any, closest: bool) -> list[list[int]]:
-    """Place each job on the first card that has room or, of those in use, the one whose free memory over time is most like it."""
+def _placed(
+    np: Any, wanted: Any, parts: Sequence[int], cards: Sequence[int], order: Any, closest: bool
+) -> list[list[int]]:
+    """Place each job on the first card that has room or, of those in use, the one whose free memory over time is most
+    like it.
+    """
     rooms = np.repeat(np.array(cards, dtype=np.int64)[:, None], SLOTS, axis=1)
     contents: list[list[int]] = [[] for _ in cards]
     used = 0  # cards from here on are empty
@@ -60,7 +66,9 @@ def _placed(np: Any, wanted: Any, parts: Sequence[int], cards: Sequence[int], or
         seen = min(used + parts[job], len(cards))
         fitting = np.flatnonzero((rooms[:seen] >= wanted[job]).all(axis=1))
         if closest:
-            likeness = (rooms[fitting] * wanted[job]).sum(axis=1) / np.linalg.norm(rooms[fitting].astype(float), axis=1).clip(1)
+            likeness = (rooms[fitting] * wanted[job]).sum(axis=1) / np.linalg.norm(
+                rooms[fitting].astype(float), axis=1
+            ).clip(1)
             fitting = fitting[np.lexsort((-likeness, fitting >= used))]
         if len(fitting) < parts[job]:
             continue

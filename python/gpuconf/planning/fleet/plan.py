@@ -84,10 +84,14 @@ class FleetCard(Table, _FleetCard):
 class FleetPlan(metaclass=Made):
     """The result of :func:`gpuconf.plan_fleet`. ``print`` shows the cards with their jobs, and how to run each job.
 
-    Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the largest need
-    first; ``cards``, a FleetCard for each card that is used; ``failed``, for each trace that could not be replayed its name and
-    the reason; ``phases``, whether jobs share a card because their peaks are staggered; ``lower_bound``, the number of cards below
-    which no packing exists; ``first_fit``, the number that first-fit decreasing alone uses, or None if it does not place all jobs.
+    Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the
+    largest need first; ``cards``, a FleetCard for each card that is used; ``failed``, for each trace that could not be
+    replayed its name and the reason; ``phases``, whether jobs share a card because their peaks are staggered;
+    ``lower_bound``, the number of cards below which no packing exists; ``first_fit``, the number that first-fit
+    decreasing alone uses, or
+    None if it
+    does not
+    place all jobs.
     """
 
     __module__ = "gpuconf"
@@ -132,7 +136,8 @@ class FleetPlan(metaclass=Made):
         if not self.phases:
             return ""
         return (
-            "the limits on a card add up to more than its memory. Its jobs must start together, run at the recorded pace, and "
+            "the limits on a card add up to more than its memory. Its jobs must start together, run at the recorded "
+            "pace, and "
             "return memory when they no longer need it; a delay can end in an out-of-memory error"
         )
 
@@ -220,29 +225,33 @@ def plan_fleet(
     phases: bool = False,
     dask: Any = None,
 ) -> FleetPlan:
-    """Determine how many cards of a fleet hold many recorded jobs, which jobs share a card, and the limit for each. Needs no GPU.
+    """Determine how many cards of a fleet hold many recorded jobs, which jobs share a card, and the limit for each.
 
-    ``jobs`` is a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of names to files, traces or
-    recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of :func:`gpuconf.simulate`.
+    Needs no GPU.
 
-    The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the CUDA context
-    and for what libraries take outside of their allocators; at least what a lease takes for the context. By default the policy is
-    what ``gpuconf run`` gives a job: ``"pytorch"`` for a snapshot that PyTorch recorded, and ``"virtual"`` for other traces. With
-    several policies, the one that needs the least counts. A job
+    ``jobs`` is a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of names to
+    files, traces or recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of
+    :func:`gpuconf.simulate`.
+
+    The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the
+    CUDA context and for what libraries take outside of their allocators; at least what a lease takes for the context.
+    By default the policy is what ``gpuconf run`` gives a job: ``"pytorch"`` for a snapshot that PyTorch recorded, and
+    ``"virtual"`` for other traces. With several policies, the one that needs the least counts. A job
     whose trace has several logical GPUs takes that many cards, and the same limit on each.
 
-    Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
-    is how far from the best packing it can be at most.
+    Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of
+    the result is how far from the best packing it can be at most.
 
-    With ``phases``, jobs whose peaks are at different times share a card where that saves cards. This relies on what a limit cannot
-    enforce: the jobs of a card start together and run at the recorded pace, their traces are complete, and a job returns memory
-    when it no longer needs it. A delay can end in an out-of-memory error.
+    With ``phases``, jobs whose peaks are at different times share a card where that saves cards. This relies on what a
+    limit cannot enforce: the jobs of a card start together and run at the recorded pace, their traces are complete, and
+    a job returns memory when it no longer needs it. A delay can end in an out-of-memory error.
 
-    ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to start. The
-    workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the result.
+    ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to
+    start. The workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the
+    result.
 
-    Raises ValueError for an invalid fleet, policy or reserve, and for no jobs or a folder without traces; MissingPackageError
-    without a library that is needed; OSError as ``os.listdir`` does.
+    Raises ValueError for an invalid fleet, policy or reserve, and for no jobs or a folder without traces;
+    MissingPackageError without a library that is needed; OSError as ``os.listdir`` does.
     """
     return find(jobs, fleet, policy, reserve, phases, dask)
 
@@ -280,7 +289,9 @@ def find(
 def _reserve(reserve: int | str) -> int:
     nbytes = _sizes.size("reserve", reserve)
     if not 0 <= nbytes < 1 << 50:
-        raise errors.InvalidArgumentError(f"reserve must be at least 0 and less than 1 PiB, but got {_sizes.shown(nbytes)}")
+        raise errors.InvalidArgumentError(
+            f"reserve must be at least 0 and less than 1 PiB, but got {_sizes.shown(nbytes)}"
+        )
     return nbytes
 
 
@@ -320,14 +331,18 @@ def _packed(
         memories = [gpus.memory // unit for gpus, _ in slots]
         curves = _phases.curves([need for _, need in ordered], reserve, unit)
         fitting = [
-            job for job in range(len(curves)) if -(-(limits[job] + reserve) // unit) <= memories[0] and parts[job] <= len(slots)
+            job
+            for job in range(len(curves))
+            if -(-(limits[job] + reserve) // unit) <= memories[0] and parts[job] <= len(slots)
         ]
         staggered, bound = _phases.pack([curves[job] for job in fitting], [parts[job] for job in fitting], memories)
         phases = _cost(staggered) < _cost(assigned)
         if phases:
             assigned = [[fitting[job] for job in jobs] for jobs in staggered]
             beside = reserve  # there are no leases
-            loads = [max(map(sum, zip(*(curves[job] for job in jobs), strict=True)), default=0) * unit for jobs in assigned]
+            loads = [
+                max(map(sum, zip(*(curves[job] for job in jobs), strict=True)), default=0) * unit for jobs in assigned
+            ]
     places: dict[str, list[int]] = {name: [] for name in needs}
     cards: list[FleetCard] = []
     for (gpus, number), jobs, load in zip(slots, assigned, loads, strict=True):
@@ -358,5 +373,12 @@ def _cost(assigned: list[list[int]]) -> tuple[int, int]:
 
 def _job(name: str, need: Need, reserve: int, cards: tuple[int, ...], phases: bool) -> FleetJob:
     return FleetJob(
-        name, need.gpus, need.limit + reserve, need.limit, need.policy, need.settings, cards, _command(need, phases and bool(cards))
+        name,
+        need.gpus,
+        need.limit + reserve,
+        need.limit,
+        need.policy,
+        need.settings,
+        cards,
+        _command(need, phases and bool(cards)),
     )

@@ -18,8 +18,8 @@ How = tuple[tuple[str, ...], bool]  # the policies, and whether with phases
 
 _CONNECTING = 10  # seconds
 
-# Where every core has a worker, Go's garbage collection has no core to itself. Collecting a quarter as often takes some tens of MB,
-# and saves a fifth of the processor time.
+# Where every core has a worker, Go's garbage collection has no core to itself. Collecting a quarter as often takes some
+# tens of MB, and saves a fifth of the processor time.
 _GOGC = "400"
 
 
@@ -41,7 +41,9 @@ def _with_dask(traces: Sequence[Any], how: How, dask: Any) -> Iterator[tuple[int
     """Submit one task for each trace. Dask itself runs the tasks of a worker that dies again on another one."""
     for trace in traces:
         if not isinstance(trace, (str, os.PathLike)):
-            raise errors.InvalidTypeError(f"with dask= every trace must be a file that the workers can read, but got {trace!r}")
+            raise errors.InvalidTypeError(
+                f"with dask= every trace must be a file that the workers can read, but got {trace!r}"
+            )
     try:
         import distributed
     except ImportError as missing:
@@ -77,7 +79,8 @@ def _client(distributed: Any, dask: Any, stack: ExitStack) -> Any:
         dask = stack.enter_context(cluster)
     elif not isinstance(dask, str):
         raise errors.InvalidTypeError(
-            f"dask must be the address of a scheduler, a number of processes, or a Client, but got {type(dask).__name__}: {dask!r}"
+            "dask must be the address of a scheduler, a number of processes, or a Client, but got "
+            f"{type(dask).__name__}: {dask!r}"
         )
     try:
         return stack.enter_context(distributed.Client(dask, timeout=_CONNECTING, set_as_default=False))

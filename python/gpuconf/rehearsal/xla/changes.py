@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a JAX program that may save memory, each of which a rehearsal tries in a run of its own. JAX is imported."""
+"""Changes of a JAX program that may save memory, each of which a rehearsal tries in a run of its own.
+
+JAX is imported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,9 @@ _MOST_NAMES = 3
 
 
 def worth_trying(functions: Iterable[Function]) -> dict[str, str]:
-    """Return the changes that may save memory in these functions, with the largest peak first, and how a program makes each."""
+    """Return the changes that may save memory in these functions, with the largest peak first, and how a program makes
+    each.
+    """
     changes = {}
     giving = [one for one in functions if one.replaced]
     if giving:
@@ -51,7 +56,9 @@ def make(change: str) -> None:
             setattr(jax, name, _of_checkpointed(getattr(jax, name), policy))
     elif change == BODIES:
         scan = jax.lax.scan
-        jax.lax.scan = functools.wraps(scan)(lambda f, *args, **named: scan(jax.checkpoint(f, prevent_cse=False), *args, **named))
+        jax.lax.scan = functools.wraps(scan)(
+            lambda f, *args, **named: scan(jax.checkpoint(f, prevent_cse=False), *args, **named)
+        )
 
 
 def _of_checkpointed(differentiate: Callable[..., Any], policy: Any) -> Callable[..., Any]:
@@ -76,6 +83,8 @@ def _checkpointed(fun: Callable[..., Any], policy: Any) -> Callable[..., Any]:
             args, named = jax.tree.unflatten(tree, whole)
             return fun(*args, **named)
 
-        return jax.checkpoint(of_arrays, policy=policy)([one for one, is_traced in zip(leaves, traced, strict=True) if is_traced])
+        return jax.checkpoint(of_arrays, policy=policy)(
+            [one for one, is_traced in zip(leaves, traced, strict=True) if is_traced]
+        )
 
     return checkpointed

@@ -67,9 +67,14 @@ class Function:
 
 
 class Compiler:
-    """Stands between JAX and XLA. ``refuse`` is called with the reason why a function cannot be compiled, and does not return."""
+    """Stands between JAX and XLA.
 
-    def __init__(self, description: str, host: int, *, computes: bool, donates: bool, refuse: Callable[[str], None]) -> None:
+    ``refuse`` is called with the reason why a function cannot be compiled, and does not return.
+    """
+
+    def __init__(
+        self, description: str, host: int, *, computes: bool, donates: bool, refuse: Callable[[str], None]
+    ) -> None:
         self._description, self._host, self._computes, self._refuse = description, host, computes, refuse
         self._donates = donates  # what a step replaces
         self._topologies: dict[int, Any] = {}
@@ -101,7 +106,8 @@ class Compiler:
 
         def refused(*_args: Any) -> None:
             self._refuse(
-                "JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out implementation='cudnn'"
+                "JAX cannot compile attention by cuDNN without a GPU (__cudnn$fmhaSoftmax): leave out "
+                "implementation='cudnn'"
             )
 
         for name in ("check_cudnn_version", "check_compute_capability"):
@@ -109,7 +115,9 @@ class Compiler:
                 setattr(fused_attention_stablehlo, name, refused)
 
     def _name_the_card_to_pallas(self) -> None:
-        """Name the compute capability for which Pallas compiles: JAX 0.11 asks a GPU for it, and older ones assume Hopper's."""
+        """Name the compute capability for which Pallas compiles:
+        JAX 0.11 asks a GPU for it, and older ones assume Hopper's.
+        """
         try:
             from jax._src.pallas.triton import gpu_info
         except ImportError:
@@ -117,7 +125,9 @@ class Compiler:
         found = re.search(r"cuda_compute_capability \{ major: (\d+) minor: (\d+)", self._description)
         if found:
             major, minor = int(found[1]), int(found[2])
-            card = gpu_info.GpuInfo(gpu_version=None, arch_name=f"{major}.{minor}", compute_capability=10 * major + minor)
+            card = gpu_info.GpuInfo(
+                gpu_version=None, arch_name=f"{major}.{minor}", compute_capability=10 * major + minor
+            )
             gpu_info.get_gpu_info = lambda: card
 
     def function_of(self, executable: Any) -> Function | None:
@@ -130,7 +140,9 @@ class Compiler:
             return self._lower(closed_jaxpr, api_name, fun_name, *args, **named)
         function = Function(fun_name, stack(), work_of(closed_jaxpr.jaxpr))
         names = primitives(closed_jaxpr.jaxpr)
-        function.is_own = not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY) or "shard_map" in names
+        function.is_own = (
+            not (closed_jaxpr.jaxpr.debug_info.func_filename or _LIBRARY).startswith(_LIBRARY) or "shard_map" in names
+        )
         function.kernel = ", ".join(sorted({_KERNELS[name] for name in names & _KERNELS.keys()}))
         if function.kernel:
             self._name_the_card_to_pallas()
@@ -191,7 +203,9 @@ class Compiler:
         devices = computation._device_list
         return devices is not None and all(device.id == self._host for device in devices)
 
-    def _compiled(self, backend: Any, computation: Any, devices: Any, compile_options: Any, *args: Any, **named: Any) -> Any:
+    def _compiled(
+        self, backend: Any, computation: Any, devices: Any, compile_options: Any, *args: Any, **named: Any
+    ) -> Any:
         entry = self._for_card.get(id(computation))
         if entry is not None:
             return self._compiled_for_card(entry[1], computation, devices.size, compile_options)
@@ -213,7 +227,9 @@ class Compiler:
 
     def _topology(self, gpus: int) -> list[Any]:
         if gpus not in self._topologies:
-            found = topologies.get_topology_desc(platform="cuda", target_config=self._description, topology=f"1x1x{gpus}")
+            found = topologies.get_topology_desc(
+                platform="cuda", target_config=self._description, topology=f"1x1x{gpus}"
+            )
             self._topologies[gpus] = found.devices
         devices: list[Any] = self._topologies[gpus]
         return devices
@@ -272,7 +288,9 @@ def _donated(module: Any) -> frozenset[int]:
     for operation in module.body.operations:
         if "arg_attrs" in operation.attributes and operation.attributes["sym_name"].value == "main":
             marks = ("tf.aliasing_output", "jax.buffer_donor")
-            return frozenset(n for n, one in enumerate(operation.attributes["arg_attrs"]) if any(mark in one for mark in marks))
+            return frozenset(
+                n for n, one in enumerate(operation.attributes["arg_attrs"]) if any(mark in one for mark in marks)
+            )
     return frozenset()
 
 
@@ -285,7 +303,9 @@ def _cannot(function: Function, why: str) -> str:
 def _custom_call(error: Exception) -> str:
     """Return which custom call XLA's error is about; "" for other errors."""
     found = re.search(
-        r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)", str(error), re.I
+        r"(?:custom[ -]call|handler)[^\n]*?(?:target|to|for|named)?\s*[\"'`]?([_$\w.]+\$[\w.$]+|__\w+)",
+        str(error),
+        re.I,
     )
     return f"custom call {found[1]}: " if found else ""
 

@@ -66,7 +66,9 @@ class Devices:
         def devices(backend: Any = None) -> list[Any]:
             return chosen(all_of(None if backend in _GPU else backend), backend)
 
-        def local_devices(process_index: int | None = None, backend: Any = None, host_id: int | None = None) -> list[Any]:
+        def local_devices(
+            process_index: int | None = None, backend: Any = None, host_id: int | None = None
+        ) -> list[Any]:
             return chosen(local_of(process_index, None if backend in _GPU else backend, host_id), backend)
 
         def device_count(backend: Any = None) -> int:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of a process that uses JAX: what its calls need, and when the program has run for long enough. JAX is imported."""
+"""The record of a process that uses JAX: what its calls need, and when the program has run for long enough.
+
+JAX is imported.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,9 @@ class Recording:
         self._updates: list[int] = []  # the numbers of those that updated their arguments
         self.counts: Counter[str] = Counter()
         self.ledger: Ledger = Ledger()
-        self.devices: Devices = Devices(settings["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"]))
+        self.devices: Devices = Devices(
+            settings["gpus"], card["product"], lambda gpu: self._statistics(gpu, card["memory"])
+        )
         computes = settings["computes"]
         self._change: str = settings["change"]
         donates = self._change == changes.DONATE
@@ -48,7 +53,12 @@ class Recording:
             card["description"], self.devices.host, computes=computes, donates=donates, refuse=self._refuse
         )
         self.runner: Runner = Runner(
-            self.compiler, self.ledger, self.devices.host, computes=computes, workspace=card["workspace"], before=self._before
+            self.compiler,
+            self.ledger,
+            self.devices.host,
+            computes=computes,
+            workspace=card["workspace"],
+            before=self._before,
         )
         self._why_not_card: dict[str, str] = card["why_not"]  # by the version of CUDA
         self._cuda = 0
@@ -95,7 +105,9 @@ class Recording:
         if self._enough():
             self._ready = True
             self.report()
-            line.tell("ready", why="steps" if self._steps is not None and self.counts[_UPDATES] >= self._steps else "repeated")
+            line.tell(
+                "ready", why="steps" if self._steps is not None and self.counts[_UPDATES] >= self._steps else "repeated"
+            )
             while True:
                 time.sleep(3600)  # the rehearsal ends the program
         if function.updated:
@@ -149,7 +161,9 @@ class Recording:
             "counts": dict(self.counts),
             "batch": None,
             "waits_for": line.waits_for,
-            "paths": {"conv": sum(one.convolutions for one in compiled)} if any(one.convolutions for one in compiled) else {},
+            "paths": {"conv": sum(one.convolutions for one in compiled)}
+            if any(one.convolutions for one in compiled)
+            else {},
             "products": any(tuned.is_product for one in compiled for tuned in one.tuned),
             "sized_by_values": {},
             "tried": False,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of a compiled function does in a rehearsal: memory is taken and returned as on the card; values are computed or not.
+"""What a call of a compiled function does in a rehearsal: memory is taken and returned as on the card; values are
+computed or not.
 
 JAX is imported.
 """
@@ -33,7 +34,14 @@ class Runner:
     """Runs the calls of a process. ``before`` is called with the function before each call, and ``after`` after it."""
 
     def __init__(
-        self, compiler: Compiler, ledger: Ledger, host: int, *, computes: bool, workspace: int, before: Callable[[Function], None]
+        self,
+        compiler: Compiler,
+        ledger: Ledger,
+        host: int,
+        *,
+        computes: bool,
+        workspace: int,
+        before: Callable[[Function], None],
     ) -> None:
         self.compiler: Compiler = compiler
         self.ledger: Ledger = ledger
@@ -90,7 +98,11 @@ class Runner:
                 continue
             self._tuned.add(one)
             for gpu in gpus:
-                taken = [self.ledger.allocate(gpu, size, TUNING, function.stack) for size in one.sizes(self.workspace) if size]
+                taken = [
+                    self.ledger.allocate(gpu, size, TUNING, function.stack)
+                    for size in one.sizes(self.workspace)
+                    if size
+                ]
                 self.ledger.free(taken)
 
     def hold(self, array: Any, tag: str, *, written: bool) -> None:
@@ -140,7 +152,10 @@ class _Call:
         self._gpus = [device.id for device in unloaded.device_list if device.id != runner.host]
         self._tokens = len(unloaded.ordered_effects)
         self.name, self.ordered_effects = unloaded.name, unloaded.ordered_effects
-        self.has_unordered_effects, self.has_host_callbacks = bool(unloaded.unordered_effects), bool(unloaded.host_callbacks)
+        self.has_unordered_effects, self.has_host_callbacks = (
+            bool(unloaded.unordered_effects),
+            bool(unloaded.host_callbacks),
+        )
 
     def __call__(self, *all_args: Any) -> Any:
         runner, function, mut = self._runner, self._function, self._unloaded.mut
@@ -183,7 +198,9 @@ class _Call:
         """Return the results without computing them."""
         unloaded = self._unloaded
         outputs = []
-        for aval, sharding, handler in zip(unloaded.output_avals, unloaded.output_shardings, self._handlers, strict=True):
+        for aval, sharding, handler in zip(
+            unloaded.output_avals, unloaded.output_shardings, self._handlers, strict=True
+        ):
             physical = core.physical_aval(aval)
             kept = pxla.sharding_impls.physical_sharding(aval, sharding) if physical.shape != aval.shape else sharding
             shape = kept.shard_shape(physical.shape)

@@ -20,7 +20,8 @@ from ..start import Heard
 from . import targets
 from .ledger import TUNED
 
-# XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most the same.
+# XLA's allocator is TensorFlow's. It takes its share at once, or (XLA_PYTHON_CLIENT_PREALLOCATE=false) grows to at most
+# the same.
 _AT_ONCE, _GROWING = "regions", "tensorflow"
 _MOST = 0.95
 LARGER = f"MEM_FRACTION={_MOST:.2f}".replace("0.", ".")
@@ -97,7 +98,9 @@ class JAX(Framework):
         return rows
 
     def may_differ(self, run: Run, card: Card) -> bool:
-        """Whether XLA may compile otherwise for a card with the same compute capability: it then knows that memory is short."""
+        """Whether XLA may compile otherwise for a card with the same compute capability: it then knows that memory is
+        short.
+        """
         most = max((one["allocated"] for one in run.processes), default=0)
         return 2 * most > min(run.cards[0].memory, card.memory)
 
@@ -112,7 +115,10 @@ class JAX(Framework):
             inside = [one for one in self.beside(card, gpu) if "workspaces" in one.what]
             share = sum(one["shares"][setting] for one in gpu)
             least = sum(one["least"][setting] for one in gpu)
-            low, high = least + sum(one.low for one in inside), int(least * (1 + MARGIN)) + sum(one.high for one in inside)
+            low, high = (
+                least + sum(one.low for one in inside),
+                int(least * (1 + MARGIN)) + sum(one.high for one in inside),
+            )
             high = max(high, sum(one["compiling"] for one in gpu))
             # What is beside the share has its place in the rest of the card, or takes it from the share.
             has_low = int(min(share * usable.low, usable.low - sum(one.high for one in more)))
@@ -148,7 +154,9 @@ class JAX(Framework):
     def notes(self, runs: Sequence[Run], _asked: Sequence[str]) -> list[str]:
         """Return what XLA does not know without the card, and what was not computed."""
         reports = [report for run in runs for report in run.reports]
-        texts = ["XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"]
+        texts = [
+            "XLA chose its kernels without the card: the autotuning on it may choose others, with other workspaces"
+        ]
         processes = [one for run in runs for one in run.processes]
         largest = max(processes, key=lambda one: one["compiling"], default=None)
         if largest is not None and largest["compiling"] > largest["allocated"]:
@@ -164,10 +172,13 @@ class JAX(Framework):
         decisions = [place for report in reports for place in report["decisions"]]
         if decisions:
             texts.append(
-                f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with --values cpu"
+                f"depends on values: Python decides by arrays that were not computed ({decisions[0]}); run it with "
+                "--values cpu"
             )
         if any(report["skipped_callbacks"] for report in reports):
-            texts.append("callbacks to Python, such as those of jax.debug.print, were not called where values were not computed")
+            texts.append(
+                "callbacks to Python, such as those of jax.debug.print, were not called where values were not computed"
+            )
         return texts
 
     def changes(self, run: Run) -> dict[str, str]:
@@ -178,7 +189,9 @@ class JAX(Framework):
 
     def functions(self, processes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Return what each compiled function needs, of the process that needs most."""
-        found: list[dict[str, Any]] = max(processes, key=lambda one: one["allocated"], default={"functions": []})["functions"]
+        found: list[dict[str, Any]] = max(processes, key=lambda one: one["allocated"], default={"functions": []})[
+            "functions"
+        ]
         return found
 
 
@@ -194,13 +207,19 @@ class _Replayed(NamedTuple):
 
 
 def _replayed(trace: str, share: int | None) -> dict[int, _Replayed]:
-    """Replay a trace through an allocator that takes its share at once (None), or grows to so much. Return outcomes by GPU."""
+    """Replay a trace through an allocator that takes its share at once (None), or grows to so much.
+
+    Return outcomes by GPU.
+    """
     planned = find(load_trace(trace), share, None, [_AT_ONCE if share is None else _GROWING])
     found = {}
     for usage in planned.usages:
         result = next(one for one in planned.results if one.gpu == usage.gpu)
-        # A growing allocator often has no chunk to take a block from that it can split: some blocks get more than they need.
-        found[usage.gpu] = _Replayed(usage, result, usage.peak_bytes_in_use if share is None else result.peak_bytes_in_use)
+        # A growing allocator often has no chunk to take a block from that it can split: some blocks get more than they
+        # need.
+        found[usage.gpu] = _Replayed(
+            usage, result, usage.peak_bytes_in_use if share is None else result.peak_bytes_in_use
+        )
     return found
 
 

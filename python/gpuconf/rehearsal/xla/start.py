@@ -31,7 +31,9 @@ def after_import(settings: dict[str, Any], at_exit: Any) -> None:
 
 
 def leave_checkpoints() -> None:
-    """Let Orbax write nothing while arrays are large: they have no values, and reading them takes memory of the host."""
+    """Let Orbax write nothing while arrays are large: they have no values, and reading them takes memory of the
+    host.
+    """
     import jax
 
     orbax = sys.modules["orbax.checkpoint"]  # which is not yet an attribute of its package
@@ -42,7 +44,13 @@ def leave_checkpoints() -> None:
 
         return saved
 
-    for name in ("Checkpointer", "AsyncCheckpointer", "PyTreeCheckpointer", "StandardCheckpointer", "CheckpointManager"):
+    for name in (
+        "Checkpointer",
+        "AsyncCheckpointer",
+        "PyTreeCheckpointer",
+        "StandardCheckpointer",
+        "CheckpointManager",
+    ):
         kind: Any = getattr(orbax, name, None)
         if kind is not None and "save" in vars(kind):
             kind.save = of(kind.save)

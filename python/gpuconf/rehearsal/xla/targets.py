@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..cards import Card
 
-# XLA publishes descriptions of these models (xla/backends/gpu/target_config/specs). A test compares the table with four of them.
+# XLA publishes descriptions of these models (xla/backends/gpu/target_config/specs). A test compares the table with four
+# of them.
 DESCRIBED = ("A100-40GB", "A100-80GB", "B200-180GB", "GB200-186GB", "H100-80GB", "H200-141GB", "P100-16GB", "V100-16GB")
 _CUDA = "13.0.0"
 _CUDNN = (9, 10, 0)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What XLA's autotuning takes on a card while it compiles, from the text of a compiled module.
 
-XLA tries several kernels for each product of matrices and each convolution: with inputs of their own, each between two red
-zones, the result of the first kernel, and that of the one that it tries. What kernels need beside that is known only on the
-card: cuDNN's workspaces, and the parts of a sum that is computed in parts.
+XLA tries several kernels for each product of matrices and each convolution: with inputs of their own, each between two
+red zones, the result of the first kernel, and that of the one that it tries. What kernels need beside that is known
+only on the card: cuDNN's workspaces, and the parts of a sum that is computed in parts.
 """
 
 from __future__ import annotations

@@ -28,7 +28,10 @@ def why_not() -> str:
 
     if jax.__version_info__ < FIRST:
         first = ".".join(map(str, FIRST))
-        return f"gpuconf plan needs JAX {first} or newer, and this is JAX {jax.__version__}: pip install --upgrade 'jax[cuda13]'"
+        return (
+            f"gpuconf plan needs JAX {first} or newer, and this is JAX {jax.__version__}: pip install --upgrade "
+            "'jax[cuda13]'"
+        )
     for module, names in _USED.items():
         namespace: Any = importlib.import_module(module)
         lacks = [name for name in names if not hasattr(namespace, name)]
@@ -40,7 +43,9 @@ def why_not() -> str:
             if parameter not in inspect.signature(getattr(namespace, name)).parameters
         ]
         if lacks:
-            return f"gpuconf does not know JAX {jax.__version__}: {module} has no {lacks[0]}; it is tested with JAX 0.10.2"
+            return (
+                f"gpuconf does not know JAX {jax.__version__}: {module} has no {lacks[0]}; it is tested with JAX 0.10.2"
+            )
     return ""
 
 
@@ -55,7 +60,10 @@ def plugin() -> tuple[int, str]:
             continue
         has, needs = (importlib.metadata.version(name) for name in (f"jax-cuda{cuda}-plugin", "jaxlib"))
         if has.split(".")[:3] != needs.split(".")[:3]:
-            return 0, f"jax-cuda{cuda}-plugin {has} does not match jaxlib {needs}: pip install --upgrade 'jax[cuda{cuda}]'"
+            return (
+                0,
+                f"jax-cuda{cuda}-plugin {has} does not match jaxlib {needs}: pip install --upgrade 'jax[cuda{cuda}]'",
+            )
         return cuda, ""
     assert error is not None
     return 0, str(extras.missing("gpuconf plan of a JAX program needs", "JAX's plugin for CUDA", "jax-plan", error))

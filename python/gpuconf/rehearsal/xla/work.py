@@ -25,7 +25,19 @@ _UNFUSED = {
     "ffi_call",
     "pallas_call",
 }
-_UNFUSED |= {"cholesky", "eigh", "eig", "svd", "qr", "geqrf", "lu", "triangular_solve", "householder_product", "schur", "cumsum"}
+_UNFUSED |= {
+    "cholesky",
+    "eigh",
+    "eig",
+    "svd",
+    "qr",
+    "geqrf",
+    "lu",
+    "triangular_solve",
+    "householder_product",
+    "schur",
+    "cumsum",
+}
 
 
 class Work(NamedTuple):
@@ -81,8 +93,8 @@ def primitives(jaxpr: Any) -> set[str]:
 def updates(jaxpr: Any, arguments: Sequence[Any], results: Sequence[Any], *, donates: bool) -> list[int]:
     """Return which results of a step take the place of arguments; none if the function is no step of a training.
 
-    A step has a gradient, or is an optimizer without matrices, or takes over memory of its arguments. And most of its results have
-    the shapes and types of arguments. A layer of a model may have these, too, but nothing of the rest.
+    A step has a gradient, or is an optimizer without matrices, or takes over memory of its arguments. And most of its
+    results have the shapes and types of arguments. A layer of a model may have these, too, but nothing of the rest.
     """
     matched = _matched(arguments, results)
     whole, got = sum(map(_size, results)), sum(_size(results[number]) for number in matched)
@@ -116,7 +128,9 @@ def _matched(arguments: Sequence[Any], results: Sequence[Any]) -> list[int]:
 
 
 def places_of(results: Sequence[Any], arguments: Sequence[Any]) -> list[int]:
-    """Return for each result that has the shape and type of an argument the first such argument that no other result has."""
+    """Return for each result that has the shape and type of an argument the first such argument that no other result
+    has.
+    """
     left: dict[Any, list[int]] = {}
     for number, one in enumerate(arguments):
         left.setdefault((one.shape, one.dtype), []).append(number)

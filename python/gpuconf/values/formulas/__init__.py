@@ -8,7 +8,10 @@ from .table import FORMULAS, REFUSED, REFUSED_SPACES
 
 
 def formula_of(name: str) -> Any:
-    """Return the function that computes an operator on CPU tensors, or None. Its first argument is a dispatch key set."""
+    """Return the function that computes an operator on CPU tensors, or None.
+
+    Its first argument is a dispatch key set.
+    """
     return FORMULAS.get(name)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention: flash, memory-efficient and cuDNN's, forward and backward.
 
-All have one formula. Scores are summed in float32, as the kernels for CUDA do. Without dropout the CPU's own flash attention
-computes it, where it can. What the dropout left out is drawn again for the backward pass, from the seed that the forward pass keeps
-where the kernels for CUDA keep theirs.
+All have one formula. Scores are summed in float32, as the kernels for CUDA do. Without dropout the CPU's own flash
+attention computes it, where it can. What the dropout left out is drawn again for the backward pass, from the seed that
+the forward pass keeps where the kernels for CUDA keep theirs.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ class Call:
         wide = torch.promote_types(self.query.dtype, torch.float32)
         scores = self.query.to(wide) @ self.key.to(wide).transpose(-1, -2) * self.scale
         if self.bias is not None:
-            scores = scores.masked_fill(~self.bias, -math.inf) if self.bias.dtype is torch.bool else scores + self.bias.to(wide)
+            scores = (
+                scores.masked_fill(~self.bias, -math.inf)
+                if self.bias.dtype is torch.bool
+                else scores + self.bias.to(wide)
+            )
         hidden = self._mask()
         if hidden is not None:
             scores = scores.masked_fill(hidden, -math.inf)

@@ -32,7 +32,9 @@ def lstm_backward(
     total = grad_hy * o * (1 - bent * bent)
     if grad_cy is not None:
         total = total + grad_cy
-    grads = torch.cat((total * g * i * (1 - i), total * cx * f * (1 - f), total * i * (1 - g * g), grad_hy * bent * o * (1 - o)), 1)
+    grads = torch.cat(
+        (total * g * i * (1 - i), total * cx * f * (1 - f), total * i * (1 - g * g), grad_hy * bent * o * (1 - o)), 1
+    )
     return grads, total * f, grads.sum(0) if has_bias else None
 
 

@@ -14,7 +14,9 @@ Ints = Sequence[int]
 _convolution = torch.ops.aten.convolution.default
 
 
-def cudnn_convolution(x: Tensor, weight: Tensor, padding: Ints, stride: Ints, dilation: Ints, groups: int, *_: bool) -> Tensor:
+def cudnn_convolution(
+    x: Tensor, weight: Tensor, padding: Ints, stride: Ints, dilation: Ints, groups: int, *_: bool
+) -> Tensor:
     """``aten::cudnn_convolution``."""
     return _convolution(x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups)
 
@@ -49,7 +51,9 @@ def cudnn_convolution_add_relu(
     return torch.relu(product + z * (1 if alpha is None else alpha))
 
 
-def depthwise(x: Tensor, weight: Tensor, _size: Ints, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints) -> Tensor:
+def depthwise(
+    x: Tensor, weight: Tensor, _size: Ints, bias: Tensor | None, stride: Ints, padding: Ints, dilation: Ints
+) -> Tensor:
     """``aten::_conv_depthwise2d`` and ``aten::conv_depthwise3d``."""
     channels = x.size(1)
     return _convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), channels)

@@ -41,11 +41,15 @@ def cudnn_batch_norm_backward(
 ) -> Any:
     """``aten::cudnn_batch_norm_backward``, which PyTorch only calls of a training step."""
     grad = grad.to(x.dtype)
-    return batch_norm_backward(grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, [True, True, True])
+    return batch_norm_backward(
+        grad, x, weight, running_mean, running_var, mean, invstd, True, epsilon, [True, True, True]
+    )
 
 
 def _as_the_cpu_keeps(x: Tensor, weight: Tensor | None, *statistics: Tensor | None) -> list[Tensor | None]:
-    """Return statistics in the type in which the CPU keeps them, unlike CUDA: the input's, unless the weight's is wider."""
+    """Return statistics in the type in which the CPU keeps them, unlike CUDA: the input's, unless the weight's is
+    wider.
+    """
     kind = x.dtype if weight is None else torch.promote_types(x.dtype, weight.dtype)
     return [None if one is None else one.to(kind) for one in statistics]
 
@@ -66,7 +70,9 @@ def stats(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     return rows.mean(1), (rows.var(1, unbiased=False) + epsilon).rsqrt()
 
 
-def elemt(x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, _epsilon: float) -> Tensor:
+def elemt(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, invstd: Tensor, _epsilon: float
+) -> Tensor:
     """``aten::batch_norm_elemt``."""
     scale = invstd if weight is None else invstd * weight
     found = (x - _by_channel(mean, x)) * _by_channel(scale, x)
@@ -112,7 +118,14 @@ def gather_stats(
 
 
 def backward_reduce(
-    grad: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor | None, for_x: bool, for_weight: bool, for_bias: bool
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    for_x: bool,
+    for_weight: bool,
+    for_bias: bool,
 ) -> tuple[Tensor | None, ...]:
     """``aten::batch_norm_backward_reduce``."""
     rows = _rows(grad)
@@ -124,7 +137,14 @@ def backward_reduce(
 
 
 def backward_elemt(
-    grad: Tensor, x: Tensor, mean: Tensor, invstd: Tensor, weight: Tensor | None, sums: Tensor, products: Tensor, counts: Tensor
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    invstd: Tensor,
+    weight: Tensor | None,
+    sums: Tensor,
+    products: Tensor,
+    counts: Tensor,
 ) -> Tensor:
     """``aten::batch_norm_backward_elemt``."""
     total = counts.sum().to(mean.dtype)

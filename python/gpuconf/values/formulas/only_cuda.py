@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators whose kernels for the CPU take less than those for CUDA.
 
-Choices of cuSOLVER, complex NaN, singular matrices, and softmax of float16 with results in float32, which autocast calls.
+Choices of cuSOLVER, complex NaN, singular matrices, and softmax of float16 with results in float32, which autocast
+calls.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from ..._typing import Any
 _aten = ops.aten
 
 
-def svd(x: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None, **outs: Tensor) -> Any:
+def svd(
+    x: Tensor, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None, **outs: Tensor
+) -> Any:
     """``aten::_linalg_svd``. The driver is one of cuSOLVER's functions, of which the CPU has none."""
     del driver
     overload = _aten._linalg_svd
@@ -30,7 +33,10 @@ def nansum(x: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: torch.dt
 
 
 def cholesky_inverse(x: Tensor, upper: bool = False) -> Tensor:
-    """``aten::cholesky_inverse``. The CPU's raises an error for a singular factor; the result of cuSOLVER is not finite."""
+    """``aten::cholesky_inverse``.
+
+    The CPU's raises an error for a singular factor; the result of cuSOLVER is not finite.
+    """
     try:
         return _aten.cholesky_inverse.default(x, upper)
     except torch.linalg.LinAlgError:

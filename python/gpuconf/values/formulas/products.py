@@ -45,7 +45,10 @@ def embedding_bag(
     with_end: bool = False,
     padding: int = -1,
 ) -> tuple[Tensor, ...]:
-    """``aten::_embedding_bag``. CUDA's kernels always say which bag each index is in, and have a size for each offset."""
+    """``aten::_embedding_bag``.
+
+    CUDA's kernels always say which bag each index is in, and have a size for each offset.
+    """
     arguments = (weight, indices, offsets, by_frequency, mode, sparse, weights, with_end, padding)
     out, bags, sizes, largest = _aten._embedding_bag.default(*arguments)
     if bags.numel() == 0 and indices.numel():
@@ -56,7 +59,10 @@ def embedding_bag(
 
 
 def log_sigmoid_backward(grad: Tensor, x: Tensor, _buffer: Tensor) -> Any:
-    """``aten::log_sigmoid_backward``. Only the CPU's forward pass keeps the buffer that the CPU's backward pass reads."""
+    """``aten::log_sigmoid_backward``.
+
+    Only the CPU's forward pass keeps the buffer that the CPU's backward pass reads.
+    """
     return _aten.log_sigmoid_backward.default(grad, x, torch.exp(-x.abs()))
 
 

@@ -22,12 +22,19 @@ def _run(x: Tensor, weights: Sequence[Tensor], hx: Tensor, cx: Tensor | None, mo
     state: Any = (hx, cx) if mode == _LSTM else hx
     biases = per_layer >= 4
     if sizes:
-        return _RUN[mode](x, torch.tensor(sizes, device="cpu"), state, list(weights), biases, layers, dropout, train, both)
+        return _RUN[mode](
+            x, torch.tensor(sizes, device="cpu"), state, list(weights), biases, layers, dropout, train, both
+        )
     return _RUN[mode](x, state, list(weights), biases, layers, dropout, train, both, batch_first)
 
 
-def _shaped(weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, projected: int, both: bool) -> list[Tensor]:
-    """Return the weights in the shapes of the module. Under autocast, PyTorch passes columns: views of cuDNN's buffer."""
+def _shaped(
+    weight: Sequence[Tensor], x: Tensor, per_layer: int, hidden: int, projected: int, both: bool
+) -> list[Tensor]:
+    """Return the weights in the shapes of the module.
+
+    Under autocast, PyTorch passes columns: views of cuDNN's buffer.
+    """
     views = []
     for number, one in enumerate(weight):
         layer, kind = number // per_layer // (1 + both), number % per_layer
@@ -100,10 +107,14 @@ def backward(
         with generators.DefaultSeeded(read_seed(reserve)):
             shaped = _shaped(leaves[3:], x, per_layer, hidden, projected, both)
             results = _run(leaves[0], shaped, leaves[1], leaves[2], mode, rest)
-        pairs = [(one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None]
+        pairs = [
+            (one, grad) for one, grad in zip(results, (grad_output, grad_hy, grad_cy), strict=False) if grad is not None
+        ]
         wanted = [one for one in leaves if one is not None]
         found = torch.autograd.grad([one for one, _ in pairs], wanted, [grad for _, grad in pairs], allow_unused=True)
     grads = iter(found)
     per_leaf = [None if one is None else next(grads) for one in leaves]
-    of_weights = [torch.zeros_like(one) if grad is None else grad for one, grad in zip(weight, per_leaf[3:], strict=True)]
+    of_weights = [
+        torch.zeros_like(one) if grad is None else grad for one, grad in zip(weight, per_leaf[3:], strict=True)
+    ]
     return (*per_leaf[:3], of_weights if mask[3] else None)

@@ -36,7 +36,9 @@ class Seed:
 
     def fill(self, target: torch.Tensor) -> None:
         """Write the seed into a CPU tensor of at least 8 bytes."""
-        target.reshape(-1).view(torch.uint8)[:8].copy_(torch.tensor([self.seed], dtype=torch.int64, device="cpu").view(torch.uint8))
+        target.reshape(-1).view(torch.uint8)[:8].copy_(
+            torch.tensor([self.seed], dtype=torch.int64, device="cpu").view(torch.uint8)
+        )
 
 
 def read_seed(source: torch.Tensor) -> int:

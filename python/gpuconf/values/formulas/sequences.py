@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over (batch, sequence, heads, width), or over sequences of several lengths one after the other, as nested tensors are.
+"""Attention over (batch, sequence, heads, width), or over sequences of several lengths one after the other, as nested
+tensors are.
 
 Where a sequence begins, the cumulated lengths say. Each is an attention of its own.
 """
@@ -66,7 +67,11 @@ def _refuse(name: str, *unknown: object) -> None:
 
 
 def _forward(
-    tensors: Sequence[Tensor], lengths: tuple[Tensor | None, Tensor | None], bias: Tensor | None, dropout: float, *how: Any
+    tensors: Sequence[Tensor],
+    lengths: tuple[Tensor | None, Tensor | None],
+    bias: Tensor | None,
+    dropout: float,
+    *how: Any,
 ) -> tuple[Tensor, Any, Seed | None]:
     seed = new_seed()
     outs, sums = [], []

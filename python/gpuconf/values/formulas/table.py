@@ -122,7 +122,10 @@ REFUSED = {
             ),
             _DENSE,
         ),
-        (("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack"), "Compute with weights in bfloat16"),
+        (
+            ("_mixed_dtypes_linear", "_weight_int4pack_mm", "_convert_weight_to_int4pack"),
+            "Compute with weights in bfloat16",
+        ),
         (("_triton_scaled_dot_attention", "_triton_multi_head_attention"), _SDPA),
         (
             (

@@ -58,8 +58,8 @@ def set_session(session: Any) -> None:
 def get_session(op_input_list: Any = ()) -> Any:
     """Return the default session of this thread, else the one that :func:`set_session` set.
 
-    If there is none, or it runs a graph that is not the default graph, opens a new session with soft placement and keeps it.
-    ``op_input_list`` is a tensor, or a sequence of tensors: the session must run their graph.
+    If there is none, or it runs a graph that is not the default graph, opens a new session with soft placement and
+    keeps it. ``op_input_list`` is a tensor, or a sequence of tensors: the session must run their graph.
     """
     default = get_default_session()
     if default is not None:
@@ -79,7 +79,8 @@ def _graph_of(values: Any) -> Any:
 def clear_session() -> None:
     """Forget the session that :func:`set_session` set, and replace the default graph.
 
-    Does not close the session: its GPU memory is free once nothing holds it. Raises AssertionError inside ``Graph.as_default()``.
+    Does not close the session: its GPU memory is free once nothing holds it. Raises AssertionError inside
+    ``Graph.as_default()``.
     """
     reset_default_graph()
     _kept.session = None

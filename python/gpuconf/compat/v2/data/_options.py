@@ -29,7 +29,9 @@ class _Settings:
 
     def __init__(self) -> None:
         for name, made in self._defaults.items():
-            object.__setattr__(self, name, made() if isinstance(made, type) and issubclass(made, (_Settings, list)) else made)
+            object.__setattr__(
+                self, name, made() if isinstance(made, type) and issubclass(made, (_Settings, list)) else made
+            )
 
     def __getattr__(self, name: str) -> Any:
         if name in self._types:

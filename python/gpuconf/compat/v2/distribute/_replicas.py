@@ -26,7 +26,11 @@ class PerReplica(DistributedValues):
         return self._values
 
     def _shown(self, show: Callable[[Any], str]) -> str:
-        return "PerReplica:{\n" + ",\n".join(f"  {number}: {show(each)}" for number, each in enumerate(self._values)) + "\n}"
+        return (
+            "PerReplica:{\n"
+            + ",\n".join(f"  {number}: {show(each)}" for number, each in enumerate(self._values))
+            + "\n}"
+        )
 
     def __str__(self) -> str:
         return self._shown(str)
@@ -66,17 +70,25 @@ class ReplicaContext:
         return (devices[self._number] if devices else "",)
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
-        """Return ``value`` where it is the only replica. Raises UnimplementedError for several, which would have to meet."""
+        """Return ``value`` where it is the only replica.
+
+        Raises UnimplementedError for several, which would have to meet.
+        """
         del reduce_op, options
         return self._alone("all_reduce", value)
 
     def merge_call(self, merge_fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
-        """Return ``merge_fn(strategy, *args, **kwargs)`` where it is the only replica. Raises UnimplementedError for several."""
+        """Return ``merge_fn(strategy, *args, **kwargs)`` where it is the only replica.
+
+        Raises UnimplementedError for several.
+        """
         return self._alone("merge_call", merge_fn)(self._strategy, *args, **(kwargs or {}))
 
     def _alone(self, what: str, value: Any) -> Any:
         if self.num_replicas_in_sync > 1:
-            raise errors.UnimplementedError(f"{what} of several replicas needs TensorFlow: gpuconf runs them one after another")
+            raise errors.UnimplementedError(
+                f"{what} of several replicas needs TensorFlow: gpuconf runs them one after another"
+            )
         return value
 
 
@@ -125,7 +137,9 @@ def _chosen(value: Any, number: int) -> Any:
 
 
 def gathered(results: list[Any]) -> Any:
-    """Return the values of all replicas as one: a PerReplica where they are not the same object, also inside of lists and dicts."""
+    """Return the values of all replicas as one: a PerReplica where they are not the same object, also inside of lists
+    and dicts.
+    """
     first = results[0]
     if len(results) == 1 or all(each is first for each in results):
         return first
@@ -157,7 +171,9 @@ def reduced(operation: str, replicas: int, value: Any, axis: Any) -> Any:
         parts = tuple((reduce_sum if operation == "SUM" else reduce_mean)(each, axis) for each in tensors)
     elif not isinstance(value, PerReplica) and replicas > 1:
         if operation == "SUM" and value:
-            raise ValueError(f"A non-DistributedValues value {value} cannot be reduced with the given reduce op ReduceOp.SUM.")
+            raise ValueError(
+                f"A non-DistributedValues value {value} cannot be reduced with the given reduce op ReduceOp.SUM."
+            )
         return value
     if len(parts) == 1:
         return parts[0]

@@ -110,8 +110,9 @@ class Strategy:
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
         """Run a function once for each replica, one after another, in the scope of its device.
 
-        Where the results are not the same object, the value is a PerReplica of them: see ``experimental_local_results``. In
-        ``args`` and ``kwargs``, each replica gets its own values of a PerReplica. Errors of the function pass on.
+        Where the results are not the same object, the value is a PerReplica of them: see
+        ``experimental_local_results``. In ``args`` and ``kwargs``, each replica gets its own values of a PerReplica.
+        Errors of the function pass on.
 
         >>> strategy = MirroredStrategy()
         >>> strategy.experimental_local_results(strategy.run(lambda: get_replica_context().replica_id_in_sync_group.numpy()))
@@ -122,7 +123,8 @@ class Strategy:
             return _replicas.run(self, self._extended.devices, fn, args, kwargs)
 
     def reduce(self, reduce_op: Any, value: Any, axis: Any) -> Any:
-        """Return the sum or the mean of the values of all replicas, and of the elements along ``axis`` unless that is None.
+        """Return the sum or the mean of the values of all replicas, and of the elements along ``axis`` unless that is
+        None.
 
         Raises ValueError for an unknown ``reduce_op``.
         """
@@ -164,11 +166,11 @@ def _reduction(reduce_op: Any) -> str:
 class MirroredStrategy(Strategy):
     """One replica on each of several devices of this process: ``devices``, else all logical GPUs, else all CPUs.
 
-    ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist. ``cross_device_ops``
-    is ignored. Initializes the runtime.
+    ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist.
+    ``cross_device_ops`` is ignored. Initializes the runtime.
 
-    Raises ValueError for a malformed device string or another job, TypeError for other objects, and AssertionError for a device
-    that occurs twice.
+    Raises ValueError for a malformed device string or another job, TypeError for other objects, and AssertionError for
+    a device that occurs twice.
 
     >>> strategy = MirroredStrategy()
     >>> strategy.num_replicas_in_sync
@@ -212,10 +214,14 @@ class MultiWorkerMirroredStrategy(Strategy):
     several tasks: that needs TensorFlow.
     """
 
-    def __init__(self, cluster_resolver: Any = None, communication_options: Any = None, communication: Any = None) -> None:
+    def __init__(
+        self, cluster_resolver: Any = None, communication_options: Any = None, communication: Any = None
+    ) -> None:
         del communication_options, communication
         if _tasks() > 1:
-            raise errors.UnimplementedError(f"a MultiWorkerMirroredStrategy of several workers needs TensorFlow. {_REST}")
+            raise errors.UnimplementedError(
+                f"a MultiWorkerMirroredStrategy of several workers needs TensorFlow. {_REST}"
+            )
         logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")[:1]
         super().__init__(StrategyExtended(tuple(map(full_name, logical))))
         if cluster_resolver is None:
@@ -294,7 +300,9 @@ class _Scope:
 
     def __enter__(self) -> Strategy:
         if _entered.strategies and _entered.strategies[-1] is not self._strategy:
-            raise RuntimeError("Already inside a scope for a different strategy: Mixing different tf.distribute.Strategy objects")
+            raise RuntimeError(
+                "Already inside a scope for a different strategy: Mixing different tf.distribute.Strategy objects"
+            )
         _entered.strategies.append(self._strategy)
         return self._strategy
 
@@ -335,7 +343,9 @@ def has_strategy() -> bool:
 
 
 def in_cross_replica_context() -> bool:
-    """Return whether code runs for all replicas of a strategy together: in the scope of a strategy, outside of ``run``."""
+    """Return whether code runs for all replicas of a strategy together: in the scope of a strategy, outside of
+    ``run``.
+    """
     return bool(_entered.strategies) and not _replicas.running.contexts
 
 

@@ -42,7 +42,9 @@ class ClusterResolver(abc.ABC):
     def num_accelerators(
         self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
     ) -> dict[str, int]:
-        """Return the number of logical GPUs of this process, as ``{"GPU": 2}``; ``{}`` without one. Initializes the runtime."""
+        """Return the number of logical GPUs of this process, as ``{"GPU":
+        2}``; ``{}`` without one. Initializes the runtime.
+        """
         del task_type, task_id, config_proto
         from .... import config
 
@@ -121,7 +123,8 @@ class TFConfigClusterResolver(ClusterResolver):
         if sum(spec.num_tasks(job) for job in spec.jobs) < 2:
             return ""
         address = spec.task_address(
-            str(self.task_type if task_type is None else task_type), int((self.task_id if task_id is None else task_id) or 0)
+            str(self.task_type if task_type is None else task_type),
+            int((self.task_id if task_id is None else task_id) or 0),
         )
         return _url(address, rpc_layer or self.rpc_layer)
 
@@ -154,7 +157,8 @@ class UnionResolver(ClusterResolver):
                     continue
                 if known.keys() & tasks.keys():
                     raise KeyError(
-                        f"Duplicate keys detected when merging two ClusterSpecs: {sorted(known.keys() & tasks.keys())!r}"
+                        "Duplicate keys detected when merging two ClusterSpecs: "
+                        f"{sorted(known.keys() & tasks.keys())!r}"
                     )
                 known.update(tasks)
         return ClusterSpec(jobs)
@@ -165,20 +169,27 @@ class UnionResolver(ClusterResolver):
 
 
 class SlurmClusterResolver(ClusterResolver):
-    """The cluster of a Slurm step. Raises RuntimeError outside of one, and UnimplementedError inside: that needs TensorFlow."""
+    """The cluster of a Slurm step.
+
+    Raises RuntimeError outside of one, and UnimplementedError inside: that needs TensorFlow.
+    """
 
     def __init__(self, *_: Any, **__: Any) -> None:
         import os
 
         if "SLURM_PROCID" not in os.environ:
             raise RuntimeError("SLURM_PROCID not found in environment. Not running inside a SLURM step?")
-        raise errors.UnimplementedError("SlurmClusterResolver needs TensorFlow: gpuconf configures the devices of one process")
+        raise errors.UnimplementedError(
+            "SlurmClusterResolver needs TensorFlow: gpuconf configures the devices of one process"
+        )
 
     def cluster_spec(self) -> NoReturn:
         """Not available."""
         raise NotImplementedError
 
-    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> NoReturn:
+    def master(
+        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
+    ) -> NoReturn:
         """Not available."""
         raise NotImplementedError
 
@@ -198,13 +209,16 @@ class GCEClusterResolver(SlurmClusterResolver):
 
     def __init__(self, project: Any, zone: Any, instance_group: Any, port: Any, *_: Any, **__: Any) -> None:
         del project, zone, instance_group, port
-        raise ImportError("googleapiclient must be installed before using the GCE cluster resolver, and gpuconf does not use it")
+        raise ImportError(
+            "googleapiclient must be installed before using the GCE cluster resolver, and gpuconf does not use it"
+        )
 
 
 class TPUClusterResolver(ClusterResolver):
     """Raises ValueError without the name of a TPU, as TensorFlow does on a machine with GPUs.
 
-    ``TPU_NAME`` and ``KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS`` name one, too; then it raises UnimplementedError: TPUs need TensorFlow.
+    ``TPU_NAME`` and ``KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS`` name one, too; then it raises UnimplementedError: TPUs need
+    TensorFlow.
     """
 
     def __init__(self, tpu: Any = None, *_: Any, **__: Any) -> None:
@@ -219,7 +233,9 @@ class TPUClusterResolver(ClusterResolver):
         """Not available."""
         raise NotImplementedError
 
-    def master(self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None) -> NoReturn:
+    def master(
+        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
+    ) -> NoReturn:
         """Not available."""
         raise NotImplementedError
 

@@ -58,7 +58,9 @@ class CommunicationOptions:
 
 
 class CentralStorageStrategy(Strategy):
-    """One replica on each logical GPU, with the parameters on the CPU, or on the GPU if there is one. Initializes the runtime.
+    """One replica on each logical GPU, with the parameters on the CPU, or on the GPU if there is one.
+
+    Initializes the runtime.
 
     >>> CentralStorageStrategy().extended.parameter_devices
     ('/job:localhost/replica:0/task:0/device:CPU:0',)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.io.gfile``: files of this machine, with TensorFlow's errors. Other file systems, such as ``gs://``, need TensorFlow."""
+"""``tf.io.gfile``: files of this machine, with TensorFlow's errors.
+
+Other file systems, such as ``gs://``, need TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,9 @@ def _local(path: Any) -> str:
     if found and scheme == "file":
         return rest
     if found and scheme.isalnum():
-        raise errors.UnimplementedError(f"File system scheme '{scheme}' not implemented (file: '{text}'): it needs TensorFlow")
+        raise errors.UnimplementedError(
+            f"File system scheme '{scheme}' not implemented (file: '{text}'): it needs TensorFlow"
+        )
     return text
 
 

@@ -10,7 +10,17 @@ from ...._missing import watch
 from . import backend, callbacks, config, mixed_precision, optimizers, utils
 from .mixed_precision import DTypePolicy
 
-__all__ = ["DTypePolicy", "__version__", "backend", "callbacks", "config", "mixed_precision", "optimizers", "utils", "version"]
+__all__ = [
+    "DTypePolicy",
+    "__version__",
+    "backend",
+    "callbacks",
+    "config",
+    "mixed_precision",
+    "optimizers",
+    "utils",
+    "version",
+]
 
 __version__ = "3.15.1"  # the version of Keras that comes with TensorFlow 2.21
 

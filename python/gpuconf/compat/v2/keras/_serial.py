@@ -20,4 +20,9 @@ def as_dict(setting: Any) -> Any:
     module = getattr(type(setting), "keras_module", "")
     if not module:
         raise errors.UnimplementedError(f"serializing a {type(setting).__name__} of Keras needs TensorFlow")
-    return {"module": module, "class_name": type(setting).__name__, "config": setting.get_config(), "registered_name": None}
+    return {
+        "module": module,
+        "class_name": type(setting).__name__,
+        "config": setting.get_config(),
+        "registered_name": None,
+    }

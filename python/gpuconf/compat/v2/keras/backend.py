@@ -72,7 +72,9 @@ def set_image_data_format(data_format: str) -> None:
     """Set the order of an image's dimensions. Stored but has no effect. Raises ValueError for another word."""
     word = str(data_format).lower()
     if word not in _FORMATS:
-        raise ValueError(f"The `data_format` argument must be one of {set(_FORMATS)}. Received: data_format={data_format}")
+        raise ValueError(
+            f"The `data_format` argument must be one of {set(_FORMATS)}. Received: data_format={data_format}"
+        )
     settings["image_data_format"] = word
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from ...._missing import watch
 from ...._typing import Any
-from .backend import backend, epsilon, floatx, image_data_format, set_epsilon, set_floatx, set_image_data_format, settings
+from .backend import (
+    backend,
+    epsilon,
+    floatx,
+    image_data_format,
+    set_epsilon,
+    set_floatx,
+    set_image_data_format,
+    settings,
+)
 from .mixed_precision import dtype_policy, set_dtype_policy
 
 __all__ = [

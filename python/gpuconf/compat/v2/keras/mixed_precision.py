@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.keras.mixed_precision``: policies, and the settings of an optimizer that scales the loss. No layer here follows them."""
+"""``tf.keras.mixed_precision``: policies, and the settings of an optimizer that scales the loss.
+
+No layer here follows them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,15 @@ from ...._typing import Any
 from . import backend
 from .optimizers import LossScaleOptimizer
 
-__all__ = ["DTypePolicy", "LossScaleOptimizer", "Policy", "dtype_policy", "global_policy", "set_dtype_policy", "set_global_policy"]
+__all__ = [
+    "DTypePolicy",
+    "LossScaleOptimizer",
+    "Policy",
+    "dtype_policy",
+    "global_policy",
+    "set_dtype_policy",
+    "set_global_policy",
+]
 
 _MIXED = {"mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 _TYPES = ("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
@@ -28,7 +39,9 @@ class DTypePolicy:
     def __init__(self, name: str | None = None) -> None:
         name = backend.floatx() if name is None else name
         if not isinstance(name, str):
-            raise TypeError(f"'name' must be a string, such as 'mixed_float16'. Received: name={name} (of type {type(name)})")
+            raise TypeError(
+                f"'name' must be a string, such as 'mixed_float16'. Received: name={name} (of type {type(name)})"
+            )
         if name not in _MIXED and name not in _TYPES:
             raise ValueError(
                 f"Cannot convert '{name}' to a mixed precision DTypePolicy. Valid policies include 'mixed_float16', "

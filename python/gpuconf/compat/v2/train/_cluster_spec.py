@@ -6,7 +6,8 @@ from __future__ import annotations
 from ...._typing import Any
 
 _WANTED = (
-    "`cluster` must be a dictionary mapping one or more job names to lists of network addresses, or a `ClusterDef` protocol buffer"
+    "`cluster` must be a dictionary mapping one or more job names to lists of network addresses, or a "
+    "`ClusterDef` protocol buffer"
 )
 
 
@@ -56,7 +57,10 @@ class ClusterSpec:
         return found
 
     def job_tasks(self, job_name: str) -> list[str | None]:
-        """Return the addresses of a job's tasks, with None for missing ones. Raises ValueError if there is no such job."""
+        """Return the addresses of a job's tasks, with None for missing ones.
+
+        Raises ValueError if there is no such job.
+        """
         tasks = self._job(job_name)
         return [tasks.get(number) for number in range(max(tasks) + 1)] if tasks else []
 

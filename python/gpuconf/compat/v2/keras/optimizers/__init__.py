@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.keras.optimizers``: the settings of optimizers, for programs that set them beside a GPU's. They train nothing here."""
+"""``tf.keras.optimizers``: the settings of optimizers, for programs that set them beside a GPU's.
+
+They train nothing here.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,14 @@ _BETAS = {"beta_1": 0.9, "beta_2": 0.999, "epsilon": 1e-7}
 Adadelta: type[Optimizer] = made("Adadelta", {**_RATE, "rho": 0.95, "epsilon": 1e-7})
 Adafactor: type[Optimizer] = made(
     "Adafactor",
-    {**_RATE, "beta_2_decay": -0.8, "epsilon_1": 1e-30, "epsilon_2": 0.001, "clip_threshold": 1.0, "relative_step": True},
+    {
+        **_RATE,
+        "beta_2_decay": -0.8,
+        "epsilon_1": 1e-30,
+        "epsilon_2": 0.001,
+        "clip_threshold": 1.0,
+        "relative_step": True,
+    },
 )
 Adagrad: type[Optimizer] = made("Adagrad", {**_RATE, "initial_accumulator_value": 0.1, "epsilon": 1e-7})
 Adam: type[Optimizer] = made("Adam", {**_RATE, **_BETAS, "amsgrad": False})
@@ -61,7 +71,9 @@ Nadam: type[Optimizer] = made("Nadam", {**_RATE, **_BETAS})
 RMSprop: type[Optimizer] = made("RMSprop", {**_RATE, "rho": 0.9, "momentum": 0.0, "epsilon": 1e-7, "centered": False})
 SGD: type[Optimizer] = made("SGD", {"learning_rate": 0.01, "momentum": 0.0, "nesterov": False})
 
-_CLASSES = {name.lower(): found for name, found in list(globals().items()) if isinstance(found, type) and name in __all__}
+_CLASSES = {
+    name.lower(): found for name, found in list(globals().items()) if isinstance(found, type) and name in __all__
+}
 
 from . import legacy  # noqa: E402 - it has the names above
 

@@ -103,8 +103,8 @@ class LearningRate:
 class Optimizer:
     """The settings of an optimizer. It trains nothing: that needs TensorFlow.
 
-    ``learning_rate`` is a number, a schedule, or a function without arguments. Initializes the runtime, as in TensorFlow, because
-    the learning rate is put on the device. Raises ValueError for settings that Keras refuses.
+    ``learning_rate`` is a number, a schedule, or a function without arguments. Initializes the runtime, as in
+    TensorFlow, because the learning rate is put on the device. Raises ValueError for settings that Keras refuses.
     """
 
     keras_module = "keras.optimizers"
@@ -141,7 +141,9 @@ class Optimizer:
                 f"`gradient_accumulation_steps` must be an integer >= 2. Received: gradient_accumulation_steps={steps}"
             )
         if self._settings["use_ema"] and not 0 <= self._settings["ema_momentum"] <= 1:
-            raise ValueError(f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={self._settings['ema_momentum']}")
+            raise ValueError(
+                f"`ema_momentum` must be in the range [0, 1]. Received: ema_momentum={self._settings['ema_momentum']}"
+            )
         momentum = self._settings.get("momentum")
         if self._kind == "sgd" and isinstance(momentum, (int, float)) and not 0 <= momentum <= 1:
             raise ValueError("`momentum` must be a float between [0, 1].")
@@ -153,8 +155,10 @@ class Optimizer:
             return value
         if isinstance(value, str) or not hasattr(value, "__float__"):
             raise ValueError(
-                "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable (that takes in "
-                f"the current iteration value and returns the corresponding learning rate value). Received instead: {value}"
+                "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable "
+                "(that takes in "
+                "the current iteration value and returns the corresponding learning rate value). Received instead: "
+                f"{value}"
             )
         return LearningRate(float(value), f"{self.name}/learning_rate")
 
@@ -178,7 +182,9 @@ class Optimizer:
 
     def __getattr__(self, name: str) -> Any:
         if name in _TRAINING:
-            raise AttributeError(f"{type(self).__name__}.{name} needs TensorFlow: gpuconf keeps the settings of an optimizer only")
+            raise AttributeError(
+                f"{type(self).__name__}.{name} needs TensorFlow: gpuconf keeps the settings of an optimizer only"
+            )
         settings = self.__dict__.get("_settings", {})
         if name in settings:
             return settings[name]
@@ -205,7 +211,9 @@ class Optimizer:
 
 
 class LossScaleOptimizer(Optimizer):
-    """The settings of an optimizer that scales the loss, for ``mixed_float16``. It trains nothing: that needs TensorFlow.
+    """The settings of an optimizer that scales the loss, for ``mixed_float16``.
+
+    It trains nothing: that needs TensorFlow.
 
     Raises ValueError for ``dynamic=False``, as Keras does.
     """
@@ -222,7 +230,8 @@ class LossScaleOptimizer(Optimizer):
     ) -> None:
         if not settings.pop("dynamic", True):
             raise ValueError(
-                "LossScaleOptimizer no longer supports `dynamic=False`. Instead, simply set `loss_scale_factor` directly on the "
+                "LossScaleOptimizer no longer supports `dynamic=False`. Instead, simply set `loss_scale_factor` "
+                "directly on the "
                 "`inner_optimizer`."
             )
         super().__init__(0.0, name=name, loss_scale_factor=inner_optimizer.loss_scale_factor, **settings)
@@ -261,13 +270,15 @@ class LegacyOptimizer:
 
     def __init__(self, *_: Any, **__: Any) -> None:
         raise ImportError(
-            "`keras.optimizers.legacy` is not supported in Keras 3. It needs TensorFlow with the package tf_keras (Keras 2) and "
+            "`keras.optimizers.legacy` is not supported in Keras 3. It needs TensorFlow with the package tf_keras "
+            "(Keras 2) and "
             "the environment variable TF_USE_LEGACY_KERAS=True"
         )
 
 
 def made(kind: str, own: dict[str, Any]) -> type[Optimizer]:
     """Return the class of an optimizer with these settings of its own."""
-    snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()  # the word of Keras: rm_sprop, adam_w
+    # The word of Keras: rm_sprop, adam_w.
+    snake = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
     about = f"The settings of {kind}. It trains nothing: that needs TensorFlow."
     return type(kind, (Optimizer,), {"__doc__": about, "_own": own, "_kind": snake, "__module__": __package__})

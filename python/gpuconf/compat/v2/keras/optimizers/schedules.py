@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tf.keras.optimizers.schedules``: the settings of learning rates that change. They compute nothing: that needs TensorFlow."""
+"""``tf.keras.optimizers.schedules``: the settings of learning rates that change.
+
+They compute nothing: that needs TensorFlow.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ class LearningRateSchedule:
 
     def __call__(self, step: Any) -> Any:
         """Raise UnimplementedError: a schedule of Keras computes with TensorFlow."""
-        raise errors.UnimplementedError(f"{type(self).__name__} of step {step} needs TensorFlow: gpuconf keeps its settings only")
+        raise errors.UnimplementedError(
+            f"{type(self).__name__} of step {step} needs TensorFlow: gpuconf keeps its settings only"
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Return the settings, as a dict."""
@@ -81,7 +86,14 @@ class CosineDecayRestarts(LearningRateSchedule):
     """The settings of a rate that falls along a cosine, again and again."""
 
     _own = MappingProxyType(
-        {"initial_learning_rate": ..., "first_decay_steps": ..., "t_mul": 2.0, "m_mul": 1.0, "alpha": 0.0, "name": "SGDRDecay"}
+        {
+            "initial_learning_rate": ...,
+            "first_decay_steps": ...,
+            "t_mul": 2.0,
+            "m_mul": 1.0,
+            "alpha": 0.0,
+            "name": "SGDRDecay",
+        }
     )
 
 
@@ -89,7 +101,13 @@ class ExponentialDecay(LearningRateSchedule):
     """The settings of a rate that falls exponentially."""
 
     _own = MappingProxyType(
-        {"initial_learning_rate": ..., "decay_steps": ..., "decay_rate": ..., "staircase": False, "name": "ExponentialDecay"}
+        {
+            "initial_learning_rate": ...,
+            "decay_steps": ...,
+            "decay_rate": ...,
+            "staircase": False,
+            "name": "ExponentialDecay",
+        }
     )
 
 
@@ -97,7 +115,13 @@ class InverseTimeDecay(LearningRateSchedule):
     """The settings of a rate that falls with the inverse of time."""
 
     _own = MappingProxyType(
-        {"initial_learning_rate": ..., "decay_steps": ..., "decay_rate": ..., "staircase": False, "name": "InverseTimeDecay"}
+        {
+            "initial_learning_rate": ...,
+            "decay_steps": ...,
+            "decay_rate": ...,
+            "staircase": False,
+            "name": "InverseTimeDecay",
+        }
     )
 
 

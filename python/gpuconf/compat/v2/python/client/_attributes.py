@@ -45,9 +45,9 @@ class DeviceLocality(Message):
 class DeviceAttributes(Message):
     """A device of this process.
 
-    ``name`` is such as ``"/device:GPU:0"``, ``device_type`` is ``"CPU"`` or ``"GPU"``, and ``memory_limit`` is in bytes.
-    ``physical_device_desc`` names the GPU, its PCI bus id and its compute capability. ``incarnation`` is a random number, different
-    in each list.
+    ``name`` is such as ``"/device:GPU:0"``, ``device_type`` is ``"CPU"`` or ``"GPU"``, and ``memory_limit`` is in
+    bytes. ``physical_device_desc`` names the GPU, its PCI bus id and its compute capability. ``incarnation`` is a
+    random number, different in each list.
     """
 
     __slots__ = ()
@@ -62,4 +62,8 @@ class DeviceAttributes(Message):
         xla_global_id: int
 
 
-define(DEVICE_ATTRIBUTES, {}, {each.__name__: each for each in (InterconnectLink, LocalLinks, DeviceLocality, DeviceAttributes)})
+define(
+    DEVICE_ATTRIBUTES,
+    {},
+    {each.__name__: each for each in (InterconnectLink, LocalLinks, DeviceLocality, DeviceAttributes)},
+)

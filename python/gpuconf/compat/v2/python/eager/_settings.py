@@ -27,7 +27,9 @@ def as_message() -> ConfigProto:
 
 def _logical_devices(kind: str) -> int:
     """Return the number of logical devices that the visible ones become."""
-    return sum(len(config.get_logical_device_configuration(each) or [None]) for each in config.get_visible_devices(kind))
+    return sum(
+        len(config.get_logical_device_configuration(each) or [None]) for each in config.get_visible_devices(kind)
+    )
 
 
 def _gpu_options() -> GPUOptions:

@@ -76,7 +76,10 @@ class Context:
 
     @property
     def config(self) -> ConfigProto:
-        """The settings of ``tf.config`` as a message. Raises ValueError where memory growth differs between visible GPUs."""
+        """The settings of ``tf.config`` as a message.
+
+        Raises ValueError where memory growth differs between visible GPUs.
+        """
         from ._settings import as_message
 
         return as_message()

@@ -20,7 +20,9 @@ class GpuInfo(NamedTuple):
 
 
 def compute_capability_from_device_desc(device_attrs: Any) -> GpuInfo:
-    """Return what the description of a device of ``device_lib.list_local_devices`` says; a name of None for another device."""
+    """Return what the description of a device of ``device_lib.list_local_devices`` says; a name of None for another
+    device.
+    """
     text = device_attrs.physical_device_desc
     name = re.search(r"name: ([^,]*)", text)
     capability = re.search(r"compute capability: (\d+)\.(\d+)", text)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tensorflow.python.util.module_wrapper``: the number of warnings, which programs lower. gpuconf gives no such warnings."""
+"""``tensorflow.python.util.module_wrapper``: the number of warnings, which programs lower. gpuconf gives no such
+warnings.
+"""
 
 from __future__ import annotations
 
