@@ -17,7 +17,7 @@ from gpuconf._core.built_in_errors import built_in
 from gpuconf._core.native import by_hand, core
 
 ROOT = Path(__file__).resolve().parent.parent
-STATUS = (ROOT / "gocore" / "status" / "status.go").read_text()
+STATUS = (ROOT / "gocore" / "base" / "status" / "status.go").read_text()
 
 
 def kind(constant: str) -> str:
