@@ -45,7 +45,7 @@ def test_every_kind_of_go_has_its_class() -> None:
 
 def test_c_raises_kinds_of_go() -> None:
     sources = "".join(path.read_text() for path in sorted((ROOT / "pybind" / "_gpuconf").glob("*.c")))
-    found = re.findall(r'\\x1e(?:" ")?([A-Z_]+)(?:" ")?\\x1e', sources) + re.findall(
+    found = re.findall(r'\\x1e(?:"\s+")?([A-Z_]+)(?:"\s+")?\\x1e', sources) + re.findall(
         r'\[GCGO_\w+\] = "([A-Z_]+)"', sources
     )
     assert len(found) == 4

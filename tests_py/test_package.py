@@ -13,7 +13,7 @@ import gpuconf
 import pytest
 from gpuconf._core import native
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "pybind"))  # as the build has it
+sys.path.insert(0, str(Path(__file__).parents[1] / "pybind" / "build"))  # as the build has it
 import hatch_build
 import hatch_metadata
 import sbom

@@ -238,7 +238,7 @@ class PythonTests:
 
     def build_guard(self, site: Site | None) -> bool:
         """Build the guard with the changed file in place of its own; report whether it compiles."""
-        sys.path.insert(0, str(ROOT / "pybind"))
+        sys.path.insert(0, str(ROOT / "pybind" / "build"))
         import hatch_build
 
         with tempfile.TemporaryDirectory() as folder:
