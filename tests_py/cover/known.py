@@ -47,7 +47,7 @@ KNOWN: dict[str, tuple[tuple[str, ...], str]] = {
         ("supplementary group",),
         "read-only-file big-attributes copy-over last-copied-to-best copy-parts copytree best-deleted chmod* chown "
         "utime "
-        "pathlib-all temporary-folder touch-program git-new folder-descriptor",
+        "pathlib-all temporary-folder touch-program git-new folder-descriptor torch-save-and-copy",
     ),
 }
 
