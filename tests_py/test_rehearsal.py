@@ -50,9 +50,10 @@ def plan(folder: Path, program: str, *options: str) -> subprocess.CompletedProce
     ids=["no framework", "fails", "reads input", "kills itself", "exit code"],
 )
 def test_a_program_of_which_nothing_is_known_is_one_line(tmp_path: Path, program: str, line: str) -> None:
-    done = plan(tmp_path, program)
+    done = plan(tmp_path, program, "--record", "recording.pickle")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1] == f"gpuconf plan: {line}"
+    assert not (tmp_path / "recording.pickle").exists()
 
 
 # Libraries that fail as those of the same name do without a network; frameworks/test_rehearsed_libraries.py has the

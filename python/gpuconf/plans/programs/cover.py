@@ -83,6 +83,7 @@ class Cover:
         self.outlived = 0  # processes that were there when it had ended
         self.refused: list[str] = []
         self.writes = min(options.writes, _free_memory() // 2)
+        self._full = False  # whether the program was ended because it had written more
 
     def start(
         self,
@@ -183,6 +184,8 @@ class Cover:
         if kind == "exec":
             number = int(numbers[0])
             raise OSError(number, os.strerror(number))
+        if kind == "full":  # of a mirror
+            self._full, self.writes = True, int(numbers[0])
         if kind == "status":
             status, self.outlived = map(int, numbers)
             self.status = os.waitstatus_to_exitcode(status) if status >= 0 else -9
@@ -272,7 +275,8 @@ class Cover:
 
     def is_full(self) -> bool:
         """Whether the program has written all that it may."""
-        return self._layers >= 0 and self.kind in ("root", "user") and os.statvfs(self._layers).f_bavail == 0
+        layers = self._layers >= 0 and self.kind in ("root", "user")
+        return self._full or (layers and os.statvfs(self._layers).f_bavail == 0)
 
     def has_network(self) -> bool:
         """Whether the program has the machine's network."""

@@ -310,7 +310,8 @@ def _keep_recording(run: Run, path: str) -> None:
     if len(files) == 1:
         shutil.copyfile(files[0], path)
         return
-    os.makedirs(path, exist_ok=True)
+    if files:
+        os.makedirs(path, exist_ok=True)
     for (rank, pid), file in zip(names, files, strict=True):
         shutil.copyfile(
             file, os.path.join(path, (f"rank{rank}" if rank is not None else str(pid)) + os.path.splitext(file)[1])
