@@ -77,6 +77,7 @@ typedef struct {
 /* Exported name, base name, version, flag for the resolver. */
 /* clang-format off */
 #define FUNCTIONS(X) \
+	X(cuInit, "cuInit", 2000, 0) \
 	X(cuDeviceGetCount, "cuDeviceGetCount", 2000, 0) \
 	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0) \
 	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0) \
