@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire, with the messages
+pybind/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/generated, with the messages
 of other packages that belong to it.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE / "wire"
-TARGET = HERE.parent / "python" / "gpuconf" / "_core" / "wire"
-COLUMNS = 132
+TARGET = HERE.parent / "python" / "gpuconf" / "_core" / "generated"
+COLUMNS = 120
 
 LEDGER = HERE.parent / "gocore" / "ledger"
 ALSO = {"ledger": [LEDGER / name for name in ("process.go", "record.go", "rows.go", "claim.go")]}  # by module

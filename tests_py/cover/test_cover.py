@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from gpuconf import errors
-from gpuconf.rehearsal.cover import Cover, Options
+from gpuconf.plans.programs.cover import Cover, Options
 
 ROOT = os.geteuid() == 0
 NAMESPACES = ["root", "user"] if ROOT else ["user"]
