@@ -19,7 +19,7 @@ from gpuconf import errors
 from gpuconf.jobs import budget, budget_file, elf
 from gpuconf.jobs.generated import budget_layout
 
-HEADER = ROOT / "pybind/budget/budget.h"
+HEADER = ROOT / "gocore/lease/budget/budget.h"
 LIBRARIES = Path(budget.__file__).parent.parent / "_guard"
 
 
@@ -42,7 +42,9 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
 
 
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
-    table = re.sub(r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("pybind/guard/functions.h"))
+    table = re.sub(
+        r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("gocore/lease/guard/functions.h")
+    )
     hooks = set(re.findall(r"^\tX\((\w+),", table, re.M))
     assert elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
         "gpuconf_guard_figures",
