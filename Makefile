@@ -135,16 +135,16 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, FORKS forks (200) of each kind, 64 processes that lease and die for SOAK_LEDGER seconds (600), 4 processes under the guard for SOAK_GUARD (1000000) operations each, processes and threads on simulated cards for SOAK_CROWD seconds (300) four times, and the random Go tests with SOAK_RAPID (2000) new inputs each
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
 	SOAK_LEDGER=$(or $(SOAK_LEDGER),600) go test -tags=$(GO_TAGS) ./tests_go/ledger -run '^TestSoak$$' -count=1 -v -timeout 0
-	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
-	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
+	$(BIN)/python tests_py/core/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
+	$(BIN)/python tests_py/core/fork_first_use.py --forks $(or $(FORKS),200)
 	$(BIN)/python tests_py/guard/guard_soak.py --steps $(or $(SOAK_GUARD),1000000) --seed $(or $(SEED),1)
-	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/test_crowd.py
+	CROWD_SECONDS=$(or $(SOAK_CROWD),300) SEED=$(or $(SEED),1) $(BIN)/python -m pytest tests_py/simulation/test_crowd.py
 	RAPID_SEED=0 RAPID_CHECKS=$(or $(SOAK_RAPID),2000) go test -tags=$(GO_TAGS) $(GO_TESTS) -timeout 0
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s), and load MUTANTS mutated snapshots (100000)
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
-	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
+	@$(BIN)/python tests_py/plans/snapshot_mutants.py $(or $(MUTANTS),100000)
 
 .PHONY: mutants
 mutants: $(VENV)/dev ## change PACKAGE (bfc) in 30 places, see whether its tests notice, and write tests_go/mutants/results (up to 40 minutes)
@@ -239,7 +239,7 @@ $(WHEELS_VENV)/wheels-ready: pybind/requirements/release.txt
 .PHONY: test-c-api
 test-c-api: $(VENV)/dev ## build and run the examples in C, C++ and Rust, and with CMake (make test leaves out what is not installed)
 	@for tool in c++ cmake rustc; do command -v $$tool >/dev/null || { echo "install $$tool (Debian: g++, cmake, rustc)" >&2; exit 1; }; done
-	$(BIN)/python -m pytest tests_py/test_standalone.py tests_py/test_c_abi.py tests_py/test_simulated_clients.py -rs
+	$(BIN)/python -m pytest tests_py/memory/test_standalone.py tests_py/memory/test_c_abi.py tests_py/simulation/test_simulated_clients.py -rs
 
 .PHONY: test-reproducible
 test-reproducible: $(WHEELS_VENV)/wheels-ready ## build the wheel of the last commit twice, in different folders, and compare the files
@@ -288,7 +288,7 @@ count-simulator: ## count the lines of the simulator, and of its tables apart
 
 .PHONY: count
 count: ## count the product's files and lines of code
-	@$(PYTHON) tests_py/count_lines.py
+	@$(PYTHON) tests_py/package/count_lines.py
 
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
@@ -408,7 +408,7 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 
 .PHONY: test-frameworks
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
-	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/memory/test_interchange.py -rs
 
 # The programs and tutorials of PyTorch packages that `make test` leaves out without PyTorch: a part of test-frameworks, for .ci/more.
 SIMULATED_PROGRAMS := $(addprefix tests_py/frameworks/,test_readme.py test_tutorial.py test_pytorch_notebook.py test_ci_workflow.py \
@@ -437,7 +437,7 @@ test-cover: $(COVER_VENV)/cover-ready $(FRAMEWORKS_VENV)/frameworks-ready ## try
 .PHONY: test-clients
 test-clients: $(FRAMEWORKS_VENV)/frameworks-ready ## test with NVIDIA's, Numba's and others' own programs on the simulated driver (downloads them)
 	GPUCONF_TEST_DOWNLOADS=1 HAMI_CORE="$(HAMI_CORE)" CUDA_INCLUDE="$(CUDA_INCLUDE)" $(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/clients \
-		tests_py/test_simulated_clients.py tests_py/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
+		tests_py/simulation/test_simulated_clients.py tests_py/simulation/test_simulated_ipc.py tests_py/frameworks/test_torch_simulated.py -rs
 
 # Real programs around gpuconf. They come from Debian's packages, and Python's from an environment of their own.
 INTEGRATIONS_VENV ?= .venv-integrations

@@ -2,7 +2,7 @@
 
     make bench-fleet
 
-Packing: problems whose best number of cards is known (tests_py/fleet_problems.py), by first-fit decreasing alone and by
+Packing: problems whose best number of cards is known (tests_py/plans/fleet_problems.py), by first-fit decreasing alone and by
 the planner, with and without OR-tools. Units: what one replay,
 one task, one claim costs. Replays: the same traces by one process and by two of Dask's workers, in turns.
 """
@@ -29,7 +29,7 @@ from gpuconf.planning.fleet.firstfit import first_fit
 from gpuconf.sharing import _ledger
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests_py")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests_py" / "plans")]
 
 import fleet_problems  # noqa: E402
 

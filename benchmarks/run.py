@@ -198,7 +198,7 @@ PROVEN = [
     ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/bfc/stitch_test.go`"),
     ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
     ("driver calls that a test makes fail", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),
-    ("addresses of one sequence in two processes", "the same", "`tests_py/test_simulate.py`"),
+    ("addresses of one sequence in two processes", "the same", "`tests_py/simulation/test_simulate.py`"),
 ]
 
 

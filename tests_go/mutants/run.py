@@ -72,24 +72,24 @@ TESTS = {
     "plan": ["./tests_go/plan"],
     "sharing": [
         "tests_py/guard/test_driver_limits.py tests_py/guard/test_budget.py tests_py/guard/test_nested_environment.py "
-        "tests_py/guard/test_scripts.py tests_py/test_lease_on_instances.py tests_py/test_context_memory.py "
-        "tests_py/test_env.py "
-        "tests_py/test_ledger_command.py tests_py/test_python_options.py",
-        "tests_py/test_lease.py tests_py/test_ps.py tests_py/test_ledger.py",
-        "tests_py/test_startup.py "
-        "tests_py/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
-        "tests_py/test_shared_cards.py tests_py/guard/test_guard_command.py",
-        "tests_py/test_leased_run.py",
+        "tests_py/guard/test_scripts.py tests_py/leases/test_lease_on_instances.py tests_py/leases/test_context_memory.py "
+        "tests_py/jobs/test_env.py "
+        "tests_py/leases/test_ledger_command.py tests_py/jobs/test_python_options.py",
+        "tests_py/leases/test_lease.py tests_py/cli/test_ps.py tests_py/leases/test_ledger.py",
+        "tests_py/jobs/test_startup.py "
+        "tests_py/memory/test_cuda_driver.py::test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started",
+        "tests_py/simulation/test_shared_cards.py tests_py/guard/test_guard_command.py",
+        "tests_py/leases/test_leased_run.py",
         "tests_py/guard/test_unreachable.py",
     ],
     "planning": [
-        "tests_py/test_plan.py tests_py/test_diff.py tests_py/test_report.py tests_py/test_html.py "
-        "tests_py/test_message.py",
-        "tests_py/test_out_of_memory.py tests_py/test_verify.py tests_py/test_snapshot_out_of_memory.py",
+        "tests_py/plans/test_plan.py tests_py/plans/test_diff.py tests_py/plans/test_report.py tests_py/cli/test_html.py "
+        "tests_py/plans/test_message.py",
+        "tests_py/memory/test_out_of_memory.py tests_py/plans/test_verify.py tests_py/plans/test_snapshot_out_of_memory.py",
     ],
     "guard": [
         GUARD,
-        "tests_py/guard tests_py/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
+        "tests_py/guard tests_py/simulation/test_simulated_guard.py --ignore tests_py/guard/test_unreachable.py "
         f"--ignore tests_py/guard/test_driver_limits.py --ignore {GUARD.replace(' ', ' --ignore ')}",
         "tests_py/guard/test_unreachable.py",
     ],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .tally import Tally
 
-SCRIPT = Path(__file__).parent.parent / "run_programs.py"
+SCRIPT = Path(__file__).parent.parent / "compat" / "run_programs.py"
 
 
 def run(tally: Tally) -> None:
