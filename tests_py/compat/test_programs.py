@@ -10,14 +10,12 @@ import re
 import subprocess
 import sys
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import run_programs
 from script import environment
 
-HERE = Path(__file__).parent
 PROGRAMS = {name: run_programs.read(name) for name in run_programs.names()}
 
 
@@ -33,7 +31,7 @@ class Outcome(NamedTuple):
 def outcomes(mode: str, names: tuple[str, ...]) -> dict[str, Outcome]:
     """Run programs in a mode."""
     done = subprocess.run(
-        [sys.executable, str(HERE / "run_programs.py"), mode, *names],
+        [sys.executable, run_programs.__file__, mode, *names],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -70,7 +68,7 @@ def test_gpuconf(mode: str, name: str, outcome: Outcome) -> None:
     program = PROGRAMS[name]
     assert_lines(outcome.out, program.output.splitlines())
     if program.errors[:1] == ["..."]:  # a traceback
-        assert outcome.err.splitlines()[-len(program.errors) + 1 :] == program.errors[1:], outcome.err
+        assert_lines("\n".join(outcome.err.splitlines()[-len(program.errors) + 1 :]), program.errors[1:])
     else:
         assert_lines(outcome.err, program.errors)
     assert outcome.code == program.exit

@@ -167,7 +167,7 @@ TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
 What each part compares:
 
-- **programs**: programs as people write them for TensorFlow (`tests_py/programs`), unchanged, on
+- **programs**: programs as people write them for TensorFlow (`tests_py/compat/programs`), unchanged, on
   TensorFlow and on gpuconf as `tensorflow`: what they print, and the exit code. Programs that print
   what this setup does not have (figures of GPU memory, results of GPU kernels, a build for CUDA) are
   left out; each says why.
@@ -214,9 +214,10 @@ it without TensorFlow.
 
 ## Public code
 
-The programs of `tests_py/programs` were chosen for the idioms that they show, so their rate says nothing about other programs.
+The programs of `tests_py/compat/programs` were chosen for the idioms that they show, so their rate says nothing about
+other programs.
 Therefore blocks of GPU configuration are cut out of public repositories, at most 8 out of each, by the rule in
-`tests_py/public_code/rule.md`, which is committed before the first repository is fetched, and run on TensorFlow and on gpuconf.
+`benchmarks/public_code/rule.md`, which is committed before the first repository is fetched, and run on TensorFlow and on gpuconf.
 The blocks are not committed; `drawn.json` has the repositories and the counts. A block behaves as in TensorFlow if it ends without
 an exception in both, or with one of the same class, on a machine without GPUs and on one with two. Blocks that are first run
 before they are read are called unseen.

@@ -142,7 +142,7 @@ def python_comments(source: str) -> str:
     return "\n".join(found)
 
 
-FOREIGN = {"_gpuconf", "listings", "target"}  # gopy's output, TensorFlow's listings, Cargo's downloads
+FOREIGN = {"_gpuconf", "target"}  # gopy's output, Cargo's downloads
 
 
 def sources(folders: tuple[str, ...], suffixes: set[str]) -> list[Path]:

@@ -14,9 +14,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import run_programs
 
 TESTS_GO = Path(__file__).resolve().parents[2] / "tests_go"
-LISTINGS = Path(__file__).resolve().parents[1] / "seeds" / "listings" / "using_gpus"
+
+
+def listing(name: str) -> str:
+    """A listing of TensorFlow's page "Using GPUs"."""
+    return run_programs.changed(run_programs.read(f"using_gpus_{name}").source)
+
 
 PRELUDE = """
 import ctypes, gc, runpy, sys
@@ -180,7 +186,7 @@ def test_the_page_using_gpus_runs_on_the_driver(folder: Path, name: str) -> None
     out, err = run(
         folder,
         f"""
-runpy.run_path({str(LISTINGS / name)!r} + ".py", run_name="__main__")
+exec({listing(name)!r}, {{}})
 print(driver.fakecuda_count(b"cublasSgemm_v2"), file=sys.stderr)
 end()
 """,
@@ -196,12 +202,14 @@ def test_a_fraction_and_growth_bound_a_session(folder: Path) -> None:
     out, _ = run(
         folder,
         f"""
-session = runpy.run_path({str(LISTINGS / "memory_fraction.py")!r})["session"]
+exec({listing("memory_fraction")!r}, listed := dict())
+session = listed["session"]
 session.run(tf1.constant([1.0]) + tf1.constant([1.0]))
 print([tf.memory.stats("GPU:%d" % n).bytes_limit // MIB for n in (0, 1)], driver.fakecuda_live(b"allocations"))
 session.close()
 tf.reset()
-session = runpy.run_path({str(LISTINGS / "allow_growth.py")!r})["session"]
+exec({listing("allow_growth")!r}, listed := dict())
+session = listed["session"]
 print(live().get("mappings", 0))
 session.run(tf1.matmul([[1.0]], [[1.0]]))
 print(live()["mappings"], tf.memory.stats().bytes_reserved // MIB)

@@ -60,7 +60,7 @@ RUN = """
     plans/test_message.py plans/test_plan.py plans/test_profiles.py plans/test_real_snapshots.py
     plans/test_report.py plans/test_snapshot_out_of_memory.py plans/test_snapshot_versions.py
     plans/test_trace_files.py plans/test_tried_workspaces.py plans/test_verify.py plans/test_xla_tuning.py
-    pytest_plugin seeds simulation/test_simulate.py tensors/test_blas.py tensors/test_endless_values.py
+    pytest_plugin simulation/test_simulate.py tensors/test_blas.py tensors/test_endless_values.py
     tensors/test_tensor_equality.py
 """
 LEFT_OUT = {
