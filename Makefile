@@ -172,7 +172,7 @@ generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differenc
 	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
-	$(BIN)/python tests_py/driver_answers/functions.py
+	$(BIN)/python tests_py/driver/functions.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
@@ -181,14 +181,14 @@ check-generated: $(VENV)/dev ## fail if a committed generated file is out of dat
 	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
-	$(BIN)/python tests_py/driver_answers/functions.py --check
+	$(BIN)/python tests_py/driver/functions.py --check
 
 # What only NVIDIA's own driver can tell, and what it tells without a GPU. Needs apt's tools, as on Debian, and a network.
 .PHONY: record-driver
 record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packages, 15 MB) answer without a GPU; nothing is installed
-	$(BIN)/python tests_py/driver_answers/headers.py
-	$(BIN)/python tests_py/driver_answers/record.py
-	$(BIN)/python tests_py/driver_answers/functions.py
+	$(BIN)/python tests_py/driver/headers.py
+	$(BIN)/python tests_py/driver/record.py
+	$(BIN)/python tests_py/driver/functions.py
 
 # What the libraries that stand in for CUDA's say, against NVIDIA's headers and PyTorch's wheels.
 .PHONY: check-cuda-headers
@@ -204,7 +204,7 @@ check-torch-imports: $(VENV)/dev ## name the functions of CUDA's libraries that 
 
 .PHONY: test-real-driver
 test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
-	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)
+	$(BIN)/python tests_py/driver/guard_over_driver.py $(DRIVERS)
 
 # Sphinx and its theme, in an environment of their own (about 60 MB).
 DOCS_VENV ?= .venv-docs

@@ -88,7 +88,9 @@ def write_records() -> None:
     calls = record.write(theirs, ours, tf.__version__)
     planted.write(theirs, ours)
     sessions.record(theirs, tf.__version__)
-    print(f"recorded {calls} calls in {record.FILE.name}, and {len(planted.CASES)} cases in {planted.FILE.name}")
+    print(
+        f"recorded {calls} calls in {record.FILE.path.name}, and {len(planted.CASES)} cases in {planted.FILE.path.name}"
+    )
 
 
 def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], allocator.Exact]:
@@ -209,7 +211,7 @@ the effect that its row describes. If the effect shows in later calls, TensorFlo
 the cause and must return what gpuconf returns. `make test` tries every excuse with planted defects
 that it must not cover (`tests_py/conformance/test_excuses.py`).
 
-A part of the results is recorded in `tests_py/conformance/recorded.json`, and `make test` replays
+A part of the results is recorded in `benchmarks/data/tensorflow/recorded.json.xz`, and `make test` replays
 it without TensorFlow.
 
 ## Public code

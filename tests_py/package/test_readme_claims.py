@@ -20,7 +20,7 @@ CLAIMS = {
     "and in CI": "tests_py/frameworks/test_ci_workflow.py::test_",
     "by library, tag and line of code": "tests_py/memory/test_usage.py::test_",
     "54 of 56 cases passed and two have not run": "docs/gpu-results.md: **54 of 56 cases passed, and none failed.**",
-    "compared with NVIDIA's": "tests_py/driver_answers/test_driver_answers.py::test_the_simulator_answers_as_the_driver",
+    "compared with NVIDIA's": "tests_py/driver/test_driver_answers.py::test_the_simulator_answers_as_the_driver",
     "make each call fail": "tests_go/devmgr/failurewalk_test.go: func TestWalkOfFailures",
     "Linux with glibc": "pybind/hatch_build.py: gpuconf builds on Linux with glibc only",
     "CPython 3.10 or newer": 'pyproject.toml: requires-python = ">=3.10"',

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from driver_answers import functions, observe
-from driver_answers.answers import Answers
+from driver import functions, observe
+from driver.answers import Answers
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN = """
@@ -184,7 +184,7 @@ def test_compilers_of_other_processes_may_end_while_old_objects_are_looked_for(t
 
 
 def test_the_handle_of_a_destroyed_stream_is_named_once(newest: Path) -> None:
-    """NVIDIA's driver ends the process there (driver_calls, sequences.stream_gone): a program that does so gets a
+    """NVIDIA's driver ends the process there (driver/calls, sequences.stream_gone): a program that does so gets a
     line.
     """
     program = """

@@ -702,7 +702,7 @@ def test_other_external_memory_and_semaphores_are_refused_by_name(job: dict[str,
 
 
 def test_garbage_before_cuinit() -> None:
-    """As NVIDIA's driver answers: tests_py/driver_answers."""
+    """As NVIDIA's driver answers: tests_py/driver."""
     code = """
 import ctypes, sys
 cu = ctypes.CDLL(sys.argv[1])

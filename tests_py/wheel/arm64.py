@@ -65,7 +65,7 @@ RUN = """
 """
 LEFT_OUT = {
     "needs a compiler, for some tests at least": """
-        clients config/test_settings_trust.py config/test_visible_names.py driver_answers driver_calls
+        clients config/test_settings_trust.py config/test_visible_names.py driver
         frameworks/test_always_simulated.py frameworks/test_caching_model.py frameworks/test_ci_workflow.py
         frameworks/test_clusters_on_simulated_gpus.py frameworks/test_configure.py frameworks/test_cublas.py
         frameworks/test_cupy.py frameworks/test_driver_header.py frameworks/test_fitting.py

@@ -21,10 +21,12 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from driver_answers import answers  # noqa: E402
-from driver_answers.observe import base_name  # noqa: E402
+from recordings import Recording  # noqa: E402
 
-FILE = HERE / "headers.json"
+from driver import answers  # noqa: E402
+from driver.observe import base_name  # noqa: E402
+
+FILE = Recording("driver/headers.json")
 
 # 13.3 is the last one that requests per-thread forms by name, function by function; later ones set the flag for all.
 BINDINGS = ("12.9.10", "13.3.0", "13.5.0")
@@ -166,7 +168,7 @@ def main() -> None:
         "parameters": [[name, *parameters[name]] for name in sorted(parameters)],
     }
     FILE.write_text(answers.text_of(data))
-    print(f"{FILE.name}: {len(forms)} forms")
+    print(f"{FILE.path.name}: {len(forms)} forms")
 
 
 if __name__ == "__main__":

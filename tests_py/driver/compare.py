@@ -7,7 +7,7 @@ import json
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from driver_answers.observe import WAYS, Observation
+from driver.observe import WAYS, Observation
 
 ACCEPTED = Path(__file__).resolve().parent / "differences.json"
 

@@ -2,13 +2,12 @@
 supports.
 
 The drivers' answers are committed (`make record-driver`). The same prober asks the simulator. Differences are listed in
-driver_answers/differences.json, with a reason for each.
+driver/differences.json, with a reason for each.
 """
 
 from __future__ import annotations
 
 import glob
-import json
 import os
 import shutil
 import subprocess
@@ -20,8 +19,8 @@ from pathlib import Path
 import gpuconf
 import pytest
 
-from driver_answers import compare, functions, observe
-from driver_answers.answers import Answers
+from driver import compare, functions, observe
+from driver.answers import Answers
 
 BUILD = Path(__file__).resolve().parents[2] / "tests_go" / "fakecuda" / "build.py"
 ANSWERS = Answers.load()
@@ -138,5 +137,5 @@ def test_the_table_of_functions_says_what_the_drivers_answer() -> None:
         beyond = ANSWERS.exports(branch) - {form.exported for form in recorded} - set(unresolved)
         assert all(name.startswith("cudbg") for name in beyond)
     assert max(form.version for form in forms) >= 13050
-    headers = {row[1] for row in json.loads((functions.HERE / "headers.json").read_text())["forms"]}
+    headers = {row[1] for row in functions.headers()["forms"]}
     assert headers <= {form.exported for form in forms} | set(unresolved)

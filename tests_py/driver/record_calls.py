@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record what libcuda.so.1 and libnvidia-ml.so.1 answer to a program of calls, on a real card or on a simulated one.
 
-    python tests_py/driver_calls/record.py --out driver.jsonl.gz
-    gpuconf run --simulate H100-80GB -- python tests_py/driver_calls/record.py --out simulated.jsonl.gz
+    python tests_py/driver/record_calls.py --out driver.jsonl.gz
+    gpuconf run --simulate H100-80GB -- python tests_py/driver/record_calls.py --out simulated.jsonl.gz
 
 Each unit runs in a process of its own, so an error that stays, a crash or a call that never returns harms no other one.
 The part "full" fills the card's memory and reads how much of it is free, so it needs the card for itself. Only the
@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "calls"))
 
 from answers import Calls
 

@@ -9,7 +9,6 @@ root, the probing processes run as another user.
 from __future__ import annotations
 
 import glob
-import json
 import os
 import re
 import subprocess
@@ -20,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from driver_answers import answers, observe  # noqa: E402
+from driver import answers, functions, observe  # noqa: E402
 
 MIRROR = "http://deb.debian.org/debian"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -104,12 +103,7 @@ def record(libraries: dict[str, Path], folder: Path) -> dict[str, observe.Observ
 
 def names_of_headers() -> frozenset[str]:
     """Return the names that headers.json has, beyond the drivers'."""
-    file = HERE / "headers.json"
-    return (
-        frozenset(exported for _, exported, *_ in json.loads(file.read_text())["forms"])
-        if file.exists()
-        else frozenset()
-    )
+    return frozenset(exported for _, exported, *_ in functions.headers()["forms"])
 
 
 def main() -> None:
@@ -134,7 +128,7 @@ def main() -> None:
                 sys.exit(f"{driver}: {part} do not follow from what is to be written; answers.py must learn that")
     answers.FILE.write_text(answers.text_of(data))
     results = sum(len(one.calls) for one in seen.values()) * len(observe.WAYS)
-    print(f"{answers.FILE.name}: {answers.FILE.stat().st_size} bytes, {results} results of calls")
+    print(f"{answers.FILE.path.name}: {answers.FILE.path.stat().st_size} bytes, {results} results of calls")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the guard over NVIDIA's real drivers, without a GPU: `make test-real-driver`.
 
-    python tests_py/driver_answers/guard_over_driver.py [BRANCH ...]
+    python tests_py/driver/guard_over_driver.py [BRANCH ...]
 
 A program under the guard must see what it sees without: every symbol, every answer of both resolvers, every return
 code, error name and text. What the guard stands before must come from the guard, by each way to look it up, and all
@@ -23,8 +23,8 @@ sys.path.insert(0, str(HERE.parent))
 
 from gpuconf.sharing import _budget  # noqa: E402
 
-from driver_answers import compare, observe, record  # noqa: E402
-from driver_answers.answers import Answers  # noqa: E402
+from driver import compare, observe, record  # noqa: E402
+from driver.answers import Answers  # noqa: E402
 
 GUARD = "libgpuconf-guard.so"
 CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"  # any: there is none

@@ -8,12 +8,13 @@ forms is not an assumption: the recorder compares each of them with `resolver_li
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from driver_answers.observe import FLAGS, VERSIONS, Observation
+from recordings import Recording
 
-FILE = Path(__file__).resolve().parent / "answers.json"
+from driver.observe import FLAGS, VERSIONS, Observation
+
+FILE = Recording("driver/answers.json")
 PER_THREAD = 2  # CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a simulated card's answers differ from those of a real one, call by call, and which differences are meant.
 
-python tests_py/driver_calls/compare.py real.jsonl.gz simulated.jsonl.gz
+python tests_py/driver/compare_calls.py real.jsonl.gz simulated.jsonl.gz
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import argparse
 import collections
 import gzip
 import json
+import lzma
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ACCEPTED = Path(__file__).resolve().parent / "differences.json"
+ACCEPTED = Path(__file__).resolve().parent / "calls_differences.json"
 UNKNOWN = ("crash", "hang", "deadline", "signal 11")  # of a real driver: any answer is right
 LOST = 719  # CUDA_ERROR_LAUNCH_FAILED: after something undefined, the process has no context any more
 Call = tuple[str, str, int]  # the unit, what was called, and the how-manieth such call of the unit it is
@@ -35,7 +36,8 @@ def read(path: str | Path) -> dict[Call, Answer]:
     """Read a recording."""
     found: dict[Call, Answer] = {}
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
-    with gzip.open(path, "rt") as file:
+    opened = lzma.open if str(path).endswith(".xz") else gzip.open
+    with opened(path, "rt") as file:
         for line in file:
             unit, _, what, code, *values = json.loads(line)
             if what != "end":
