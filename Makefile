@@ -305,7 +305,7 @@ profile: $(VENV)/dev ## measure the allocator, and write the profile that the co
 accuracy-operators: $(VENV)/dev ## compare what PyTorch 2.11's operators allocate on a simulated H200 with a recording of one (20 minutes; needs TORCH_2_11)
 	PATH="$$(dirname "$(TORCH_2_11)"):$$PATH" $(TORCH_2_11) -m gpuconf run --simulate H200-141GB --values none -- \
 		$(TORCH_2_11) benchmarks/accuracy/operator_recorder.py build/operators --processes 6 --at-once 1 --seconds 7200 --patience 20
-	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
+	$(BIN)/python benchmarks/accuracy/operator_compare.py benchmarks/data/accuracy/operators_h200.jsonl.xz build/operators/operators.jsonl.gz --unseen
 
 .PHONY: accuracy
 accuracy: $(VENV)/dev ## compare rehearsals with runs recorded on GPUs and write docs/accuracy.md (an hour; needs TORCH_2_6, TORCH_2_9, TORCH_2_11 and LIGER, see benchmarks/accuracy/run.py)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command import HOLES, run
 from gpuconf import memory
+from recordings import DATA
 
 MIB = 1 << 20
 
@@ -136,7 +137,7 @@ def test_two_moments_of_one_recording(tmp_path: Path, first: str, second: str, c
 
 
 def test_the_lines_that_grew_between_two_moments_of_a_snapshot(tmp_path: Path) -> None:
-    snapshot = Path(__file__).parents[1] / "snapshots" / "torch-2.15-own-limit.pickle.gz"
+    snapshot = DATA / "snapshots" / "torch-2.15-own-limit.pickle.gz"
     (tmp_path / "job.pickle").write_bytes(gzip.decompress(snapshot.read_bytes()))
     code, out, _ = run("diff", "job.pickle", "--between", "0", "1", "--json", "--html", "page.html", cwd=tmp_path)
     (gpu,) = json.loads(out)["gpus"]

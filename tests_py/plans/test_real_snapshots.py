@@ -1,7 +1,7 @@
 """Plans of snapshots that PyTorch wrote, with every setting of _record_memory_history, against what PyTorch itself
 counted.
 
-tests_py/snapshots/make.py writes them: PyTorch is the real one, on simulated GPUs.
+benchmarks/snapshots.py writes them: PyTorch is the real one, on simulated GPUs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from command import run
 from gpuconf._core.stacks import call_site
 from gpuconf.planning.history import histories
 from gpuconf.planning.verify import verify
+from recordings import DATA, Recording
 
-FOLDER = pathlib.Path(__file__).parents[1] / "snapshots" / "recorded"
+FOLDER = DATA / "snapshots" / "recorded"
+COUNTED = json.loads(Recording("snapshots/counters.json").read_text())  # by PyTorch itself
 NAMES = sorted(path.name.removesuffix(".pickle.gz") for path in FOLDER.glob("*.pickle.gz"))
 GIB = 1 << 30
 
@@ -35,7 +37,7 @@ def unpacked(name: str, folder: pathlib.Path) -> pathlib.Path:
 def test_the_peaks_are_those_that_pytorch_counted(name: str, tmp_path: pathlib.Path) -> None:
     """Allocated, requested and reserved bytes, to the byte, in the plan and on the page; and --verify agrees."""
     path = unpacked(name, tmp_path)
-    counted = json.loads((FOLDER / f"{name}.json").read_text())
+    counted = COUNTED[name]
     found = gpuconf.plan(path, policy="pytorch")
     pages = {history.gpu: sum(history.peak.in_use) for history in histories(gpuconf.memory.load_trace(path))}
     assert found.usages

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import html.parser
 import json
-import pathlib
 import random
 import re
 import sys
@@ -15,6 +14,7 @@ import gpuconf
 import pytest
 from gpuconf.memory import allocate, load_trace, record, report, tag
 from gpuconf.planning.page_segments import shown_segments
+from recordings import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -275,7 +275,7 @@ def test_every_policy_over_time(one_gpu: None, tmp_path: Path) -> None:
 
 
 def test_the_segments_of_a_snapshot_that_ran_out_of_memory(tmp_path: Path) -> None:
-    file = pathlib.Path(__file__).parents[1] / "snapshots" / "torch-2.15-out-of-memory.pickle.gz"
+    file = DATA / "snapshots" / "torch-2.15-out-of-memory.pickle.gz"
     (tmp_path / "oom.pickle").write_bytes(gzip.decompress(file.read_bytes()))
     page = of(str(tmp_path / "oom.pickle"), tmp_path)
     (found,) = gpuconf.plan(tmp_path / "oom.pickle", policy="virtual").out_of_memory

@@ -21,8 +21,9 @@ from typing import Any
 import gpuconf
 import pytest
 from command import run
+from recordings import DATA
 
-FOLDER = pathlib.Path(__file__).parents[1] / "snapshots"
+FOLDER = DATA / "snapshots"
 MIB = 1 << 20
 
 

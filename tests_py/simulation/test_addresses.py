@@ -1,6 +1,6 @@
 """Linear memory lies on a simulated card where it lay on an H200, relative to blocks of 32 MiB.
 
-The recording, benchmarks/accuracy/drawn/addresses.jsonl.gz, is of 2026-11-27: random sequences of cuMemAlloc and
+The recording, benchmarks/data/accuracy/drawn/addresses.jsonl.xz, is of 2026-11-27: random sequences of cuMemAlloc and
 cuMemFree, one for each line, on an H200 with driver 580.159.04. PyTorch's allocator prefers low addresses, so what it
 reserves depends on
 them.
@@ -8,16 +8,15 @@ them.
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from recordings import Recording
 
-RECORDING = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy" / "drawn" / "addresses.jsonl.gz"
+RECORDING = Recording("accuracy/drawn/addresses.jsonl")
 BLOCK = 32 << 20
 REPLAY = """
 import ctypes, json, sys
@@ -42,7 +41,7 @@ print(json.dumps(found))
 # smaller.
 @pytest.mark.parametrize("number", [1, 2, 4, 5, 6, 7])
 def test_allocations_lie_where_they_lay_on_a_card(number: int) -> None:
-    calls = gzip.decompress(RECORDING.read_bytes()).decode().splitlines()[number]
+    calls = RECORDING.read_text().splitlines()[number]
     command = [sys.executable, "-m", "gpuconf", "run", "--simulate", "H200-141GB", "--", sys.executable, "-c", REPLAY]
     done = subprocess.run(command, input=calls, check=True, capture_output=True, text=True, timeout=120)
     found = json.loads(done.stdout)

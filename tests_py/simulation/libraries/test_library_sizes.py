@@ -7,10 +7,11 @@ import lzma
 from pathlib import Path
 
 import pytest
+from recordings import Recording
 from simulated_libraries import run
 
 ACCURACY = Path(__file__).parents[3] / "benchmarks" / "accuracy"
-RECORDING = ACCURACY / "operators_h200.jsonl.xz"
+RECORDING = Recording("accuracy/operators_h200.jsonl").path
 # Of the shapes that were asked, how many have the same size, and how many one within 1 %. A rule that gets better
 # raises them.
 SAME = {

@@ -1,8 +1,8 @@
-"""Write the snapshots of the folder ``recorded``: ``python tests_py/snapshots/make.py FOLDER``.
+"""Write the snapshots of ``benchmarks/data/snapshots/recorded``: ``python benchmarks/snapshots.py FOLDER``.
 
 That needs gpuconf and a PyTorch that is built for CUDA. The GPUs are simulated, and PyTorch is the real one: it
 allocates, records and writes as on a GPU. Each snapshot is of a process of its own, because some settings hold for a
-whole process. Beside it, a JSON file has what PyTorch itself counted. Names of folders are replaced in the result.
+whole process. What PyTorch itself counted is in counters.json. Names of folders are replaced in the result.
 """
 
 from __future__ import annotations
@@ -18,6 +18,11 @@ import sys
 import textwrap
 from typing import Any
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from tests_py.recordings import Recording
+
+COUNTERS = Recording("snapshots/counters.json")
 PRELUDE = """
 import json, os, sys
 import gpuconf
@@ -226,6 +231,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=list(SNAPSHOTS))
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    counted = json.loads(COUNTERS.read_text())
     for name in options.names:
         gpus, environment, program = SNAPSHOTS[name]
         script = options.folder / "train.py"
@@ -245,10 +251,11 @@ def main() -> None:
         version = ".".join(counters["torch"].split(".")[:2])
         packed = gzip.compress(pickle.dumps(snapshot, 4), 9, mtime=0)
         (options.folder / f"torch-{version}-{name}.pickle.gz").write_bytes(packed)
-        (options.folder / f"torch-{version}-{name}.json").write_text(json.dumps(counters["gpus"], indent=1) + "\n")
+        counted[f"torch-{version}-{name}"] = counters["gpus"]
         raw.unlink()
         pathlib.Path(f"{raw}.json").unlink()
     (options.folder / "train.py").unlink()
+    COUNTERS.write_text(json.dumps(counted, indent=1) + "\n")
 
 
 if __name__ == "__main__":
