@@ -166,10 +166,9 @@ fmt: $(VENV)/dev ## format the sources
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
 .PHONY: generate
-generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md, the types of ConfigProto and the simulator's list of functions
+generate: $(VENV)/dev ## regenerate the binding, the trampolines, the types of ConfigProto and the simulator's list of functions
 	$(BIN)/python pybind/generate.py
 	$(BIN)/python gocore/nvml/generate_trampolines.py
-	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
 	$(BIN)/python tests_py/driver/functions.py
@@ -178,7 +177,6 @@ generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differenc
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
 	$(BIN)/python pybind/generate.py --check
 	$(BIN)/python gocore/nvml/generate_trampolines.py --check
-	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
 	$(BIN)/python tests_py/driver/functions.py --check
