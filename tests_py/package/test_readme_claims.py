@@ -38,7 +38,7 @@ CLAIMS = {
     "Large tensors get no values": "tests_py/frameworks/test_rehearsed.py::test_checkpoints_logs_and_pushes_go_nowhere",
     "skipped without a GPU": "tests_py/pytest_plugin/test_fixtures.py::test_fixtures",
     "fails if device memory stays allocated": "tests_py/pytest_plugin/test_expectations.py::test_a_known_leak",
-    "two logical GPUs on one card": "tests_py/conformance/test_logical_devices.py::test_",
+    "two logical GPUs on one card": "tests_py/conformance/cases/logical_devices.txt: == case 61:",
     "`--as-tensorflow=1`": "tests_py/compat/test_tensorflow_root.py::test_",
     "add `--simulate T4` where there is no GPU": "tests_py/jobs/test_run.py::test_every_module_is_loaded_once",
     "Tensors and sessions need NumPy": "tests_py/tensors/test_tensors.py::"
