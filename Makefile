@@ -83,27 +83,27 @@ test-py: $(VENV)/dev ## run the Python tests, without those of make test-integra
 
 .PHONY: test-foreign
 test-foreign: $(VENV)/dev ## run suites of other projects with and without the pytest plugin (downloads them)
-	$(BIN)/python tests_py/integrations/foreign_suites.py build/foreign-suites
+	$(BIN)/python tests_py/integrations/suites/foreign_suites.py build/foreign-suites
 
 .PHONY: test-users-workflow
 test-users-workflow: $(VENV)/dev ## run each command of examples/github-actions.yml in a new environment (downloads PyTorch, 1.3 GB installed)
-	$(BIN)/python tests_py/integrations/users_workflow.py build/users-workflow
+	$(BIN)/python tests_py/integrations/suites/users_workflow.py build/users-workflow
 	rm -rf build/users-workflow
 
 .PHONY: test-neighbours
 test-neighbours: $(VENV)/dev ## run packages that look for TensorFlow under --as-tensorflow (downloads them, 7 GB)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/neighbours_of_tensorflow.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours -r tests_py/integrations/suites/neighbours_of_tensorflow.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target build/neighbours --no-deps tf_keras
-	$(BIN)/python tests_py/integrations/neighbours_of_tensorflow.py build/neighbours
+	$(BIN)/python tests_py/integrations/suites/neighbours_of_tensorflow.py build/neighbours
 
 .PHONY: test-simulated-suites
 test-simulated-suites: $(VENV)/dev ## run suites of PyTorch packages on the CPU and on simulated GPUs (downloads them)
-	$(BIN)/python tests_py/integrations/suites_on_simulated_gpus.py build/foreign-suites
+	$(BIN)/python tests_py/integrations/suites/suites_on_simulated_gpus.py build/foreign-suites
 
 # PYTORCH_TESTS=DIR is the folder test of PyTorch's source, else the source comes from Debian's archive. PYTORCH_FILES="test_nn.py" chooses files.
 .PHONY: test-pytorch-suite
 test-pytorch-suite: $(VENV)/dev ## run a sample of PyTorch's own tests on simulated GPUs (downloads PyTorch and its source)
-	$(BIN)/python tests_py/integrations/pytorch_suite.py build/foreign-suites --tests "$(PYTORCH_TESTS)" $(PYTORCH_FILES)
+	$(BIN)/python tests_py/integrations/suites/pytorch_suite.py build/foreign-suites --tests "$(PYTORCH_TESTS)" $(PYTORCH_FILES)
 
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
@@ -316,28 +316,28 @@ bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables 
 # TensorFlow itself, which the comparison runs beside gpuconf, in its own environment with exact versions (about 1.5 GB).
 ORACLE_VENV ?= .venv-oracle
 
-$(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
+$(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(ORACLE_VENV) install
 	@echo "installing TensorFlow into $(ORACLE_VENV)"
-	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 # JAX's CPU wheel (300 MB), for the tests that read back what JAX got of gpuconf's configuration.
 JAX_VENV ?= .venv-jax
 
-$(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
+$(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements/requirements-jax.txt
 	@$(MAKE) --no-print-directory VENV=$(JAX_VENV) install
 	@echo "installing JAX into $(JAX_VENV)"
-	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax.txt $(TEST_TOOLS)
+	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements-jax.txt $(TEST_TOOLS)
 	@touch $@
 
 # JAX with the compiler of its plugin for CUDA (2 GB), for the tests of `gpuconf plan` with programs of JAX.
 JAX_PLAN_VENV ?= .venv-jax-plan
 
-$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements-jax-plan.txt
+$(JAX_PLAN_VENV)/jax-plan-ready: $(SOURCES) tests_py/oracle/requirements/requirements-jax-plan.txt
 	@$(MAKE) --no-print-directory VENV=$(JAX_PLAN_VENV) install
 	@echo "installing JAX with its plugin for CUDA into $(JAX_PLAN_VENV)"
-	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax-plan.txt $(TEST_TOOLS)
+	@$(JAX_PLAN_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements/requirements-jax-plan.txt $(TEST_TOOLS)
 	@touch $@
 
 .PHONY: test-jax-plan

@@ -198,7 +198,7 @@ def prepare_tensorflow(_: str) -> Any:
     """Import TensorFlow, after the imaginary GPUs."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     sys.path.insert(0, str(HERE))
-    from oracle import build
+    from oracle.cpp import build
     from oracle.machine import CARDS
 
     gpus = ctypes.CDLL(str(build.cpp("imaginary_gpus.cc", shared=True)))

@@ -49,10 +49,11 @@ SLOW_LEDGER = "TestSoak|AStoppedWaiter|AKill|ReadLocks|RandomRequests|AContended
 SLOW_DEVMGR = "ManyStreams|HandOver|TestSoak|ResetBeside|StitchingOn|OneStream"
 BFC = [f"./tests_go/bfc -skip {SLOW_BFC}", f"./tests_go/bfc -run {SLOW_BFC}"]
 GUARD = " ".join(
-    f"tests_py/guard/test_{name}.py"
+    f"tests_py/guard/{name}.py" if "/" in name else f"tests_py/guard/test_{name}.py"
     for name in (
-        *("exports", "entry_points", "array_formats", "pool_segments", "outside_pools", "where_memory_is", "contexts"),
-        *("ended_contexts", "rounding", "locks", "budget", "early_calls", "prototypes"),
+        *("exports", "entry_points", "limits/test_array_formats", "limits/test_pool_segments", "outside_pools"),
+        *("limits/test_where_memory_is", "limits/test_contexts", "limits/test_ended_contexts", "limits/test_rounding"),
+        *("locks", "budget", "early_calls", "prototypes"),
     )
 )
 # The tests near each package, the quickest first. The walks over every hand-over take minutes, and find what no short

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .tally import Tally
+    from .outcomes import Tally
 
 SCRIPT = Path(__file__).parent.parent / "run_programs.py"
 

@@ -42,7 +42,7 @@ from oracle import (
     strings,
 )
 from oracle.machine import Gpuconf
-from oracle.tally import Tally
+from oracle.outcomes import Tally
 from oracle.tensorflow_side import TensorFlow, tf
 
 PARTS = {

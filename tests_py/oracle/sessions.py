@@ -24,7 +24,7 @@ from .outcomes import Outcome, agree, families, text_of
 
 if TYPE_CHECKING:
     from .machine import Side
-    from .tally import Tally
+    from .outcomes import Tally
 
 FILE = Recording("tensorflow/recorded_sessions.json")
 

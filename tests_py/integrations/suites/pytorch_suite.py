@@ -1,6 +1,6 @@
 """Runs a sample of PyTorch's own tests on simulated GPUs, and compares every failure with the known ones.
 
-    python tests_py/integrations/pytorch_suite.py FOLDER [FILE...] [--tests DIR] [--sample N]
+    python tests_py/integrations/suites/pytorch_suite.py FOLDER [FILE...] [--tests DIR] [--sample N]
 
 The sample of a file is drawn by a rule: its tests for CUDA, sorted, without those that LEFT_OUT names, shuffled with
 SEED, and of these the first ones; FILES says how many. They run in one process, and after a crash or a test that takes

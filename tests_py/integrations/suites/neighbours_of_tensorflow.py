@@ -1,7 +1,7 @@
 """Runs packages that look for TensorFlow under ``gpuconf run --as-tensorflow``, and prints a table for
 docs/tensorflow.md.
 
-    python tests_py/integrations/neighbours_of_tensorflow.py FOLDER [CASE...]
+    python tests_py/integrations/suites/neighbours_of_tensorflow.py FOLDER [CASE...]
 
 ``make test-neighbours`` installs the packages of ``neighbours_of_tensorflow.txt`` into FOLDER before. A case passes if
 its last line, or the last line of its error, is the expected one. The process exits with 1 if one does not.

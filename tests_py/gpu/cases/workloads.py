@@ -16,7 +16,7 @@ from typing import Any
 import gpuconf
 from checks import MIB, Missing, expect, installed, note
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0
 SMALL_TRAINING = """
     import torch

@@ -1,6 +1,6 @@
 """Runs the test suites of other projects with and without gpuconf's pytest plugin, and compares every outcome.
 
-    python tests_py/integrations/foreign_suites.py FOLDER [SUITE...]
+    python tests_py/integrations/suites/foreign_suites.py FOLDER [SUITE...]
 
 Each suite runs four times: without gpuconf, with it, and both with four workers of pytest-xdist; suites for GPUs run in
 one process only. The outcome of each test, the exit code and the summary's last line must be the same. FOLDER keeps an
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 REQUIREMENTS = HERE / "foreign_suites.txt"
-GPU_SET = HERE.parent / "frameworks" / "requirements" / "torch-2.15-cuda13.txt"
+GPU_SET = HERE.parents[1] / "frameworks" / "requirements" / "torch-2.15-cuda13.txt"
 GPU_LIBRARIES = re.findall(r"^(?:torch|cupy-cuda13x|numba-cuda)==.+", GPU_SET.read_text(), re.MULTILINE)
 GPU_REQUIREMENTS = HERE / "foreign_gpu_suites.txt"
 TIMEOUT_S = 1800

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+ROOT = HERE.parents[2]
 
 
 @lru_cache(maxsize=1)

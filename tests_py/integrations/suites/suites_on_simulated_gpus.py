@@ -1,6 +1,6 @@
 """Runs the tests of public PyTorch packages on the CPU and on simulated GPUs, and compares every outcome.
 
-    python tests_py/integrations/suites_on_simulated_gpus.py FOLDER [SUITE...]
+    python tests_py/integrations/suites/suites_on_simulated_gpus.py FOLDER [SUITE...]
 
 The suites choose the device by an option of their own and know nothing of gpuconf. FOLDER is as for foreign_suites.py.
 Prints each test whose outcome differs and how often. The process exits with 1 if there is one that docs/pytest.md does

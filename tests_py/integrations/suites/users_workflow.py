@@ -1,7 +1,7 @@
 """Runs the commands of examples/github-actions.yml, which users copy, as they are, in a new environment and in a
 package of a user.
 
-    python tests_py/integrations/users_workflow.py FOLDER
+    python tests_py/integrations/suites/users_workflow.py FOLDER
 
 FOLDER is made anew. ``bash -e`` runs the text of each step, as on GitHub's machines. What differs from there: Python is
 this one, and pip finds gpuconf's wheel of this tree in FOLDER/wheels. It prints the time of each step and the size of
@@ -20,10 +20,10 @@ from pathlib import Path
 
 import yaml
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import package_with_cuda_tests
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def steps() -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from checks import Missing, expect
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMPILED = ROOT / "dist" / f"driver-rules_{platform.machine()}"
 TEST = "TestInChildOnThisMachine"  # of tests_go/cuda
 
