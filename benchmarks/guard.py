@@ -73,7 +73,7 @@ def _programs() -> Iterator[dict[str, subprocess.Popen[str]]]:
     """The same program three times: by itself, and under a budget in both modes."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        runpy.run_path(str(ROOT / "tests_go" / "fakecuda" / "build.py"))["build"](folder)
+        runpy.run_path(str(ROOT / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](folder)
         program = folder / "guard"
         source = Path(__file__).with_suffix(".c")
         subprocess.run([os.environ.get("CC", "cc"), "-O2", "-o", program, source, "-ldl", "-lpthread"], check=True)

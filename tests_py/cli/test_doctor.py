@@ -262,7 +262,7 @@ def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_pat
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CUDA driver with one GPU."""
     folder = tmp_path_factory.mktemp("cuda")
-    runpy.run_path(str(Path(__file__).parents[2] / "tests_go" / "fakecuda" / "build.py"))["build"](folder)
+    runpy.run_path(str(Path(__file__).parents[2] / "tests_go" / "machine" / "fakecuda" / "build.py"))["build"](folder)
     return folder
 
 

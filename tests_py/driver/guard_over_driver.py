@@ -37,7 +37,7 @@ MEANT = {
 
 def hooks() -> set[str]:
     """Return the functions of CUDA that the guard stands before, from its table."""
-    text = (HERE.parent.parent / "pybind" / "guard" / "functions.h").read_text()
+    text = (HERE.parent.parent / "gocore" / "lease" / "guard" / "functions.h").read_text()
     tables = re.findall(r"#define (\w+)_HOOKS\(X\)(.*?)(?=\n\n|\n#)", text, re.S)
     names = {name for table, rows in tables if table != "NVML" for name in re.findall(r"\bX\((cu\w+),", rows)}
     return names | {"cuGetProcAddress", "cuGetProcAddress_v2"}

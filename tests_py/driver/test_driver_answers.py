@@ -22,7 +22,7 @@ import pytest
 from driver import compare, functions, observe
 from driver.answers import Answers
 
-BUILD = Path(__file__).resolve().parents[2] / "tests_go" / "fakecuda" / "build.py"
+BUILD = Path(__file__).resolve().parents[2] / "tests_go" / "machine" / "fakecuda" / "build.py"
 ANSWERS = Answers.load()
 
 

@@ -1,6 +1,6 @@
 """The real libraries on a machine without a GPU.
 
-gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the runtime that gpuconf ships for
+gpuconf and Numba run on the CUDA driver of tests_go/machine/fakecuda, PyTorch on that and the runtime that gpuconf ships for
 simulated GPUs. It is loaded before the program, as CUDA's own libraries would be, so nothing in the process knows that
 its GPU is simulated. Memory, streams and events work; kernels compute nothing. So ownership of memory, accounting and
 errors are
@@ -25,7 +25,7 @@ from gpuconf.allocators._versions import SETS
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
 NEWEST_TORCH = list(SETS.values())[-1]["torch"]  # README and docs/tutorial.md have its figures
-FAKECUDA = HERE.parent.parent / "tests_go" / "fakecuda"
+FAKECUDA = HERE.parent.parent / "tests_go" / "machine" / "fakecuda"
 
 PRELUDE = """
 import ctypes

@@ -18,7 +18,7 @@ from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, e
 from gpuconf import errors
 from gpuconf.sharing import _budget, _budget_file, _budget_layout, _elf
 
-HEADER = ROOT / "pybind/budget/budget.h"
+HEADER = ROOT / "gocore/lease/budget/budget.h"
 LIBRARIES = Path(_budget.__file__).parent.parent / "_guard"
 
 
@@ -41,7 +41,9 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
 
 
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
-    table = re.sub(r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("pybind/guard/functions.h"))
+    table = re.sub(
+        r"(?s)#define (CUDA|NVML)_CALLS.*?\n\n", "", simulator_sources.table("gocore/lease/guard/functions.h")
+    )
     hooks = set(re.findall(r"^\tX\((\w+),", table, re.M))
     assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {
         "gpuconf_guard_figures",

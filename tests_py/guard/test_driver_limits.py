@@ -273,7 +273,7 @@ _cgroup.ROOT, _cgroup.OWN, _cgroup._remove = {root!r}, {own!r}, test_driver_limi
 from gpuconf.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
-REGION = "nvidia/0000:1a:00.0/vidmem"  # of the first card of tests_go/fakecuda
+REGION = "nvidia/0000:1a:00.0/vidmem"  # of the first card of tests_go/machine/fakecuda
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
 
 
 def hooks() -> set[str]:
-    text = simulator_sources.table("pybind/guard/functions.h").split("#define CUDA_CALLS")[0]
+    text = simulator_sources.table("gocore/lease/guard/functions.h").split("#define CUDA_CALLS")[0]
     return set(re.findall(r"^\tX\(((?:cu|nvml)\w+),", text, re.MULTILINE))
 
 
@@ -179,7 +179,7 @@ for name in ["", "cuNothing", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz", *names]:
 
 
 def bases() -> list[str]:
-    text = simulator_sources.table("pybind/guard/functions.h")
+    text = simulator_sources.table("gocore/lease/guard/functions.h")
     return sorted(set(re.findall(r'^\tX\(cu\w+, "(\w+)"', text, re.MULTILINE)))
 
 

@@ -1,6 +1,6 @@
 """gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
 
-The library is that of tests_go/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
+The library is that of tests_go/machine/fakecuda: built here, found by the loader like the real one, and strict about CUDA's
 rules. Each test runs its program in a new process, because a loaded driver stays loaded.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-FAKECUDA = Path(__file__).resolve().parents[2] / "tests_go" / "fakecuda"
+FAKECUDA = Path(__file__).resolve().parents[2] / "tests_go" / "machine" / "fakecuda"
 
 PRELUDE = """
 import ctypes, sys

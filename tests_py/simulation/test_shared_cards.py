@@ -24,7 +24,9 @@ from gpuconf import errors
 from gpuconf.sharing import _budget_file, _simulated_cards
 
 ROOT = Path(__file__).resolve().parents[2]
-CARDS = [f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(2)]  # of tests_go/fakecuda
+CARDS = [
+    f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(2)
+]  # of tests_go/machine/fakecuda
 MIB = 1 << 20
 SIZE = 1024 * MIB
 PRELUDE = """
@@ -61,7 +63,7 @@ while True:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the driver and NVML."""
     folder = tmp_path_factory.mktemp("driver")
-    runpy.run_path(str(ROOT / "tests_go/fakecuda/build.py"))["build"](folder, 13000)
+    runpy.run_path(str(ROOT / "tests_go/machine/fakecuda/build.py"))["build"](folder, 13000)
     return fake_nvml(folder)
 
 
@@ -521,7 +523,7 @@ def test_garbage_is_refused_or_harmless(library: Path, cards: _simulated_cards.O
 
 def test_a_privileged_program_ignores_the_variable() -> None:
     """The libraries read it by secure_getenv, which finds nothing in a program with rights that its caller lacks."""
-    for path in sorted((ROOT / "pybind/simulator").rglob("*.c")):
+    for path in sorted((ROOT / "gocore/sim").rglob("*.c")):
         for line in path.read_text().splitlines():
             assert (
                 "SHARED_CARDS" not in line

@@ -1,4 +1,4 @@
-"""Fits the trees of pybind/simulator/runtime/cudnn_trees.h to convolutions.jsonl, and says how well they foretell a
+"""Fits the trees of gocore/sim/runtime/cudnn_trees.h to convolutions.jsonl, and says how well they foretell a
 quarter.
 
     python benchmarks/accuracy/drawn/fit.py [--write]
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from tests_py.recordings import Recording
 
 HERE = Path(__file__).resolve().parent
-HEADER = HERE.parent.parent.parent / "pybind" / "simulator" / "runtime" / "cudnn_trees.h"
+HEADER = HERE.parent.parent.parent / "gocore" / "sim" / "runtime" / "cudnn_trees.h"
 LEAVES, FEWEST = 32, 4  # of a tree, and convolutions of a leaf
 KINDS = {"narrow": ("bfloat16", "float16"), "tf32": ("tf32",), "float": ("float32",)}
 WAYS = ("forward", "data", "filter")

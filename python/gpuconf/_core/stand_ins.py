@@ -17,7 +17,7 @@ CUDA = r"lib(cu(dart|blas|blasLt|dnn|fft|file|pti|rand|solver|sparse|sparseLt)|n
 IMPORTED = (
     r"(__cuda|cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|cupti)[A-Z]\w+|cuFile[A-Z]\w+|(nvrtc|nvshmem)\w+"
 )
-_UNMAPPED = 65534  # root's files in a rehearsal's user namespace: see gocore/cuda
+_UNMAPPED = 65534  # root's files in a rehearsal's user namespace: see gocore/machine/cuda
 _RUNTIME = "libgpuconf-runtime.so"
 _loaded: list[object] = []
 library: Any = None  # the runtime; None: not loaded
@@ -73,7 +73,7 @@ def _guarded(library: str, behind: str) -> str:
 
 def _trusted(library: str) -> str:
     """Return the path of a library that only this user and root can have written, as the core asks of its driver
-    (gocore/cuda).
+    (gocore/machine/cuda).
     """
     owners = {0, os.geteuid()} | ({_UNMAPPED} if os.path.isdir("/run/gpuconf") else set())
     for part in (library, os.path.dirname(library)):

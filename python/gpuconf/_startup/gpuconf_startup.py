@@ -201,9 +201,9 @@ def _size_of(text: str) -> int:
 
 
 def limit_of_rank(limit: int, ordinal: int, gpus: int) -> int:
-    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/config/ceiling.go.
+    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/tf/config/ceiling.go.
 
-    tests_go/config/ranks.table is its table.
+    tests_go/tf/config/ranks.table is its table.
     """
     rank, ranks = _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
     if rank is None or ranks is None or not 0 <= rank < ranks or ranks == 1 or ordinal >= gpus:

@@ -55,7 +55,7 @@ class Site(NamedTuple):
 
 
 class History:
-    """The memory of one logical GPU over time, as ``gocore/timeline`` sums it up.
+    """The memory of one logical GPU over time, as ``gocore/plan/timeline`` sums it up.
 
     ``holders`` are the (library, tag) pairs, by number; ``moments`` the points of the time axis; ``peak`` the Moment
     with the most memory in use; ``blocks`` the live blocks at the peak, by address, and ``segments`` the (address,

@@ -107,7 +107,7 @@ class OutOfMemory(Table, _OutOfMemory):
 
 
 def read(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> OutOfMemory:
-    """Return what Go found (gocore/rewind/outofmemory.go)."""
+    """Return what Go found (gocore/plan/rewind/outofmemory.go)."""
     segments = tuple(_segment(s, holders, stacks) for s in fields["segments"] or ())
     blocks = [b for s in segments for b in s.blocks]
     reserved, device_free = sum(s.nbytes for s in segments), fields["device_free"]

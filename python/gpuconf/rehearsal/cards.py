@@ -38,7 +38,7 @@ class _Card(NamedTuple):
     capability: tuple[int, int]
     has_virtual_memory: bool
     product: str = ""  # as the driver reports it
-    hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/models
+    hardware: Mapping[str, int] = MappingProxyType({})  # what a compiler asks: models.Hardware in gocore/machine/models
 
 
 class Card(_Card):
@@ -65,7 +65,7 @@ class Card(_Card):
         if self.capability == (9, 0) and self.memory > 64 * _GIB:  # no instance of MIG
             return HOPPER_CONTEXT
         usual: int = core.pybind_ContextBytes(self.memory, self.capability[0])
-        source = "gocore/models/models.h, and the kernels that PyTorch loads"
+        source = "gocore/machine/models/models.h, and the kernels that PyTorch loads"
         return Beside("CUDA context", min(usual // 2, 256 * _MIB), usual + 256 * _MIB, source)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that can change nothing of the machine.
 
-The launcher in ``pybind/cover`` tries what the kernel allows:
+The launcher in ``gocore/plan/cover`` tries what the kernel allows:
 
 - ``root`` and ``user``: namespaces of mounts, processes and the network. What the program writes is in overlays in
   memory.
@@ -28,7 +28,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LAUNCHER = os.path.join(_PACKAGE, "_cover", "gpuconf-cover")
 _MAPPED = os.path.join(_PACKAGE, "_cover", "libgpuconf-mapped.so")
 _PRELOAD = os.path.join(_PACKAGE, "_always", "libgpuconf-always.so")
-_ENVIRONMENT = "environment"  # what pybind/always reads in the folder of the report
+_ENVIRONMENT = "environment"  # what gocore/sim/always reads in the folder of the report
 WRITES = 8 << 30  # bytes
 
 UNPROTECTED = "unprotected"

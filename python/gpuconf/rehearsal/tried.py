@@ -3,7 +3,7 @@
 free.
 
 So they raise a run's own peak, and are not what the program needs. The simulated cuDNN gives them sizes that end with a
-mark (pybind/simulator/runtime/cudnn_workspace.c), and PyTorch frees each before it allocates anything else.
+mark (gocore/sim/runtime/cudnn_workspace.c), and PyTorch frees each before it allocates anything else.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file that a job's processes account in. The layout, and why it is so, is in pybind/budget/budget.h."""
+"""The file that a job's processes account in. The layout, and why it is so, is in gocore/lease/budget/budget.h."""
 
 from __future__ import annotations
 

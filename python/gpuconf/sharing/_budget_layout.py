@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of budget files, from pybind/budget/budget.h. Written by pybind/generate.py; DO NOT EDIT."""
+"""The layout of budget files, from gocore/lease/budget/budget.h. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _LAUNCHERS = ("torch.distributed.run", "torch.distributed.launch")
 def context_bytes(device: VisibleDevice) -> int:
     """Return the bytes that a lease reserves on a device for each process; 0 if that is switched off.
 
-    They are those of the setting, else of a table by compute capability (``gocore/models/models.h``). Raises
+    They are those of the setting, else of a table by compute capability (``gocore/machine/models/models.h``). Raises
     InvalidArgumentError for a setting that is no size.
     """
     given = settings.value(VARIABLE, os.environ)

@@ -18,7 +18,7 @@ _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the s
 GUARDED = -1
 WITNESS = "signal-witness"  # the whole command line of cli/witness.py's process, which runs nothing else
 
-QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/cuda/elsewhere_cgo.go's process
+QUESTION = ["-X", "gpuconf-question"]  # in the command line of gocore/machine/cuda/elsewhere_cgo.go's process
 
 
 class Found(NamedTuple):

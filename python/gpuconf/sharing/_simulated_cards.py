@@ -2,7 +2,7 @@
 """The file by which the processes of a job share the memory of simulated cards.
 
 It has the layout of a job's budget, in which a card's limit is its size. The simulator's libraries account in it
-(pybind/simulator/cuda/sharedcard.c), and NVML reads it. It is in a private folder, which ends with the last process of
+(gocore/sim/cuda/sharedcard.c), and NVML reads it. It is in a private folder, which ends with the last process of
 the job.
 """
 
@@ -17,7 +17,7 @@ from ..machine.cards import survey
 from . import _budget_file, _private_folder
 
 CardUse = _budget_file.CardUse
-VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in pybind/simulator/simulator.h
+VARIABLE = "GPUCONF_SIMULATED_CARDS"  # SHARED_CARDS in gocore/machine/models/simulator.h
 _FILE = "cards"
 
 

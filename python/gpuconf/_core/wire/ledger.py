@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Go says and reads, from pybind/wire and gocore/ledger. Written by pybind/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire and gocore/lease/ledger. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _PoolFigures(NamedTuple):
     reserved: int  # what it has taken from the card
     in_use: int  # the total size of live blocks
     peak: int  # the maximum of in_use
-    # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+    # In use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out
     libraries: dict[str, int]
 
 

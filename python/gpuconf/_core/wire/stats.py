@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Go says and reads, from pybind/wire. Written by pybind/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class _MemoryStats(NamedTuple):
     bytes_reserved: int  # memory that the pool has reserved on the GPU
     peak_bytes_reserved: int  # the maximum of bytes_reserved
     largest_free_block_bytes: int  # the largest contiguous free block in the reserved memory
-    # Times that fragmented free memory was remapped to be contiguous for a request that no free block could serve.
+    # Times that fragmented free memory was remapped to be contiguous for a request that no free block could serve
     stitches: int
     stitched_bytes: int  # bytes remapped by these
     captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
-    # Unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory.
+    # Unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
     oversubscribed_bytes: int
-    # What the guard of `gpuconf run` lets the job's processes have of the GPU; 0 without the guard.
+    # What the guard of `gpuconf run` lets the job's processes have of the GPU; 0 without the guard
     budget_limit_bytes: int = 0
     budget_pool_bytes: int = 0  # Of it, what gpuconf's pools have reserved, in all processes of the job
     # Of it, what is allocated otherwise: by libraries past the pools, and by the job's other programs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Go says and reads, from pybind/wire. Written by pybind/generate.py; DO NOT EDIT."""
+"""What Go says and reads, from pybind/wire. Written by pybind/build/generate.py; DO NOT EDIT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..table import Table
 
 class _VisibleDevice(NamedTuple):
     cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
-    # Its name in list_physical_devices(); None if its compute capability is too low to be listed.
+    # Its name in list_physical_devices(); None if its compute capability is too low to be listed
     physical_device: str | None
     name: str  # the product
     uuid: str  # "GPU-...", or "MIG-..." for a MIG instance; valid in CUDA_VISIBLE_DEVICES

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The description of a card that XLA compiles for: the text of a GpuTargetConfigProto.
 
-The numbers are those of gocore/models, and the limits of grids and blocks those of NVIDIA's programming guide.
+The numbers are those of gocore/machine/models, and the limits of grids and blocks those of NVIDIA's programming guide.
 """
 
 from __future__ import annotations
