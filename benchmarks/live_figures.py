@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.leases.ledger import open_ledger
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS = 100

@@ -173,7 +173,8 @@ def stub(recipe: str) -> str:
         typed = ", ".join(
             f"{arg}: {PYTHON_TYPES[kind]}" for kind, arg in re.findall(r"param\('([^']+)', '(\w+)'\)", arguments)
         )
-        lines.append(f"def {name}({typed}) -> {PYTHON_TYPES[result]}: ...")
+        line = f"def {name}({typed}) -> {PYTHON_TYPES[result]}: ..."
+        lines.append(line if len(line) <= 120 else line.replace("(", "(\n    ").replace(")", "\n)"))
     return "\n".join([*lines, "def NumHandles() -> int: ...", *BY_HAND, ""])
 
 

@@ -2,7 +2,7 @@
 """The layout of budget files for Python, from the structs and constants of gocore/lease/budget/budget.h.
 
 pybind/build/generate.py writes it. The guard and the simulator, in C, write these files;
-python/gpuconf/sharing/_budget_file.py creates and reads them.
+python/gpuconf/jobs/budget_file.py creates and reads them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "gocore" / "lease" / "budget" / "budget.h"
-TARGET = ROOT / "python" / "gpuconf" / "sharing" / "_budget_layout.py"
+TARGET = ROOT / "python" / "gpuconf" / "jobs" / "generated" / "budget_layout.py"
 
 # The constants that Python needs, and the structs of the file, each with the array that Python reads apart from it.
 CONSTANTS = (
@@ -82,7 +82,7 @@ def generate() -> dict[Path, str]:
         "",
         "import struct",
         "",
-        "from .._typing import NamedTuple",
+        "from ..._typing import NamedTuple",
         "",
     ]
     for name in CONSTANTS:

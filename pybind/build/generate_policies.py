@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "gocore" / "plan" / "plan" / "policy.go"
-TARGET = ROOT / "python" / "gpuconf" / "planning" / "policies.py"
+TARGET = ROOT / "python" / "gpuconf" / "plans" / "generated" / "policies.py"
 
 
 def table(source: str) -> list[tuple[str, str, bool]]:

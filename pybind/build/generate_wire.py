@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python side of package pybind/wire: named tuples with the names, comments and order of Go's structs.
 
-pybind/build/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/wire, with the messages
+pybind/build/generate.py writes them. A file of pybind/wire becomes a module of python/gpuconf/_core/generated, with the messages
 of other packages that belong to it.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "pybind" / "wire"
-TARGET = ROOT / "python" / "gpuconf" / "_core" / "wire"
+TARGET = ROOT / "python" / "gpuconf" / "_core" / "generated"
 COLUMNS = 120
 
 LEDGER = ROOT / "gocore" / "lease" / "ledger"

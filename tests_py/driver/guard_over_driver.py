@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from gpuconf.sharing import _budget  # noqa: E402
+from gpuconf.jobs import budget as _budget  # noqa: E402
 
 from driver import compare, observe, record  # noqa: E402
 from driver.answers import Answers  # noqa: E402

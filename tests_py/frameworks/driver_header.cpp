@@ -16,7 +16,7 @@ namespace core {
 #include "gocore/machine/cuda/cuda_abi.h"
 }
 namespace guard {
-#include "pybind/guard/cuda_types.h"
+#include "gocore/lease/guard/cuda_types.h"
 }
 
 template <class A, class B> constexpr bool same();

@@ -19,8 +19,8 @@ import textwrap
 from pathlib import Path
 
 import gpuconf
-from gpuconf._core import elf, simulated_torch, stand_ins
 from gpuconf.allocators._versions import SETS
+from gpuconf.simulation import elf, simulated_torch, stand_ins
 
 HERE = Path(__file__).parent
 FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
@@ -141,7 +141,7 @@ def under_guard(
     """Run Python with these words under the guard, with a limit in bytes on a card of 2 GiB; mode "off" is without the
     guard.
     """
-    from gpuconf.sharing import _budget
+    from gpuconf.jobs import budget as _budget
 
     dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
     base = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}

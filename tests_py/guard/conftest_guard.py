@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from gpuconf.sharing import _budget
+from gpuconf.jobs import budget as _budget
 
 if TYPE_CHECKING:
-    from gpuconf.sharing._budget import Budget
+    from gpuconf.jobs.budget import Budget
 
 ROOT = Path(__file__).parent.parent.parent
 CARDS = [

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-from gpuconf._core import elf, simulated_torch, stand_ins
+from gpuconf.simulation import elf, simulated_torch, stand_ins
 
 LIST = Path(__file__).resolve().parent.parent.parent / "gocore/sim/runtime/functions.h"
 HEAD = """/* SPDX-License-Identifier: Apache-2.0 */

@@ -43,7 +43,7 @@ for path in sys.argv[2:]:
     break
 `
 
-// questionName is an option without effect, by which sharing/_descendants.py recognizes the process.
+// questionName is an option without effect, by which jobs/descendants.py recognizes the process.
 const questionName = "gpuconf-question"
 
 const patience = 10 * time.Second

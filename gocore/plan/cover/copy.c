@@ -35,6 +35,21 @@ bool copy_is_small(const char *folder) {
 	return small;
 }
 
+static long long taken;
+
+static int take(const char *path, const struct stat *facts, int type, struct FTW *place) {
+	(void)path, (void)type, (void)place;
+	taken += S_ISREG(facts->st_mode) ? facts->st_blocks * 512LL : 0;
+	return 0;
+}
+
+/* How many bytes a folder takes beyond those of the folders that were found to be small. */
+long long bytes_beyond_copies(const char *folder) {
+	taken = 0;
+	nftw(folder, take, 32, FTW_PHYS);
+	return taken - bytes;
+}
+
 static bool copy_part(int from, int to, off_t start, off_t end) {
 	while (start < end) {
 		ssize_t sent = sendfile(to, from, &start, (size_t)(end - start));

@@ -63,6 +63,7 @@ bool overlays_enter(const struct request *request, struct cover *cover, enum kin
 #define COPY_FILES_MOST 50000
 #define COPY_BYTES_MOST (2LL << 30)
 bool copy_is_small(const char *folder);
+long long bytes_beyond_copies(const char *folder);
 bool copy_folder(const char *from, const char *to);
 bool copy_file(const char *from, const char *to);
 void remove_folder(const char *folder);
@@ -74,5 +75,6 @@ const char *mirror_new_folder(void);
 bool mirror_make(const struct request *request, struct cover *cover);
 bool mirror_confine(const struct request *request, const struct cover *cover, int *listener);
 void mirror_answer(int listener, const struct cover *cover);
+long long mirror_full(void); /* how many bytes the program might write, if it has written more, else 0 */
 
 #endif

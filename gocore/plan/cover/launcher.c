@@ -162,6 +162,7 @@ static void wait_for_helpers(void) {
 
 /*
  * Wait for the program, for the parent or for a signal, and answer the calls that mirror.c lets this process decide.
+ * A program in a mirror that has written more than it may is ended.
  * Returns the program's status, or -1 if it was ended.
  */
 static int supervise(int control, pid_t program, int signals, int listener, const struct cover *cover) {
@@ -172,8 +173,15 @@ static int supervise(int control, pid_t program, int signals, int listener, cons
 		while ((ended = waitpid(-1, &status, WNOHANG)) > 0)
 			if (ended == program)
 				return status;
-		if (poll(wanted, 3, 1000) < 0 && errno != EINTR)
+		if (poll(wanted, 3, listener >= 0 ? 50 : 1000) < 0 && errno != EINTR)
 			return -1;
+		long long most = mirror_full();
+		if (most > 0) {
+			char text[64];
+			snprintf(text, sizeof text, "full %lld", most);
+			tell(control, text, NULL, 0);
+			return -1;
+		}
 		if (wanted[2].revents & POLLIN)
 			mirror_answer(listener, cover);
 		else if (wanted[2].revents != 0)

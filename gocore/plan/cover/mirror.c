@@ -27,6 +27,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -93,6 +94,8 @@ static const struct asked_call {
 
 static char root[96]; /* the folder of all that the program may write to */
 static const char *const *allowed_sockets;
+static long long limit;     /* bytes that the program may write; 0 if there is no mirror */
+static long long next_look; /* while the disk has as many free bytes, the program has not reached its limit */
 
 /* Make the way to the working folder, with links to what lies beside it, and return where it is. */
 static bool make_way(struct cover *cover, const char *folder) {
@@ -145,6 +148,25 @@ static bool try_to_confine(const struct request *request, struct cover *cover) {
 	return errno == 0 || failed(cover, "use", "Landlock and seccomp");
 }
 
+static long long free_bytes(void) {
+	struct statvfs facts;
+	return statvfs(root, &facts) == 0 ? (long long)facts.f_bavail * (long long)facts.f_frsize : LLONG_MAX;
+}
+
+/*
+ * A folder of a disk has no limit of its own. So this is asked often, and asks the disk, which is quick; the program's
+ * files are counted when the disk has lost as much as the program may write, be it to others. What has no name any more
+ * is not counted.
+ */
+long long mirror_full(void) {
+	long long left = limit > 0 ? free_bytes() : LLONG_MAX;
+	if (left >= next_look)
+		return 0;
+	long long may = limit - bytes_beyond_copies(root);
+	next_look = left - may;
+	return may < 0 ? limit : 0;
+}
+
 const char *mirror_new_folder(void) {
 	const char *temporary = getenv("TMPDIR"); /* short, because the path of a socket is */
 	bool usable = temporary != NULL && strlen(temporary) < 60 && *temporary == '/';
@@ -171,6 +193,9 @@ bool mirror_make(const struct request *request, struct cover *cover) {
 	       make_layer(cover, 2, "/dev/shm", 01777);
 	done = done && make_way(cover, request->folder) && try_to_confine(request, cover);
 	cover->layers = done ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	long long left = free_bytes();
+	limit = request->writes < left / 2 ? request->writes : left / 2;
+	next_look = left - limit;
 	return done;
 }
 

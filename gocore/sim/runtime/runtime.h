@@ -5,7 +5,7 @@
  * node of a graph under capture.
  *
  * It is loaded with RTLD_GLOBAL after the simulated libcuda.so.1, whose functions it uses, and before PyTorch
- * (_core/stand_ins.py).
+ * (simulation/stand_ins.py).
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H

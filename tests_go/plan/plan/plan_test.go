@@ -376,7 +376,7 @@ func BenchmarkReplay(b *testing.B) {
 
 // Python has the policies' names, too, because it checks them before the core is loaded.
 func TestPythonHasTheSamePolicies(t *testing.T) {
-	source, err := os.ReadFile("../../../python/gpuconf/planning/policies.py")
+	source, err := os.ReadFile("../../../python/gpuconf/plans/generated/policies.py")
 	require.NoError(t, err)
 	listed := func(name string) (policies []plan.Policy) {
 		list := regexp.MustCompile(`(?ms)^` + name + ` = \($(.*?)^\)$`).FindSubmatch(source)
