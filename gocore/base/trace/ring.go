@@ -125,8 +125,8 @@ func (r *Ring) stackOf(names *naming, site uint32) uint32 {
 	return names.site(site, r.sites)
 }
 
-// counter reads the processor's counter of time, and thread the thread pointer, which identifies the calling thread: with
-// cgo, every thread belongs to the C library (registers_*.s).
+// counter reads the processor's counter of time. thread reads the thread pointer, which identifies the calling thread:
+// with cgo, every thread belongs to the C library (registers_*.s).
 func counter() uint64
 func thread() uint64
 
