@@ -15,7 +15,7 @@
 // # Device names
 //
 // Graphs follow TensorFlow 1: their placement log, and the error for an unknown device, name devices as ".../gpu:0"
-// (devicetext.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
+// (placer.go). Eager calls follow TensorFlow 2: ".../device:GPU:0".
 //
 // # States
 //
