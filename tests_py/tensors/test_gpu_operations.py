@@ -285,7 +285,7 @@ print(live())
 
 
 def test_what_the_errors_name_is_an_extra() -> None:
-    candidates = (TESTS_GO.parent / "gocore" / "machine" / "cublas" / "candidates.go").read_text()
+    candidates = (TESTS_GO.parent / "gocore" / "machine" / "cublas" / "library_cgo.go").read_text()
     assert '"gpuconf[cublas-cu%d]"' in candidates
     extras = importlib.metadata.metadata("gpuconf").get_all("Provides-Extra") or []
     assert {"cublas-cu11", "cublas-cu12", "cublas-cu13"} <= set(extras)

@@ -4,12 +4,16 @@
 
 package cuda
 
+// #include <stdlib.h>
 // #include "calls.h"
 import "C"
 
 import (
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
+	"unsafe"
 
 	"gpuconf/gocore/machine/gpu"
 )
@@ -162,4 +166,138 @@ func (d *driver) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value u
 	result := C.cudacall_stream_wait(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr),
 		C.uint64_t(value))
 	return d.failure(result, "cuStreamWaitValue64 at %#x on GPU %d", addr, uint64(ordinal))
+}
+
+// EventCreate creates an event.
+func (d *driver) EventCreate(ordinal int) (gpu.Event, error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	answer := C.cudacall_event_create(d.machine, C.uint64_t(g.context))
+	if err := d.failure(answer.result, "cuEventCreate on GPU %d", uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	event := gpu.Event(answer.value)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g.events[event] = struct{}{}
+	return event, nil
+}
+
+// EventDestroy destroys an event from EventCreate.
+func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	d.mu.Lock()
+	_, ok := g.events[event]
+	delete(g.events, event)
+	d.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("unknown event %#x on GPU %d: %w", uint64(event), ordinal, gpu.ErrorInvalidHandle)
+	}
+	err = d.failure(C.cudacall_event_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventDestroy on GPU %d", uint64(ordinal))
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		g.events[event] = struct{}{}
+	}
+	return err
+}
+
+// EventRecord makes an event mark the work queued in a stream.
+func (d *driver) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	result := C.cudacall_event_record(d.machine, C.uint64_t(g.context), C.uint64_t(event), C.uint64_t(stream))
+	return d.failure(result, "cuEventRecord on GPU %d", uint64(ordinal))
+}
+
+// EventSynchronize waits for an event.
+func (d *driver) EventSynchronize(ordinal int, event gpu.Event) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	return d.failure(C.cudacall_event_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventSynchronize on GPU %d", uint64(ordinal))
+}
+
+// EventQuery reports whether the work that an event marks is done.
+func (d *driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return false, err
+	}
+	defer d.leave(g)
+	return d.ready(C.cudacall_event_query(d.machine, C.uint64_t(g.context), C.uint64_t(event)),
+		"cuEventQuery on GPU %d", uint64(ordinal))
+}
+
+// ContextSynchronize waits for a device.
+func (d *driver) ContextSynchronize(ordinal int) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	return d.failure(C.cudacall_context_synchronize(d.machine, C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d",
+		uint64(ordinal))
+}
+
+// StreamGetCaptureInfo returns the capture that a stream is in.
+func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture uint64, err error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	answer := C.cudacall_capture_info(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
+	if err := d.failure(answer.result, "cuStreamGetCaptureInfo on GPU %d", uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	return uint64(answer.value), nil
+}
+
+// CaptureInfoFunction returns the address of the driver's cuStreamGetCaptureInfo.
+func (d *driver) CaptureInfoFunction() uintptr { return uintptr(C.cudacall_capture_info_function()) }
+
+// StreamGetCaptureLife attaches a user object to the captured graph, which reports when the graph's lifetime ends.
+func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	defer d.leave(g)
+	answer := C.cudacall_capture_life(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
+	if err := d.failure(answer.result, "the life of a graph on GPU %d", uint64(ordinal)); err != nil {
+		return nil, err
+	}
+	return &captureLife{word: answer.memory}, nil
+}
+
+// captureLife is a word of C memory that the driver writes once. The first caller that sees it written frees it.
+type captureLife struct {
+	mu   sync.Mutex
+	word unsafe.Pointer // nil once it was seen written
+}
+
+// Ended reports whether the word was written.
+func (l *captureLife) Ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.word != nil && atomic.LoadInt32((*int32)(l.word)) != 0 {
+		C.free(l.word)
+		l.word = nil
+	}
+	return l.word == nil
 }
