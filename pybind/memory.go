@@ -7,8 +7,10 @@ import (
 	"math"
 	"time"
 
+	"gpuconf/gocore/base/holder"
 	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
+	"gpuconf/gocore/machine/devname"
 	"gpuconf/gocore/pool/bfc"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
@@ -246,4 +248,95 @@ func StopPeak(number int64, id int64) (measured string, err error) {
 		return "", err
 	}
 	return wire.Encode(usageOf(after))
+}
+
+// MergeScope returns the device name of a scope: the fields of argument override those of the outer scope ("" for
+// none).
+func MergeScope(outer string, argument string) (name string, err error) {
+	defer process.Gate(&err)
+	return devname.EnterScope(outer, &argument)
+}
+
+// ScopeNumber returns the number of the logical GPU that a scope's name selects, cabi.NoScope if it selects none, or
+// cabi.ScopeMissing if the GPU is unknown.
+func ScopeNumber(name string) (number int64, err error) {
+	defer process.Gate(&err)
+	if name == "" {
+		return cabi.NoScope, nil
+	}
+	m, err := manager()
+	if err != nil {
+		return cabi.NoScope, err
+	}
+	return scopeNumber(m.LogicalGPUs(), name), nil
+}
+
+// scopeNumber returns the number of the logical GPU that a scope's name selects; gpus is the number of logical GPUs.
+func scopeNumber(gpus int, name string) int64 {
+	parsed, ok := devname.ParseFullName(name)
+	if !ok || !parsed.HasType || parsed.Type != "GPU" {
+		if ok && parsed.Type == "CPU" {
+			return cabi.NoScope
+		}
+		return cabi.ScopeMissing
+	}
+	for i := range gpus {
+		if parsed.Matches(devname.LocalDevice("GPU", i)) {
+			return int64(i)
+		}
+	}
+	return cabi.ScopeMissing
+}
+
+// InternTag returns the number of a tag's name, which stays the same for the life of the process.
+func InternTag(name string) (number int64, err error) {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
+	t, err := holder.Intern(name)
+	return int64(t), err
+}
+
+// CurrentTag returns the number of the calling thread's tag; 0 for none.
+func CurrentTag() (number int64, err error) {
+	defer process.Gate(&err)
+	return int64(cabi.Tag()), process.Alive()
+}
+
+// SetTag sets the calling thread's tag to a number that InternTag returned, or to 0 for none.
+func SetTag(number int64) (done bool, err error) {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return false, err
+	}
+	if number < 0 || number > int64(holder.Other) {
+		return false, status.Errorf(status.InvalidArgument, "tag number %d is not from 0 to %d", number, holder.Other)
+	}
+	cabi.SetTag(holder.Tag(number))
+	return true, nil
+}
+
+// FailAllocation makes the n-th allocation from now on fail, on any logical GPU, in any thread and library; 0 ends the
+// counting.
+func FailAllocation(n int64) (done bool, err error) {
+	defer process.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return false, err
+	}
+	if n < 0 {
+		return false, status.Errorf(status.InvalidArgument, "n must be at least 0, but got %d", n)
+	}
+	return true, m.FailAllocation(uint64(n))
+}
+
+// CountedAllocations returns the number of allocations since FailAllocation, up to and including the one that failed.
+func CountedAllocations() (count int64, err error) {
+	defer process.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return 0, err
+	}
+	return int64(m.CountedAllocations()), nil
 }

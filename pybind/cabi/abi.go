@@ -2,20 +2,32 @@
 
 //go:build cgo
 
+// Package cabi contains gpuconf's C symbols: the allocator for C callers, and each thread's device scope.
+//
+// The symbols of python/gpuconf/include/gpuconf.h are C functions (abi.c), which call the Go functions of abi.go. A
+// thread's scope is a C thread-local: for Python, pybind/_gpuconf/scope.c writes it. gpuconf_malloc reads it without
+// entering Go.
 package cabi
 
 // #cgo CFLAGS: -fexceptions
 // #include <stdlib.h>
+// #include <stddef.h>
+// #include <stdint.h>
 // #include "abi.h"
 import "C"
 
 import (
+	"runtime"
+	"strings"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"gpuconf/gocore/base/holder"
+	"gpuconf/gocore/base/status"
 	"gpuconf/gocore/devices/devmgr"
 	"gpuconf/gocore/machine/gpu"
+	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
 )
 
@@ -133,4 +145,157 @@ func setError(err error) {
 	text := C.CString(process.Unmark(err))
 	defer C.free(unsafe.Pointer(text))
 	C.gcgo_set_error(text)
+}
+
+// call runs do with the device manager, behind the gate. It returns 1 on success; on failure it stores the error's text
+// and returns 0.
+func call(do func(*devmgr.Manager) error) (done C.int) {
+	var err error
+	defer func() {
+		if err == nil {
+			done = 1
+		}
+	}()
+	defer gate(&err)
+	var m *devmgr.Manager
+	if m, err = process.Shared().Manager(); err == nil {
+		err = do(m)
+	}
+	return 0
+}
+
+//export gcgo_record_stream
+func gcgo_record_stream(addr, stream C.uintptr_t) C.int {
+	return call(func(m *devmgr.Manager) error { return m.RecordStream(uint64(addr), gpu.Stream(stream)) })
+}
+
+//export gcgo_logical_stream
+func gcgo_logical_stream(number C.int, stream *C.uintptr_t) C.int {
+	return call(func(m *devmgr.Manager) error {
+		own, err := m.StreamOf(int(number))
+		*stream = C.uintptr_t(own)
+		return err
+	})
+}
+
+//export gcgo_region
+func gcgo_region(addr C.uintptr_t, start *C.uintptr_t, size *C.size_t) C.int {
+	return call(func(m *devmgr.Manager) error {
+		begin, bytes, err := m.Region(uint64(addr))
+		*start, *size = C.uintptr_t(begin), C.size_t(bytes)
+		return err
+	})
+}
+
+//export gcgo_trim
+func gcgo_trim() C.int {
+	return call(func(m *devmgr.Manager) error {
+		_, err := m.Trim()
+		return err
+	})
+}
+
+//export gcgo_count_torch
+func gcgo_count_torch(size C.size_t) C.int {
+	return call(func(m *devmgr.Manager) error { return m.CountForeign(uint64(size)) })
+}
+
+//export gcgo_require_fraction
+func gcgo_require_fraction(fraction C.double, device C.int) C.int {
+	return call(func(m *devmgr.Manager) error { return m.RequireFraction(int(device), float64(fraction)) })
+}
+
+// gcgo_init lists the devices and creates the logical GPUs, unless they exist, with the variables of the caller's
+// environment: Go's own copy is that of the start of the process. lines are for the user; the caller frees them.
+//
+//export gcgo_init
+func gcgo_init(environment, lines **C.char) (done C.int) {
+	var err error
+	defer gate(&err)
+	env := environ(environment)
+	if renamed := env.Rename(); len(renamed) > 0 {
+		*lines = C.CString("gpuconf: " + strings.Join(renamed, "\ngpuconf: ") + "\n")
+	}
+	if err = initialize(env); err != nil {
+		return 0
+	}
+	return 1
+}
+
+func initialize(env config.Env) error {
+	p := process.Shared()
+	if _, _, err := p.Enumerate(env); err != nil {
+		return err
+	}
+	m, err := p.Initialize(env, "gpuconf_init()")
+	if err != nil {
+		return err
+	}
+	logical, err := m.LogicalDevices()
+	if err != nil {
+		return err
+	}
+	for _, d := range logical {
+		if d.Type == "GPU" {
+			return nil
+		}
+	}
+	return status.Errorf(status.NotFound, "there is no GPU: %s. GPUCONF_SIMULATE=H100-80GB simulates one", m.WhyNoGPU())
+}
+
+// environ reads a list of NAME=VALUE that ends with NULL.
+func environ(list **C.char) config.Env {
+	env := config.Env{}
+	for ; list != nil && *list != nil; list = (**C.char)(unsafe.Add(unsafe.Pointer(list), unsafe.Sizeof(*list))) {
+		if name, value, found := strings.Cut(C.GoString(*list), "="); found {
+			env[name] = strings.ToValidUTF8(value, "?")
+		}
+	}
+	return env
+}
+
+// Take and GiveBack for C. They return the marked text of an error, which the caller frees, or NULL.
+
+//export gcgo_take
+func gcgo_take(number, nbytes C.int64_t, by C.uint16_t, scope C.int64_t, out *C.struct_gcgo_taken) *C.char {
+	buffer, err := Take(int64(number), int64(nbytes), holder.ID(by), func() int64 { return scopeOf(int64(scope)) })
+	*out = C.struct_gcgo_taken{
+		address: C.uint64_t(buffer.Address), id: C.uint64_t(buffer.ID), gpu: C.int32_t(buffer.GPU),
+		noticed: C.bool(buffer.Noticed),
+	}
+	return textOf(err)
+}
+
+//export gcgo_try_give_back
+func gcgo_try_give_back(address, id C.uint64_t, tried *C.bool) *C.char {
+	done, err := TryGiveBack(uint64(address), uint64(id))
+	*tried = C.bool(done || err != nil) // also where a panic prevented it
+	return textOf(err)
+}
+
+//export gcgo_give_back
+func gcgo_give_back(address, id C.uint64_t) *C.char {
+	return textOf(GiveBack(uint64(address), uint64(id)))
+}
+
+func textOf(err error) *C.char {
+	if err == nil {
+		return nil
+	}
+	return C.CString(err.Error())
+}
+
+// Go runs about as many threads at once as there are processors. If a limit leaves room for fewer, GOMAXPROCS is
+// lowered: a single parallel product would otherwise start more threads at once than the reserve of threads.c has.
+func init() {
+	wanted := runtime.GOMAXPROCS(0)
+	if most := int(C.gcgo_try_threads(C.int(wanted))); most < wanted {
+		runtime.GOMAXPROCS(max(1, most))
+	}
+}
+
+// Go opens the two files of its poller with the first timer, and ends the process if it cannot. Here, threads.c has
+// just tried whether files can be opened; at the first allocation that waits, a program may have used up its limit.
+func init() {
+	time.AfterFunc(time.Hour, func() {}).Stop()
 }
