@@ -238,6 +238,80 @@ func (d *driver) leave(g *device) {
 	}
 }
 
+// in makes a call in a device's context. what describes the call, for a failure; its number is the ordinal.
+func (d *driver) in(ordinal int, what string, call func(context C.uint64_t) C.CUresult) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	return d.failure(call(C.uint64_t(g.context)), what, uint64(ordinal))
+}
+
+// ask is in for a call with an answer.
+func (d *driver) ask(ordinal int, what string, call func(context C.uint64_t) C.struct_cuda_answer) (
+	answer C.struct_cuda_answer, err error) {
+	err = d.in(ordinal, what, func(context C.uint64_t) C.CUresult {
+		answer = call(context)
+		return answer.result
+	})
+	return answer, err
+}
+
+// created keeps account of what a call in a device's context creates; kept is the device's map of such.
+func created[K ~uint64](d *driver, ordinal int, what string, kept func(*device) map[K]struct{},
+	create func(context C.uint64_t) C.struct_cuda_answer) (resource K, err error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	answer := create(C.uint64_t(g.context))
+	if err := d.failure(answer.result, what, uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept(g)[K(answer.value)] = struct{}{}
+	return K(answer.value), nil
+}
+
+// surrender frees a resource that is in a map of the accounting (invariant 5); unknown is the error if it is not.
+func surrender[K comparable, V any](d *driver, kept map[K]V, resource K, unknown func() error,
+	free func() error) error {
+	d.mu.Lock()
+	value, ok := kept[resource]
+	delete(kept, resource)
+	d.mu.Unlock()
+	if !ok {
+		return unknown()
+	}
+	err := free()
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		kept[resource] = value
+	}
+	return err
+}
+
+// surrenderSpan is surrender for an allocation. The numbers of unknown are its address and the ordinal.
+func (d *driver) surrenderSpan(kept *spans, addr uint64, unknown string, ordinal int, free func() error) error {
+	d.mu.Lock()
+	bytes, ok := kept.takeAllocation(addr)
+	d.mu.Unlock()
+	if !ok {
+		return fmt.Errorf(unknown+": %w", addr, ordinal, gpu.ErrorInvalidValue)
+	}
+	err := free()
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		kept.addAllocation(addr, bytes)
+	}
+	return err
+}
+
 func (d *driver) deviceLocked(ordinal int) (*device, error) {
 	if d.closed {
 		return nil, gpu.ErrorDeinitialized
@@ -357,14 +431,14 @@ func unusable(path string, answer *C.struct_cuda_load_answer) error {
 var hints = map[gpu.Result]string{
 	gpu.ErrorNotInitialized: "a process that was forked after its parent used CUDA cannot use CUDA; start it with " +
 		"spawn",
-	34: "this is the CUDA toolkit's stub library for linking, not a driver; remove its folder " +
+	gpu.ErrorStubLibrary: "this is the CUDA toolkit's stub library for linking, not a driver; remove its folder " +
 		"(stubs) from LD_LIBRARY_PATH",
-	46:                      "the GPU is busy or unavailable; see nvidia-smi",
-	gpu.ErrorInvalidDevice:  "a GPU is present but cannot be used; see nvidia-smi and the kernel log",
-	gpu.ErrorSystemNotReady: "the GPU fabric is not ready; check that nvidia-fabricmanager is running",
+	gpu.ErrorDeviceUnavailable: "the GPU is busy or unavailable; see nvidia-smi",
+	gpu.ErrorInvalidDevice:     "a GPU is present but cannot be used; see nvidia-smi and the kernel log",
+	gpu.ErrorSystemNotReady:    "the GPU fabric is not ready; check that nvidia-fabricmanager is running",
 	gpu.ErrorSystemDriverMismatch: "the library and the kernel driver have different versions; " +
 		"after a driver update, restart the machine; in a container, look for a second libcuda",
-	804: "the compatibility library (cuda-compat) does not support this GPU or driver",
+	gpu.ErrorCompatNotSupportedOnDevice: "the compatibility library (cuda-compat) does not support this GPU or driver",
 	gpu.ErrorUnknown: "check that the nvidia_uvm module is loaded and that this user can open /dev/nvidia*; " +
 		"this error also occurs after a suspend",
 }

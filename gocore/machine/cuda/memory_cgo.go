@@ -93,20 +93,10 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 		return err
 	}
 	defer d.leave(g)
-	d.mu.Lock()
-	bytes, ok := g.reach.takeAllocation(addr)
-	d.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("%#x is not a live allocation of GPU %d: %w", addr, ordinal, gpu.ErrorInvalidValue)
-	}
-	err = d.failure(C.cudacall_mem_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)),
-		"cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
-	if err != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		g.reach.addAllocation(addr, bytes)
-	}
-	return err
+	return d.surrenderSpan(&g.reach, addr, "%#x is not a live allocation of GPU %d", ordinal, func() error {
+		return d.failure(C.cudacall_mem_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)),
+			"cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
+	})
 }
 
 // touch starts a call that accesses ranges of a device's memory, like enter (invariant 4). An empty range may be
@@ -127,63 +117,53 @@ func (d *driver) touch(ordinal int, bytes uint64, addrs ...uint64) (*device, err
 	return g, nil
 }
 
-// MemcpyHtoD writes src to device memory.
-func (d *driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
-	g, err := d.touch(ordinal, uint64(len(src)), dst)
+// move makes a call of touch or exchange, which have returned g and err, unless its range is empty.
+func (d *driver) move(g *device, err error, call func(context, bytes C.uint64_t) C.CUresult, what string, bytes uint64,
+	numbers ...uint64) error {
 	if err != nil {
 		return err
 	}
 	defer d.leave(g)
-	if len(src) == 0 {
+	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_to(d.machine, C.uint64_t(g.context), C.uint64_t(dst), unsafe.Pointer(&src[0]),
-		C.uint64_t(len(src)))
-	return d.failure(result, "cuMemcpyHtoD of %d bytes to %#x on GPU %d", uint64(len(src)), dst, uint64(ordinal))
+	result := call(C.uint64_t(g.context), C.uint64_t(bytes))
+	if result == 0 {
+		return nil
+	}
+	return d.failure(result, what, append(append([]uint64{bytes}, numbers...), uint64(g.info.Ordinal))...)
+}
+
+// MemcpyHtoD writes src to device memory.
+func (d *driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
+	g, err := d.touch(ordinal, uint64(len(src)), dst)
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_to(d.machine, context, C.uint64_t(dst), unsafe.Pointer(&src[0]), bytes)
+	}, "cuMemcpyHtoD of %d bytes to %#x on GPU %d", uint64(len(src)), dst)
 }
 
 // MemcpyDtoH reads device memory into dst.
 func (d *driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 	g, err := d.touch(ordinal, uint64(len(dst)), src)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if len(dst) == 0 {
-		return nil
-	}
-	result := C.cudacall_copy_from(d.machine, C.uint64_t(g.context), unsafe.Pointer(&dst[0]), C.uint64_t(src),
-		C.uint64_t(len(dst)))
-	return d.failure(result, "cuMemcpyDtoH of %d bytes from %#x on GPU %d", uint64(len(dst)), src, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_from(d.machine, context, unsafe.Pointer(&dst[0]), C.uint64_t(src), bytes)
+	}, "cuMemcpyDtoH of %d bytes from %#x on GPU %d", uint64(len(dst)), src)
 }
 
 // MemcpyDtoD copies within a device.
 func (d *driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
 	g, err := d.touch(ordinal, bytes, dst, src)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_copy_within(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src),
-		C.uint64_t(bytes))
-	return d.failure(result, "cuMemcpyDtoD of %d bytes from %#x to %#x on GPU %d", bytes, src, dst, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_within(d.machine, context, C.uint64_t(dst), C.uint64_t(src), bytes)
+	}, "cuMemcpyDtoD of %d bytes from %#x to %#x on GPU %d", bytes, src, dst)
 }
 
 // MemsetD8 fills device memory.
 func (d *driver) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
 	g, err := d.touch(ordinal, bytes, dst)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_fill(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes))
-	return d.failure(result, "cuMemsetD8 of %d bytes at %#x on GPU %d", bytes, dst, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_fill(d.machine, context, C.uint64_t(dst), C.uint8_t(value), bytes)
+	}, "cuMemsetD8 of %d bytes at %#x on GPU %d", bytes, dst)
 }
 
 // MemHostAlloc allocates page-locked memory that all devices can access. On 64-bit Linux, devices and host use the same
@@ -222,21 +202,11 @@ func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 		return err
 	}
 	defer d.leave(g)
-	d.mu.Lock()
-	bytes, ok := g.host.takeAllocation(addr)
-	d.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("%#x is not an allocation of page-locked memory of GPU %d's context: %w", addr, ordinal,
-			gpu.ErrorInvalidValue)
-	}
-	err = d.failure(C.cudacall_host_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x",
-		addr)
-	if err != nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		g.host.addAllocation(addr, bytes)
-	}
-	return err
+	return d.surrenderSpan(&g.host, addr, "%#x is not an allocation of page-locked memory of GPU %d's context", ordinal,
+		func() error {
+			return d.failure(C.cudacall_host_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)),
+				"cuMemFreeHost of %#x", addr)
+		})
 }
 
 // onHostLocked reports whether a range lies in page-locked memory of one of the contexts.
@@ -270,62 +240,36 @@ func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error
 // MemcpyHtoDAsync queues a copy to the device.
 func (d *driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream gpu.Stream) error {
 	g, err := d.exchange(ordinal, dst, hostSrc, bytes)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_copy_to_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(hostSrc),
-		C.uint64_t(bytes), C.uint64_t(stream))
-	return d.failure(result, "cuMemcpyHtoDAsync of %d bytes to %#x on GPU %d", bytes, dst, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_to_async(d.machine, context, C.uint64_t(dst), C.uint64_t(hostSrc), bytes,
+			C.uint64_t(stream))
+	}, "cuMemcpyHtoDAsync of %d bytes to %#x on GPU %d", bytes, dst)
 }
 
 // MemcpyDtoHAsync queues a copy to the host.
 func (d *driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream gpu.Stream) error {
 	g, err := d.exchange(ordinal, src, hostDst, bytes)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_copy_from_async(d.machine, C.uint64_t(g.context), C.uint64_t(hostDst), C.uint64_t(src),
-		C.uint64_t(bytes), C.uint64_t(stream))
-	return d.failure(result, "cuMemcpyDtoHAsync of %d bytes from %#x on GPU %d", bytes, src, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_from_async(d.machine, context, C.uint64_t(hostDst), C.uint64_t(src), bytes,
+			C.uint64_t(stream))
+	}, "cuMemcpyDtoHAsync of %d bytes from %#x on GPU %d", bytes, src)
 }
 
 // MemcpyDtoDAsync queues a copy within the device.
 func (d *driver) MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream gpu.Stream) error {
 	g, err := d.touch(ordinal, bytes, dst, src)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_copy_within_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src),
-		C.uint64_t(bytes), C.uint64_t(stream))
-	return d.failure(result, "cuMemcpyDtoDAsync of %d bytes from %#x to %#x on GPU %d", bytes, src, dst,
-		uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_copy_within_async(d.machine, context, C.uint64_t(dst), C.uint64_t(src), bytes,
+			C.uint64_t(stream))
+	}, "cuMemcpyDtoDAsync of %d bytes from %#x to %#x on GPU %d", bytes, src, dst)
 }
 
 // MemsetD8Async queues a fill.
 func (d *driver) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64, stream gpu.Stream) error {
 	g, err := d.touch(ordinal, bytes, dst)
-	if err != nil {
-		return err
-	}
-	defer d.leave(g)
-	if bytes == 0 {
-		return nil
-	}
-	result := C.cudacall_fill_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value),
-		C.uint64_t(bytes), C.uint64_t(stream))
-	return d.failure(result, "cuMemsetD8Async of %d bytes at %#x on GPU %d", bytes, dst, uint64(ordinal))
+	return d.move(g, err, func(context, bytes C.uint64_t) C.CUresult {
+		return C.cudacall_fill_async(d.machine, context, C.uint64_t(dst), C.uint8_t(value), bytes, C.uint64_t(stream))
+	}, "cuMemsetD8Async of %d bytes at %#x on GPU %d", bytes, dst)
 }
 
 // span is a range of addresses, [begin, end).
