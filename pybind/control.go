@@ -49,16 +49,12 @@ func Enumerate(env string) (devices string, err error) {
 		return "", err
 	}
 	physical := [][2]string{}
-	err = m.Inspect(func(s *config.State) error {
+	return sendJSON(map[string]any{"physical": &physical, "simulated": spec}, m.Inspect(func(s *config.State) error {
 		for _, d := range s.Physical() {
 			physical = append(physical, [2]string{d.Name, d.Type})
 		}
 		return nil
-	})
-	if err != nil {
-		return "", err
-	}
-	return encode(map[string]any{"physical": physical, "simulated": spec})
+	}))
 }
 
 // Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible":
@@ -80,11 +76,7 @@ func Initialize(env string, origin string) (devices string, err error) {
 // the list may be empty.
 func LogicalDevices() (devices string, err error) {
 	defer process.Gate(&err)
-	m, err := process.Shared().Manager()
-	if err != nil {
-		return "", err
-	}
-	return encodeLogical(m)
+	return onManager(encodeLogical)
 }
 
 // encodeLogical returns {"logical": [[name, type, full name, ordinal], ...], "host_visible", "published": as
@@ -139,16 +131,10 @@ func DescribeBLAS(choice string, folders string) (about string, err error) {
 		return "", err
 	}
 	description, err := blas.New(choice, strings.FieldsFunc(folders, func(r rune) bool { return r == '\n' })).Describe()
-	if err != nil {
-		return "", err
-	}
-	if description.Complaints == nil {
-		description.Complaints = []string{}
-	}
-	return encode(map[string]any{
+	return sendJSON(map[string]any{
 		"library": description.Library, "version": description.Version, "path": description.Path,
-		"threads": description.Threads, "complaints": description.Complaints,
-	})
+		"threads": description.Threads, "complaints": append([]string{}, description.Complaints...),
+	}, err)
 }
 
 // A setting is a switch of config.State by name: how to read it and how to store a JSON value. null is None.
@@ -239,10 +225,7 @@ func Setting(name string) (value string, err error) {
 		got, err = entry.get(s)
 		return err
 	})
-	if err != nil {
-		return "", err
-	}
-	return encode(got)
+	return sendJSON(got, err)
 }
 
 // SetSetting stores a JSON value in a switch.

@@ -198,9 +198,9 @@ func decodeFloat(text string) (float64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0, status.Errorf(status.Internal, "decoding a float: %w", err)
+		err = status.Errorf(status.Internal, "decoding a float: %w", err)
 	}
-	return f, nil
+	return f, err
 }
 
 // ImportConfig applies the ConfigProto that a program starts with.
@@ -234,13 +234,12 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
 		PlacePruned: sent.PlacePruned,
 	}, variables, origin)
-	if err != nil {
-		return 0, err
-	}
-	if renamed {
-		return id<<1 | 1, nil
-	}
-	return id << 1, nil
+	return receiptOf(id, renamed), err
+}
+
+// onSession calls use with a session.
+func onSession[R any](id int64, use func(*process.Session) (R, error)) (R, error) {
+	return given(func() (*process.Session, error) { return process.Shared().Session(id) }, use)
 }
 
 // RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array
@@ -265,11 +264,7 @@ func SessionShapes(id int64, step string) (shapes string, err error) {
 	if err != nil {
 		return "", err
 	}
-	found, err := s.Shapes(decoded)
-	if err != nil {
-		return "", err
-	}
-	return encode(found)
+	return sendJSON(s.Shapes(decoded))
 }
 
 func decodeStep(id int64, step string) (s *process.Session, decoded process.Step, err error) {
@@ -312,29 +307,22 @@ func hostArrays(sent []hostArray) (nodes []int64, memory [][]byte, shapes []grap
 // SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].
 func SessionDevices(id int64) (list string, err error) {
 	defer process.Gate(&err)
-	s, err := process.Shared().Session(id)
-	if err != nil {
-		return "", err
-	}
-	devices, err := s.ListDevices()
-	if err != nil {
-		return "", err
-	}
-	rows := make([][4]any, len(devices))
-	for i, d := range devices {
-		rows[i] = [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation}
-	}
-	return encode(rows)
+	return sendJSON(onSession(id, func(s *process.Session) ([][4]any, error) {
+		devices, err := s.ListDevices()
+		rows := make([][4]any, len(devices))
+		for i, d := range devices {
+			rows[i] = [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation}
+		}
+		return rows, err
+	}))
 }
 
 // SessionLog returns and clears a session's placement log: [line, ...].
 func SessionLog(id int64) (lines string, err error) {
 	defer process.Gate(&err)
-	s, err := process.Shared().Session(id)
-	if err != nil {
-		return "", err
-	}
-	return encodeLines(s.DrainLog())
+	return sendJSON(onSession(id, func(s *process.Session) ([]string, error) {
+		return append([]string{}, s.DrainLog()...), nil
+	}))
 }
 
 // CloseSession ends a session.

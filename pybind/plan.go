@@ -131,9 +131,6 @@ func ParseFleet(text string) (fleet string, err error) {
 // text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	var asked planRequest
 	if err := decode(request, &asked); err != nil {
 		return 0, err
@@ -148,20 +145,13 @@ func OpenPlan(request string) (job int64, err error) {
 	}
 	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
 		return replayed(ctx, input, wanted, said)
-	}, func() {}), nil
+	}, func() {})
 }
 
 // FeedJob appends text to the trace of a job that has not started: CSV with a header.
 func FeedJob(id int64, text string) (done bool, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return false, err
-	}
-	job, err := process.FindJob(id)
-	if err != nil {
-		return false, err
-	}
-	return true, job.Feed(text)
+	return onJob(id, func(j *process.Job) (bool, error) { return true, j.Feed(text) })
 }
 
 func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (
@@ -215,9 +205,6 @@ func StopRecording(id int64) (done bool, err error) {
 // "lost": events, "pools": {number: regions as in wire.MemoryMap}, "names": as in namesOf}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
 		recording, pools, err := process.Shared().Recorded(ctx, id)
 		pictures := map[int]any{}
@@ -227,7 +214,7 @@ func OpenRecorded(id int64) (job int64, err error) {
 		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures,
 			"names": namesOf(recording.Names)}
 		return process.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
-	}, func() {}), nil
+	}, func() {})
 }
 
 // DropRecording removes a recording, and stops it if it is running.
@@ -293,16 +280,13 @@ func OpenTimeline(intervals int64) (job int64, err error) {
 		input.Text = nil
 		gpus, err := timeline.Of(ctx, events, int(intervals))
 		return process.Outcome{Large: isLarge(events), Head: map[string]any{"gpus": gpus}}, err
-	}, func() {}), nil
+	}, func() {})
 }
 
 // OpenVerify creates a job that replays a PyTorch snapshot from an open file on the model of PyTorch's allocator. The
 // job's result is {"verdict": rewind.Verdict, "difference": the first one, or ""}.
 func OpenVerify(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
-	if err := process.Alive(); err != nil {
-		return 0, err
-	}
 	return openFileJob(descriptor, verified)
 }
 
