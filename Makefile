@@ -168,7 +168,6 @@ fmt: $(VENV)/dev ## format the sources
 .PHONY: generate
 generate: $(VENV)/dev ## regenerate the binding, the trampolines, the types of ConfigProto and the simulator's list of functions
 	$(BIN)/python pybind/build/generate.py
-	$(BIN)/python gocore/machine/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
 	$(BIN)/python tests_py/driver/functions.py
@@ -176,7 +175,6 @@ generate: $(VENV)/dev ## regenerate the binding, the trampolines, the types of C
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
 	$(BIN)/python pybind/build/generate.py --check
-	$(BIN)/python gocore/machine/nvml/generate_trampolines.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
 	$(BIN)/python tests_py/driver/functions.py --check
