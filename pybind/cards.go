@@ -4,7 +4,6 @@ package pybind
 
 import (
 	"gpuconf/gocore/base/status"
-	"gpuconf/gocore/machine/gpu"
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/tf/config"
 	"gpuconf/pybind/process"
@@ -18,49 +17,7 @@ func Cards(env string) (survey string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s, err := process.Shared().Survey(variables)
-	if err != nil {
-		return "", err
-	}
-	message := wire.Survey{Simulated: wire.Maybe(s.Spec, ""), WhyNone: wire.Maybe(s.WhyNone, ""),
-		Driver:   wire.Maybe(s.System.DriverVersion, ""),
-		CUDA:     wire.Maybe([2]int{s.System.CUDAMajor, s.System.CUDAMinor}, [2]int{}),
-		HostPIDs: s.System.HostPIDs}
-	for _, card := range s.Cards {
-		message.Cards = append(message.Cards, surveyed(card))
-	}
-	return wire.Encode(message)
-}
-
-func surveyed(c process.CardSurvey) wire.Card {
-	card := wire.Card{Index: c.Index, UUID: c.UUID, Name: c.Name, PCIBusID: c.PCIBusID,
-		ComputeCapability: [2]int{c.ComputeMajor, c.ComputeMinor},
-		MIG: [...]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
-			gpu.MIGOn: "on"}[c.MIG],
-		Memory: amountsOf(c.Memory, c.MemoryKind), ProcessesError: wire.Maybe(c.ProcessesError, ""), Errors: c.Errors}
-	for _, p := range c.Processes {
-		one := wire.CardProcess{PID: p.PID}
-		if p.BytesKnown {
-			one.Bytes = &p.UsedBytes
-		}
-		for _, instance := range c.Instances {
-			if instance.GPUInstanceID == p.GPUInstanceID && instance.ComputeInstanceID == p.ComputeInstanceID {
-				one.Instance = &instance.UUID
-			}
-		}
-		card.Processes = append(card.Processes, one)
-	}
-	for _, instance := range c.Instances {
-		memory := amountsOf(instance.Memory, gpu.Dedicated)
-		card.Instances = append(card.Instances,
-			wire.CardInstance{UUID: instance.UUID, Name: instance.Name, Memory: memory})
-	}
-	return card
-}
-
-func amountsOf(a process.Amounts, kind gpu.MemoryKind) wire.CardMemory {
-	return wire.CardMemory{Kind: kind.String(), Total: a.TotalBytes, Used: a.UsedBytes, Free: a.FreeBytes,
-		Source: wire.Maybe(a.Source, "")}
+	return send(process.Shared().Survey(variables))
 }
 
 // Models returns the GPUs that can be simulated, a list of wire.SimulatedModel.
@@ -74,26 +31,10 @@ func Models() (catalogue string, err error) {
 	return wire.Encode(list)
 }
 
-// Identities returns the GPUs that the process sees, with all their names, as a list of objects.
+// Identities returns the GPUs that the process sees, a list of wire.VisibleDevice.
 func Identities() (devices string, err error) {
 	defer process.Gate(&err)
-	identities, err := process.Shared().Identities()
-	if err != nil {
-		return "", err
-	}
-	source := "CUDA"
-	if process.Shared().Simulated() {
-		source = "simulation"
-	}
-	list := make([]wire.VisibleDevice, len(identities))
-	for i, id := range identities {
-		list[i] = wire.VisibleDevice{CUDAOrdinal: id.Device.Ordinal, PhysicalDevice: wire.Maybe(id.Physical, ""),
-			Name: id.Device.Name, UUID: id.Device.UUID, PCIBusID: id.Device.PCIBusID,
-			NVMLIndex:         wire.Maybe(id.NVMLIndex, -1),
-			ComputeCapability: [2]int{id.Device.ComputeMajor, id.Device.ComputeMinor},
-			TotalMemory:       id.Device.TotalBytes, MemoryKind: id.Device.MemoryKind.String(), MemorySource: source}
-	}
-	return wire.Encode(list)
+	return send(process.Shared().Identities())
 }
 
 // SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is

@@ -18,37 +18,8 @@ import (
 	"gpuconf/gocore/machine/models"
 	"gpuconf/gocore/machine/nvml"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/pybind/wire"
 )
-
-// Survey is what is known of every card of the machine, whatever CUDA_VISIBLE_DEVICES says, without CUDA.
-type Survey struct {
-	Spec    string       // of the simulated machine; "" for the real one
-	System  gpu.System   // the driver; zero for a simulated machine
-	WhyNone string       // why nothing is known about cards; "" if something is
-	Cards   []CardSurvey // by Card.Index
-}
-
-// CardSurvey is one card. Errors are texts for people.
-type CardSurvey struct {
-	gpu.Card
-	Memory         Amounts          // of the whole card
-	Errors         []string         // what could not be found out
-	Processes      []gpu.Process    // as NVML lists them; none for a simulated card
-	ProcessesError string           // why the processes are unknown; "" if they are known
-	Instances      []InstanceSurvey // none unless MIG is on
-}
-
-// InstanceSurvey is a MIG instance of a card.
-type InstanceSurvey struct {
-	gpu.Instance
-	Memory Amounts // of the instance alone
-}
-
-// Amounts is a memory's size and use, each nil if unknown, and where the numbers come from.
-type Amounts struct {
-	TotalBytes, UsedBytes, FreeBytes *uint64 // of all processes together
-	Source                           string  // "NVML", "/proc/meminfo", "simulation"; "" if unknown
-}
 
 // surveyor keeps NVML open between surveys: starting it takes milliseconds, and a live view asks once a second.
 var surveyor struct {
@@ -56,10 +27,11 @@ var surveyor struct {
 	monitor gpu.Monitor // guarded by Mutex; nil until the first survey, and after a failure
 }
 
-// Survey returns the cards of the machine. If there are none, or nothing can be found out, WhyNone says why.
-func (p *State) Survey(env config.Env) (Survey, error) {
+// Survey returns the cards of the machine, whatever CUDA_VISIBLE_DEVICES says, without CUDA. If there are none, or
+// nothing can be found out, WhyNone says why.
+func (p *State) Survey(env config.Env) (wire.Survey, error) {
 	if err := Alive(); err != nil {
-		return Survey{}, err
+		return wire.Survey{}, err
 	}
 	p.mu.Lock()
 	asked := p.asked
@@ -72,12 +44,12 @@ func (p *State) Survey(env config.Env) (Survey, error) {
 	}
 	surveyor.Lock()
 	defer surveyor.Unlock()
-	found, err := surveyLocked()
+	survey, err := surveyLocked()
 	if err != nil {
 		closeSurveyorLocked() // after an update of the driver, only a new start helps
-		return Survey{WhyNone: err.Error()}, nil
+		return wire.Survey{WhyNone: wire.Maybe(err.Error(), "")}, nil
 	}
-	return found, nil
+	return survey, nil
 }
 
 // closeSurveyor ends NVML, which a process that simulates GPUs must not have.
@@ -94,22 +66,25 @@ func closeSurveyorLocked() {
 	}
 }
 
-func surveyLocked() (s Survey, err error) {
+func surveyLocked() (s wire.Survey, err error) {
 	if surveyor.monitor == nil {
 		if surveyor.monitor, err = nvml.Open(); err != nil {
 			surveyor.monitor = nil
-			return Survey{}, err
+			return s, err
 		}
 	}
-	if s.System, err = surveyor.monitor.System(); err != nil {
-		return Survey{}, err
+	system, err := surveyor.monitor.System()
+	if err != nil {
+		return s, err
 	}
+	s.Driver, s.HostPIDs = wire.Maybe(system.DriverVersion, ""), system.HostPIDs
+	s.CUDA = wire.Maybe([2]int{system.CUDAMajor, system.CUDAMinor}, [2]int{})
 	cards, err := surveyor.monitor.Cards()
 	if err != nil {
-		return Survey{}, err
+		return s, err
 	}
 	if len(cards) == 0 {
-		s.WhyNone = "the NVIDIA driver lists no GPU"
+		s.WhyNone = wire.Maybe("the NVIDIA driver lists no GPU", "")
 	}
 	for _, card := range cards {
 		s.Cards = append(s.Cards, surveyCard(surveyor.monitor, card))
@@ -117,73 +92,91 @@ func surveyLocked() (s Survey, err error) {
 	return s, nil
 }
 
-func surveyCard(monitor gpu.Monitor, card gpu.Card) CardSurvey {
-	s := CardSurvey{Card: card}
-	if card.Err != nil {
-		s.Errors = strings.Split(card.Err.Error(), "\n")
+var migWords = map[gpu.MIGMode]string{gpu.MIGUnknown: "unknown", gpu.MIGAbsent: "none", gpu.MIGOff: "off",
+	gpu.MIGOn: "on"}
+
+func surveyCard(monitor gpu.Monitor, c gpu.Card) wire.Card {
+	card := wire.Card{Index: c.Index, UUID: c.UUID, Name: c.Name, PCIBusID: c.PCIBusID,
+		ComputeCapability: [2]int{c.ComputeMajor, c.ComputeMinor}, MIG: migWords[c.MIG],
+		Memory: wire.CardMemory{Kind: c.MemoryKind.String()}}
+	if c.Err != nil {
+		card.Errors = strings.Split(c.Err.Error(), "\n")
 	}
-	if card.UUID == "" {
-		s.ProcessesError = "the card cannot be identified"
-		return s
+	if c.UUID == "" {
+		card.ProcessesError = wire.Maybe("the card cannot be identified", "")
+		return card
 	}
 	var err error
-	if s.Memory, err = amounts(monitor, card.UUID, card.MemoryKind); err != nil {
-		s.Errors = append(s.Errors, err.Error())
+	if card.Memory, err = memoryOf(monitor, c.UUID, c.MemoryKind); err != nil {
+		card.Errors = append(card.Errors, err.Error())
 	}
-	if s.Processes, err = monitor.Processes(card.UUID); err != nil {
-		s.ProcessesError = err.Error()
+	processes, err := monitor.Processes(c.UUID)
+	if err != nil {
+		card.ProcessesError = wire.Maybe(err.Error(), "")
 	}
-	for _, instance := range card.Instances {
-		memory, err := amounts(monitor, instance.UUID, gpu.Dedicated)
-		if err != nil {
-			s.Errors = append(s.Errors, err.Error())
+	for _, p := range processes {
+		user := wire.CardProcess{PID: p.PID}
+		if p.BytesKnown {
+			user.Bytes = &p.UsedBytes
 		}
-		s.Instances = append(s.Instances, InstanceSurvey{instance, memory})
+		for _, instance := range c.Instances {
+			if instance.GPUInstanceID == p.GPUInstanceID && instance.ComputeInstanceID == p.ComputeInstanceID {
+				user.Instance = &instance.UUID
+			}
+		}
+		card.Processes = append(card.Processes, user)
 	}
-	return s
+	for _, instance := range c.Instances {
+		memory, err := memoryOf(monitor, instance.UUID, gpu.Dedicated)
+		if err != nil {
+			card.Errors = append(card.Errors, err.Error())
+		}
+		card.Instances = append(card.Instances,
+			wire.CardInstance{UUID: instance.UUID, Name: instance.Name, Memory: memory})
+	}
+	return card
 }
 
-// amounts returns the memory of a card or an instance. For memory that a GPU shares with the host, it is the host's,
+// memoryOf returns the memory of a card or an instance. For memory that a GPU shares with the host, it is the host's,
 // and the use of the host's programs counts.
-func amounts(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (Amounts, error) {
+func memoryOf(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (wire.CardMemory, error) {
+	memory := wire.CardMemory{Kind: kind.String()}
 	if kind == gpu.Unified {
 		host, err := meminfo.Read()
-		if err != nil {
-			return Amounts{}, err
+		if err == nil {
+			used, source := host.TotalBytes-host.AvailableBytes, meminfo.Source
+			memory.Total, memory.Used, memory.Free, memory.Source = &host.TotalBytes, &used, &host.AvailableBytes, &source
 		}
-		used := host.TotalBytes - host.AvailableBytes
-		return Amounts{&host.TotalBytes, &used, &host.AvailableBytes, meminfo.Source}, nil
+		return memory, err
 	}
 	use, err := monitor.Memory(uuid)
-	if err != nil {
-		return Amounts{}, err
+	if err == nil {
+		memory.Total, memory.Used, memory.Free = &use.TotalBytes, &use.UsedBytes, &use.FreeBytes
+		memory.Source = wire.Maybe("NVML", "")
 	}
-	return Amounts{&use.TotalBytes, &use.UsedBytes, &use.FreeBytes, "NVML"}, nil
+	return memory, err
 }
 
-// firstInstance is the GPU instance id that a card's first instance of the smallest profile has.
-const firstInstance = 7
-
 // surveySimulated returns the cards of a specification. What processes use of them is only known to the processes.
-func surveySimulated(asked string) (Survey, error) {
+func surveySimulated(asked string) (wire.Survey, error) {
 	spec, err := models.ParseSpec(asked)
 	if err != nil {
-		return Survey{}, err
+		return wire.Survey{}, err
 	}
-	s := Survey{Spec: spec.String()}
+	s := wire.Survey{Simulated: wire.Maybe(spec.String(), "")}
 	for i, d := range spec.Devices() {
-		card := CardSurvey{
-			Card: gpu.Card{
-				Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name, ComputeMajor: d.ComputeMajor,
-				ComputeMinor: d.ComputeMinor,
-				MemoryKind:   d.MemoryKind, MIG: gpu.MIGAbsent,
-			},
-			Memory: Amounts{TotalBytes: &d.TotalBytes, Source: "simulation"},
+		card := wire.Card{
+			Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name,
+			ComputeCapability: [2]int{d.ComputeMajor, d.ComputeMinor}, MIG: migWords[gpu.MIGAbsent],
+			Memory: wire.CardMemory{Kind: d.MemoryKind.String(), Total: &d.TotalBytes,
+				Source: wire.Maybe("simulation", "")},
 		}
 		if uuid, name, ok := spec.Cards[i].Parent(i); ok {
-			instance := gpu.Instance{UUID: d.UUID, Name: d.Name, GPUInstanceID: firstInstance}
-			card.Instances = []InstanceSurvey{{Instance: instance, Memory: card.Memory}}
-			card.UUID, card.Name, card.MIG, card.Memory = uuid, name, gpu.MIGOn, Amounts{}
+			memory := card.Memory
+			memory.Kind = gpu.Dedicated.String()
+			card.Instances = []wire.CardInstance{{UUID: d.UUID, Name: d.Name, Memory: memory}}
+			card.UUID, card.Name, card.MIG = uuid, name, migWords[gpu.MIGOn]
+			card.Memory = wire.CardMemory{Kind: d.MemoryKind.String()}
 			card.Errors = []string{"nvmlDeviceGetMemoryInfo of " + uuid + ": NVML_ERROR_NO_PERMISSION (4), as in a " +
 				"container with one of its MIG instances"}
 		}

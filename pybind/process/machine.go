@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/machine/nvml"
 	"gpuconf/gocore/machine/visible"
 	"gpuconf/gocore/tf/config"
+	"gpuconf/pybind/wire"
 )
 
 // The keys under which Python passes the path of its interpreter, and where the loader looks for libraries.
@@ -116,16 +117,10 @@ func lookup(env config.Env, name string) *string {
 	return &value
 }
 
-// Identity is one GPU that the process sees, with all its names.
-type Identity struct {
-	Device    gpu.Device // as CUDA describes it
-	Physical  string     // "/physical_device:GPU:0"; "" if TensorFlow's rules exclude it as too weak
-	NVMLIndex int        // its index in nvidia-smi; -1 if unknown
-}
-
 // Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are
-// matched by UUID, else by PCI bus id, never by index. No context is created.
-func (p *State) Identities() ([]Identity, error) {
+// matched by UUID, else by PCI bus id, never by index: if NVML is not available, the indices stay unknown, and a notice
+// says why. No context is created.
+func (p *State) Identities() ([]wire.VisibleDevice, error) {
 	m, err := p.Manager()
 	if err != nil {
 		return nil, err
@@ -134,35 +129,26 @@ func (p *State) Identities() ([]Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Identity, len(devices))
-	for i, d := range devices {
-		list[i] = Identity{Device: d, Physical: physical[i], NVMLIndex: -1}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.spec == "" && len(list) > 0 {
-		p.numberLocked(list)
+	source := "CUDA"
+	var cards []gpu.Card
+	if p.spec != "" {
+		source = "simulation"
+	} else if len(devices) > 0 {
+		if cards, err = listCards(); err != nil {
+			cards = nil
+			p.notices = append(p.notices, config.Notice{Level: "info", Text: fmt.Sprintf("no NVML: %v", err)})
+		}
+	}
+	list := make([]wire.VisibleDevice, len(devices))
+	for i, d := range devices {
+		list[i] = wire.VisibleDevice{CUDAOrdinal: d.Ordinal, PhysicalDevice: wire.Maybe(physical[i], ""), Name: d.Name,
+			UUID: d.UUID, PCIBusID: d.PCIBusID, NVMLIndex: wire.Maybe(cardIndex(cards, d), -1),
+			ComputeCapability: [2]int{d.ComputeMajor, d.ComputeMinor}, TotalMemory: d.TotalBytes,
+			MemoryKind: d.MemoryKind.String(), MemorySource: source}
 	}
 	return list, nil
-}
-
-// Simulated reports whether the listed devices are simulated.
-func (p *State) Simulated() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.spec != ""
-}
-
-// numberLocked sets the NVML indices. If NVML is not available they stay unknown, and a notice says why.
-func (p *State) numberLocked(list []Identity) {
-	cards, err := listCards()
-	if err != nil {
-		p.notices = append(p.notices, config.Notice{Level: "info", Text: fmt.Sprintf("no NVML: %v", err)})
-		return
-	}
-	for i := range list {
-		list[i].NVMLIndex = cardIndex(cards, list[i].Device)
-	}
 }
 
 func listCards() (cards []gpu.Card, err error) {
