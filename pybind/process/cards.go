@@ -144,8 +144,9 @@ func memoryOf(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (wire.CardM
 	if kind == gpu.Unified {
 		host, err := meminfo.Read()
 		if err == nil {
-			used, source := host.TotalBytes-host.AvailableBytes, meminfo.Source
-			memory.Total, memory.Used, memory.Free, memory.Source = &host.TotalBytes, &used, &host.AvailableBytes, &source
+			used := host.TotalBytes - host.AvailableBytes
+			memory.Total, memory.Used, memory.Free = &host.TotalBytes, &used, &host.AvailableBytes
+			memory.Source = wire.Maybe(meminfo.Source, "")
 		}
 		return memory, err
 	}
