@@ -9,8 +9,8 @@ import sys
 from typing import Any
 
 import pytest
-from gpuconf.plans.recordings.error_text import read
 from command import run
+from gpuconf.plans.recordings.error_text import read
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

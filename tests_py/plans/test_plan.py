@@ -10,9 +10,8 @@ from pathlib import Path
 
 import gpuconf
 import pytest
-from recordings import DATA
-from gpuconf.plans.generated.policies import POLICIES as ALL
 from command import run
+from gpuconf.plans.generated.policies import POLICIES as ALL
 
 MIB = 1 << 20
 HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU"

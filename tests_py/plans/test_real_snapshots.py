@@ -15,11 +15,11 @@ from typing import Any
 
 import gpuconf
 import pytest
-from recordings import DATA, Recording
 from command import run
 from gpuconf._core.stacks import call_site
 from gpuconf.plans.pages.history import histories
 from gpuconf.plans.recordings.verify import verify
+from recordings import DATA, Recording
 
 FOLDER = DATA / "snapshots" / "recorded"
 COUNTED = json.loads(Recording("snapshots/counters.json").read_text())  # by PyTorch itself

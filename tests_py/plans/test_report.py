@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import gpuconf
 import pytest
-from recordings import DATA
 from gpuconf.memory import allocate, load_trace, record, report, tag
 from gpuconf.plans.pages.segments import shown_segments
+from recordings import DATA
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 """50 small training programs under ``gpu_peak``, on a simulated GPU: each also with one tensor more, and again and
 again.
 
-    python tests_py/frameworks/peaks_of_programs.py [RERUNS]
+    python tests_py/frameworks/simulated/peaks_of_programs.py [RERUNS]
 
 Writes the baseline of all programs, runs them RERUNS times in all (1,000 by default), in two processes, and then once
 with a tensor more in each. Prints how many runs were false alarms, and for how many programs the report names the line

@@ -14,10 +14,12 @@ from pathlib import Path
 import no_gpu
 import pytest
 
+pytestmark = pytest.mark.simulated_programs
+
 if find_spec("nbclient") is None:  # its import takes seconds
     pytest.skip("nbclient is not installed", allow_module_level=True)
 
-NOTEBOOK = Path(__file__).resolve().parent.parent.parent / "examples" / "pytorch.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[3] / "examples" / "pytorch.ipynb"
 
 RUN = f"""
 import nbformat

@@ -16,7 +16,10 @@ from typing import Any
 import no_gpu
 import pytest
 
-pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+pytestmark = [
+    pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed"),
+    pytest.mark.simulated_programs,
+]
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
 MIB = 1 << 20
 
@@ -496,7 +499,7 @@ def test_the_answer_on_readme(tmp_path: Path) -> None:
     program = (Path(__file__).parent / "program_of_readme.py").read_text(encoding="utf-8")
     done = gpuconf(tmp_path, program, "--gpu", "T4,L4,A100-40GB", arguments=("python", "train.py", "--batch", "40"))
     assert done.returncode == 0, done.stderr  # it fits on one of the cards
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
     shown = readme.partition("## Will it fit?")[2].partition("The unchanged program runs")[0]
     rows = [
         line.strip()

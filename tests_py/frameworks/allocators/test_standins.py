@@ -12,7 +12,7 @@ import no_gpu
 
 STANDINS = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent / "standins")!r})
+sys.path.insert(0, {str(Path(__file__).parents[1] / "standins")!r})
 """
 TORCH = STANDINS + "import torch_standin\ntorch = torch_standin.install()\n"
 NUMBA = STANDINS + "import numba_standin\nnumba = numba_standin.install()\nfrom numba import cuda\n"

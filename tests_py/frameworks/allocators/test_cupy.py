@@ -17,7 +17,7 @@ import pytest
 
 STANDIN = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parent / "standins")!r})
+sys.path.insert(0, {str(Path(__file__).parents[1] / "standins")!r})
 import cupy_standin
 cupy = cupy_standin.install()
 """

@@ -10,7 +10,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-SOURCE = Path(__file__).parent / "standins" / "kernel_of_an_extension.c"
+SOURCE = Path(__file__).parents[1] / "standins" / "kernel_of_an_extension.c"
 DROPPED = ("GPUCONF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_", "TORCH_", "VLLM_", "LLAMA_")
 
 

@@ -12,7 +12,9 @@ import no_gpu
 import package_with_cuda_tests
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.simulated_programs
+
+ROOT = Path(__file__).resolve().parents[3]
 WORKFLOW = (ROOT / "examples" / "github-actions.yml").read_text(encoding="utf-8")
 PAGE = (ROOT / "docs" / "howto" / "test-gpu-code-in-ci.md").read_text(encoding="utf-8")
 
