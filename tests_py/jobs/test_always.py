@@ -19,9 +19,9 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from command import COMMAND
 from script import environment
 
-COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 PACKAGE = Path(gpuconf.__file__).parent
 LIBRARY = PACKAGE / "_always" / "libgpuconf-always.so"
 LINE = Path(sysconfig.get_path("purelib"), "gpuconf_startup.pth")
