@@ -1,6 +1,4 @@
-"""Write ``_config_proto.pyi`` from the table of fields, for type checkers:
-``make generate``, and ``--check`` compares only.
-"""
+"""Write ``_proto.pyi`` from ``messages.proto``, for type checkers: ``make generate``, and ``--check`` compares only."""
 
 from __future__ import annotations
 
@@ -8,23 +6,23 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuconf.compat._proto.enum import Enum
-from gpuconf.compat._proto.message import Message
-from gpuconf.compat.v1 import _config_proto
+from gpuconf.compat import _proto
+from gpuconf.compat._fields import Enum
+from gpuconf.compat._message import Message
 
 if TYPE_CHECKING:
-    from gpuconf.compat._proto.descriptors import FieldDescriptor
+    from gpuconf.compat._fields import Field
 
-STUB = Path(__file__).parents[2] / "python" / "gpuconf" / "compat" / "v1" / "_config_proto.pyi"
+STUB = Path(__file__).parents[2] / "python" / "gpuconf" / "compat" / "_proto.pyi"
 
 _HEAD = '''# ruff: noqa: A002, N802 - Protocol Buffers' names
-"""The fields of the messages, for type checkers. Generated from _proto/table.py by tests_py/oracle/message_stubs.py."""
+"""The fields of the messages, for type checkers. Generated from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from .._proto.enum import Enum
-from .._proto.message import Message
+from ._fields import Enum
+from ._message import Message
 
 _M = TypeVar("_M", bound=Message)
 _K = TypeVar("_K")
@@ -61,7 +59,7 @@ class _MessageMap(Mapping[_K, _M], Generic[_K, _M]):
 def stub() -> str:
     """Return the text of the stub."""
     # Messages of other modules are not among the public names.
-    found = {n: v for n, v in vars(_config_proto).items() if not n.startswith("_") and n not in ("Message", "Enum")}
+    found = {n: v for n, v in vars(_proto).items() if not n.startswith("_") and n not in ("Message", "Enum")}
     messages = {n: v for n, v in found.items() if isinstance(v, type) and issubclass(v, Message)}
     enums = [n for n, v in found.items() if isinstance(v, Enum)]
     aliases = [f"_{name} = {name}" for name in messages]
@@ -75,6 +73,8 @@ def stub() -> str:
 def _class(message: type[Message]) -> list[str]:
     inner: list[str] = []
     for name, value in vars(message).items():
+        if name.endswith("Entry"):
+            continue
         if isinstance(value, Enum):
             inner += [f"{name}: ClassVar[Enum]", *(f"{label}: ClassVar[int]" for label in value.keys())]  # noqa: SIM118
         elif isinstance(value, type) and issubclass(value, Message):
@@ -91,18 +91,17 @@ def _class(message: type[Message]) -> list[str]:
     return [f"class {message.__name__}(Message):", *(f"    {line}".rstrip() for line in inner)]
 
 
-def _element(field: FieldDescriptor) -> str:
+def _element(field: Field) -> str:
     if field.message is not None:
         return f"_{field.message.__qualname__}"
-    assert field.scalar is not None
-    return _python(field.scalar.kind)
+    return _python(field.kind)
 
 
 def _python(kind: str) -> str:
     return {"string": "str", "bytes": "bytes", "bool": "bool", "double": "float", "float": "float"}.get(kind, "int")
 
 
-def _attribute(field: FieldDescriptor) -> str:
+def _attribute(field: Field) -> str:
     element = _element(field)
     if field.key is not None:
         container = "MutableMapping" if field.message is None else "_MessageMap"
@@ -112,13 +111,13 @@ def _attribute(field: FieldDescriptor) -> str:
     return element
 
 
-def _argument(field: FieldDescriptor) -> str:
+def _argument(field: Field) -> str:
     element = _element(field)
     if field.message is not None:
         element += " | dict[str, Any]"
     elif element == "str":
         element += " | bytes"
-    elif field.scalar is not None and field.scalar.enum is not None:
+    elif field.enum is not None:
         element += " | str"
     if field.key is not None:
         return f"Mapping[{_python(field.key.kind)}, {element}]"

@@ -25,15 +25,13 @@ from ...errors import OpError
 from .._aliases import alias
 from .._dtypes import NAMES, DType, as_dtype
 from .._logger import get_logger
+from .._proto import ConfigProto, GPUOptions, GraphDef, GraphOptions, NodeDef, OptimizerOptions
 from .._shape import TensorShape
 from ..v2 import autograph, data, distribute, io, sysconfig, test, tpu, version
 from . import gfile, keras, logging, random, train
-from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
 from ._graph import (
     Graph,
-    GraphDef,
-    NodeDef,
     Operation,
     Tensor,
     get_default_graph,

@@ -8,8 +8,8 @@ from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core
 from ..._typing import Any
 from ...config import _logical, experimental
+from .._proto import ConfigProto
 from . import _graph
-from ._config_proto import ConfigProto
 from ._session_options import options_of
 
 # TensorFlow's numbers for device policies and execution modes.

@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 
-from ._graph import GraphDef
+from .._proto import GraphDef
 
 VERSION = b"brain.Event:2"
 

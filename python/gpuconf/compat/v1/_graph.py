@@ -19,8 +19,7 @@ from ...tensors import arrays
 from ...tensors.reference import Reference
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
-from .._proto.message import Message, define
-from .._proto.table import GRAPH_DEF
+from .._proto import GraphDef, NodeDef, VersionDef
 from .._shape import TensorShape
 from ._control import ControlDependencies, Controller
 from ._name_scopes import NameScopes
@@ -29,27 +28,6 @@ from ._variable_scopes import VariableScopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
-
-
-class NodeDef(Message):
-    """An operation as a message: its name, type, inputs, control inputs (``"^name"``) and requested device."""
-
-    __slots__ = ()
-
-
-class GraphDef(Message):
-    """A graph as a message: its operations, in the order in which they were added, and no more."""
-
-    __slots__ = ()
-
-
-class VersionDef(Message):
-    """Which releases of TensorFlow can read a graph."""
-
-    __slots__ = ()
-
-
-define(GRAPH_DEF, {}, {"NodeDef": NodeDef, "VersionDef": VersionDef, "GraphDef": GraphDef})
 _PRODUCER = 2474  # TensorFlow 2.21's GRAPH_DEF_VERSION
 
 

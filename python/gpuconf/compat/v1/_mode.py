@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from ..._typing import Any
+from .._proto import ConfigProto
 from .._shape import set_v2_shapes
 from . import _graph
-from ._config_proto import ConfigProto
 from ._eager import take_over
 
 _eager = True

@@ -16,11 +16,11 @@ from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors import placement_log
 from .._logger import get_logger
+from .._proto import ConfigProto, GPUOptions, GraphDef
 from . import _feeds, _graph, _python_ops
-from ._config_proto import ConfigProto, GPUOptions
 from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
-from ._graph import Graph, GraphDef, Operation, Tensor
+from ._graph import Graph, Operation, Tensor
 from ._session_options import options_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..._core.message import dumps
 from ..._typing import Any
-from ._config_proto import ConfigProto
+from .._proto import ConfigProto
 
 
 def options_of(config: ConfigProto | None, place_pruned: bool = False) -> str:

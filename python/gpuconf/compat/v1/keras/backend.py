@@ -8,6 +8,7 @@ import threading
 from ...._core.built_in_errors import raise_built_in
 from ...._missing import watch
 from ...._typing import Any
+from ..._proto import ConfigProto
 from ...v2.keras.backend import (
     backend,
     epsilon,
@@ -18,7 +19,6 @@ from ...v2.keras.backend import (
     set_image_data_format,
     settings,
 )
-from .._config_proto import ConfigProto
 from .._graph import get_default_graph, get_default_session, reset_default_graph
 from .._session import Session
 

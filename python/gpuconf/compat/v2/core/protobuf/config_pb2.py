@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ....v1._config_proto import (
+from ...._proto import (
     ConfigProto,
     GPUOptions,
     GraphOptions,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ....v1._config_proto import AutoParallelOptions, RewriterConfig, ScopedAllocatorOptions, VerifierConfig
+from ...._proto import AutoParallelOptions, RewriterConfig, ScopedAllocatorOptions, VerifierConfig
 
 __all__ = ["AutoParallelOptions", "RewriterConfig", "ScopedAllocatorOptions", "VerifierConfig"]
 

@@ -7,11 +7,10 @@ from ....._core import runtime
 from ....._core.built_in_errors import raise_built_in
 from ....._core.devices import VisibleDevice
 from .....machine.visible import visible_devices
-from ....v1._config_proto import ConfigProto
+from ...._proto import ConfigProto, DeviceAttributes, DeviceLocality, LocalLinks
 from ....v1._device_attributes import DeviceAttributes as SessionDevice
 from ....v1._graph import Graph
 from ....v1._session import Session
-from ._attributes import DeviceAttributes, DeviceLocality, LocalLinks
 
 __all__ = ["list_local_devices"]
 

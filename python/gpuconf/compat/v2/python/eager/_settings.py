@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..... import config, debugging
 from ....._core.devices import memory_limit_of
 from .....config import experimental, threading
-from ....v1._config_proto import ConfigProto, GPUOptions, OptimizerOptions
+from ...._proto import ConfigProto, GPUOptions, OptimizerOptions
 
 
 def as_message() -> ConfigProto:

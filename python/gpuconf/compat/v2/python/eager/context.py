@@ -8,7 +8,7 @@ from ....._missing import watch
 from ....._typing import Any
 from .....config import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice, set_soft_device_placement
 from .....debugging import get_log_device_placement, set_log_device_placement
-from ....v1._config_proto import ConfigProto
+from ...._proto import ConfigProto
 from ....v1._graph import Graph
 from ....v1._mode import executing_eagerly
 from ..._ops import device
