@@ -1,4 +1,3 @@
-# ruff: noqa: A002, N802 - Protocol Buffers' names
 """The fields of the messages, for type checkers. Generated from messages.proto by tests_py/oracle/message_stubs.py."""
 
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence

@@ -19,12 +19,10 @@ from ...tensors import arrays
 from ...tensors.reference import Reference
 from ...tensors.tensor import Tensor as EagerTensor
 from .._dtypes import DType, as_dtype
+from .._names import publish
 from .._proto import GraphDef, NodeDef, VersionDef
 from .._shape import TensorShape
-from ._control import ControlDependencies, Controller
-from ._name_scopes import NameScopes
-from ._scopes import Scopes
-from ._variable_scopes import VariableScopes
+from ._scopes import ControlDependencies, Controller, NameScopes, Scopes, VariableScopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
@@ -601,3 +599,24 @@ def _binary(kind: str, left: Any, right: Any, name: str) -> Tensor:
 raise_built_in_class(Graph, everything=True)
 raise_built_in_class(Tensor)
 raise_built_in_class(Operation)
+
+
+def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:
+    """Add control dependencies to the operations that a ``with`` block adds to the default graph.
+
+    See :meth:`Graph.control_dependencies`.
+    """
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def device(device_name_or_function: Any) -> Any:
+    """Set the device of the operations that a ``with`` block adds to the default graph.
+
+    A string such as ``"/gpu:1"`` sets the fields that inner scopes leave unset. ``None`` disables all outer scopes. A
+    function takes the operation and returns a string, which overrides inner scopes. Raises ValueError on entry for a
+    malformed string. Whether the device exists is checked later, when the operation is placed.
+    """
+    return get_default_graph().device(device_name_or_function)
+
+
+publish(__name__)

@@ -12,6 +12,7 @@ from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
 from .. import _numpy_ops as numpy_ops
+from .._names import publish
 from . import _python_ops
 from ._graph import Operation, Tensor, get_default_graph, node
 
@@ -268,3 +269,6 @@ def name_of(name: Any) -> str:
         except UnicodeDecodeError as error:
             raise ValueError(str(error)) from None
     return _text_of(name)
+
+
+publish(__name__)
