@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from .._core import runtime
+from .._core.built_in_errors import raising_built_in
 from .._core.devices import VisibleDevice
 from .._core.fork import module_lock
 from .._typing import Any, NamedTuple
@@ -18,6 +19,12 @@ from .v1._session import DeviceAttributes as SessionDevice
 from .v1._session import Session
 
 
+def _as_native_code(function: Any) -> Any:
+    """Let a function raise plain ValueErrors for what TensorFlow's native code refuses."""
+    return raising_built_in(function, everything=True)
+
+
+@_as_native_code
 def list_local_devices(session_config: ConfigProto | None = None) -> list[DeviceAttributes]:
     """Return the logical devices of this process, the CPU first, as messages.
 

@@ -18,6 +18,7 @@ from .._typing import Any
 
 _PACKAGE = "gpuconf.compat"
 _PYTHON = f"{_PACKAGE}.v2.python"  # tensorflow.python
+_ABSEIL = f"{_PACKAGE}._absl"  # which needs another package
 
 # By the full name of a public module.
 docs: dict[str, str] = {}
@@ -97,7 +98,7 @@ class Listed(ModuleType):
 
 
 def make_modules() -> None:
-    """Make the public modules, and load the code of those that need no other package."""
+    """Make the public modules, and load the code of all that needs no other package."""
     _read()
     for name in sorted(rows):  # a package before the modules in it
         module = sys.modules.get(name)
@@ -117,9 +118,10 @@ def make_modules() -> None:
                 sys.modules[name + other[len(first) :]] = found
         parent, _, own = name.rpartition(".")
         setattr(sys.modules[parent], own, module)
-    for name, listed in rows.items():
-        for each in listed.keys() - unlisted[name]:
-            getattr(sys.modules[name], each)
+    for name, row in rows.items():
+        for own, (source, _) in row.items():
+            if source != _ABSEIL:
+                getattr(sys.modules[name], own)
 
 
 def publish(source: str) -> None:

@@ -326,14 +326,14 @@ class InteractiveSession(Session):
     """
 
     _place_pruned = True
-    _defaults: Any = ()  # the contexts in which it is the default
+    _defaults = tuple[Any, ...]()  # the contexts in which it is the default
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if not config:
             config = None if runtime.initialized() else ConfigProto(gpu_options=GPUOptions(allow_growth=True))
         super().__init__(target, graph, config)
         _count_interactive(1)
-        self._defaults = [self.as_default()] if graph is None else [self.as_default(), graph.as_default()]
+        self._defaults = (self.as_default(), *([] if graph is None else [graph.as_default()]))
         for each in self._defaults:
             each.__enter__()
 
