@@ -50,9 +50,10 @@ def _read() -> None:
                     name, _, original = word.partition("=")
                     home = _full(source.removesuffix("?"))
                     rows[module][name] = home, original or name
-                    _homes.setdefault(home, {}).setdefault(original or name, module)
                     if source.endswith("?"):
                         unlisted[module].add(name)
+                    else:
+                        _homes.setdefault(home, {}).setdefault(original or name, module)
             elif " = " in line:
                 first, _, second = line.strip().partition(" = ")
                 aliases[_full(first)] = _full(second)
