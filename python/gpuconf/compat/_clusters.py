@@ -121,8 +121,8 @@ class ClusterResolver(abc.ABC):
     def num_accelerators(
         self, task_type: str | None = None, task_id: int | None = None, config_proto: Any = None
     ) -> dict[str, int]:
-        """Return the number of logical GPUs of this process, as ``{"GPU":
-        2}``; ``{}`` without one. Initializes the runtime.
+        """Return the number of logical GPUs of this process, ``{"GPU": 2}``; ``{}`` without
+        one. Initializes the runtime.
         """
         del task_type, task_id, config_proto
         from .. import config
@@ -247,7 +247,21 @@ class UnionResolver(ClusterResolver):
         return self._resolvers[0].master(task_type, task_id, rpc_layer)
 
 
-class SlurmClusterResolver(ClusterResolver):
+class _Unavailable(ClusterResolver):
+    """The base of those whose constructors raise an error."""
+
+    def cluster_spec(self) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
+    def master(
+        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
+    ) -> NoReturn:
+        """Not available."""
+        raise NotImplementedError
+
+
+class SlurmClusterResolver(_Unavailable):
     """The cluster of a Slurm step.
 
     Raises RuntimeError outside of one, and UnimplementedError inside: that needs TensorFlow.
@@ -262,18 +276,8 @@ class SlurmClusterResolver(ClusterResolver):
             "SlurmClusterResolver needs TensorFlow: gpuconf configures the devices of one process"
         )
 
-    def cluster_spec(self) -> NoReturn:
-        """Not available."""
-        raise NotImplementedError
 
-    def master(
-        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
-    ) -> NoReturn:
-        """Not available."""
-        raise NotImplementedError
-
-
-class KubernetesClusterResolver(SlurmClusterResolver):
+class KubernetesClusterResolver(_Unavailable):
     """The cluster of a Kubernetes job. Raises ImportError, as TensorFlow does without Kubernetes's client."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -283,7 +287,7 @@ class KubernetesClusterResolver(SlurmClusterResolver):
         )
 
 
-class GCEClusterResolver(SlurmClusterResolver):
+class GCEClusterResolver(_Unavailable):
     """The cluster of an instance group of Google's. Raises ImportError, as TensorFlow does without Google's client."""
 
     def __init__(self, project: Any, zone: Any, instance_group: Any, port: Any, *_: Any, **__: Any) -> None:
@@ -293,7 +297,7 @@ class GCEClusterResolver(SlurmClusterResolver):
         )
 
 
-class TPUClusterResolver(ClusterResolver):
+class TPUClusterResolver(_Unavailable):
     """Raises ValueError without the name of a TPU, as TensorFlow does on a machine with GPUs.
 
     ``TPU_NAME`` and ``KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS`` name one, too; then it raises UnimplementedError: TPUs need
@@ -307,16 +311,6 @@ class TPUClusterResolver(ClusterResolver):
         if not name:
             raise ValueError("Please provide a TPU Name to connect to.")
         raise errors.UnimplementedError(f"the TPU {name!r} needs TensorFlow: gpuconf configures GPUs")
-
-    def cluster_spec(self) -> NoReturn:
-        """Not available."""
-        raise NotImplementedError
-
-    def master(
-        self, task_type: str | None = None, task_id: int | None = None, rpc_layer: str | None = None
-    ) -> NoReturn:
-        """Not available."""
-        raise NotImplementedError
 
     @staticmethod
     def connect(tpu: Any = None, zone: Any = None, project: Any = None) -> NoReturn:

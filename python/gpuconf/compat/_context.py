@@ -147,9 +147,6 @@ def ensure_initialized() -> None:
     _context.ensure_initialized()
 
 
-in_eager_mode = executing_eagerly
-
-
 def graph_mode() -> Any:
     """Return a context manager in which operations build a new graph."""
     return Graph().as_default()

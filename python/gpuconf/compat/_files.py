@@ -24,25 +24,18 @@ def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
     >>> as_bytes("GPU")
     b'GPU'
     """
-    if isinstance(bytes_or_text, bytearray):
+    if isinstance(bytes_or_text, (bytes, bytearray)):
         return bytes(bytes_or_text)
     if isinstance(bytes_or_text, str):
         return bytes_or_text.encode(encoding)
-    if isinstance(bytes_or_text, bytes):
-        return bytes_or_text
     raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
 
 
 def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
     """Return bytes as text, and text as it is. Raises TypeError for anything else."""
-    if isinstance(bytes_or_text, str):
-        return bytes_or_text
-    if isinstance(bytes_or_text, bytes):
-        return bytes_or_text.decode(encoding)
+    if isinstance(bytes_or_text, (str, bytes)):
+        return bytes_or_text if isinstance(bytes_or_text, str) else bytes_or_text.decode(encoding)
     raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
-
-
-as_str = as_text
 
 
 def as_str_any(value: Any, encoding: str = "utf-8") -> str:

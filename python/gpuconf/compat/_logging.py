@@ -74,10 +74,6 @@ def fatal(msg: object, *args: Any, **kwargs: Any) -> None:
     get_logger().fatal(msg, *args, **kwargs)
 
 
-warn = warning
-vlog = log
-
-
 def TaskLevelStatusMessage(msg: object) -> None:  # noqa: N802 - TensorFlow's name
     """Log a message at level ERROR."""
     error(msg)

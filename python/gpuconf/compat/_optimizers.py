@@ -234,10 +234,9 @@ class Optimizer(_Recorder):
             return value
         if isinstance(value, str) or not hasattr(value, "__float__"):
             raise ValueError(
-                "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable "
-                "(that takes in "
-                "the current iteration value and returns the corresponding learning rate value). Received instead: "
-                f"{value}"
+                "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable (that "
+                "takes in the current iteration value and returns the corresponding learning rate value). Received "
+                f"instead: {value}"
             )
         return LearningRate(float(value), f"{self.name}/learning_rate")
 
@@ -305,8 +304,7 @@ class LossScaleOptimizer(Optimizer):
         if not settings.pop("dynamic", True):
             raise ValueError(
                 "LossScaleOptimizer no longer supports `dynamic=False`. Instead, simply set `loss_scale_factor` "
-                "directly on the "
-                "`inner_optimizer`."
+                "directly on the `inner_optimizer`."
             )
         super().__init__(0.0, name=name, loss_scale_factor=inner_optimizer.loss_scale_factor, **settings)
         self.inner_optimizer = inner_optimizer
@@ -343,8 +341,7 @@ class LegacyOptimizer:
     def __init__(self, *_: Any, **__: Any) -> None:
         raise ImportError(
             "`keras.optimizers.legacy` is not supported in Keras 3. It needs TensorFlow with the package tf_keras "
-            "(Keras 2) and "
-            "the environment variable TF_USE_LEGACY_KERAS=True"
+            "(Keras 2) and the environment variable TF_USE_LEGACY_KERAS=True"
         )
 
 

@@ -381,9 +381,6 @@ class CommunicationImplementation(enum.Enum):
     NCCL = "NCCL"
 
 
-CollectiveCommunication = CommunicationImplementation
-
-
 class CommunicationOptions:
     """The options of communication. gpuconf keeps them as an argument only."""
 

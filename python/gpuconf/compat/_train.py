@@ -121,15 +121,13 @@ def start_queue_runners(
     if sess is None:
         raise ValueError(
             "Cannot start queue runners: No default session is registered. Use `with sess.as_default()` or pass an "
-            "explicit "
-            "session to tf.start_queue_runners(sess=sess)"
+            "explicit session to tf.start_queue_runners(sess=sess)"
         )
     if not isinstance(sess, Session):
         raise TypeError(f"sess must be a `tf.Session` object. Given class: {type(sess)}")
     get_logger().warning(
         "`tf.train.start_queue_runners()` was called when no queue runners were defined. You can safely remove the "
-        "call to this "
-        "deprecated function."
+        "call to this deprecated function."
     )
     return []
 

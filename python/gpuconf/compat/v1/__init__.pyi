@@ -26,7 +26,7 @@ from gpuconf.compat._facts import GIT_VERSION as _GIT_VERSION
 from gpuconf.compat._facts import VERSION as _VERSION
 from gpuconf.compat.v1._ops import add as add
 from gpuconf.compat.v1._ops import add_n as add_n
-from gpuconf.compat.v1._variables import all_variables as all_variables
+from gpuconf.compat.v1._variables import global_variables as _global_variables
 from gpuconf.compat._dtypes import as_dtype as as_dtype
 from gpuconf.compat.v1._variables import assign as assign
 from gpuconf.compat.v1._variables import assign_add as assign_add
@@ -66,10 +66,10 @@ from gpuconf.compat.v1._variables import glorot_uniform_initializer as glorot_un
 from gpuconf.compat.v1._ops import group as group
 from gpuconf.compat._dtypes import half as half
 from gpuconf.compat.v1._ops import identity as identity
-from gpuconf.compat.v1._ops import initialize_all_tables as initialize_all_tables
-from gpuconf.compat.v1._variables import initialize_all_variables as initialize_all_variables
-from gpuconf.compat.v1._ops import initialize_local_variables as initialize_local_variables
-from gpuconf.compat.v1._variables import initialize_variables as initialize_variables
+from gpuconf.compat.v1._ops import tables_initializer as _tables_initializer
+from gpuconf.compat.v1._variables import global_variables_initializer as _global_variables_initializer
+from gpuconf.compat.v1._ops import local_variables_initializer as _local_variables_initializer
+from gpuconf.compat.v1._variables import variables_initializer as _variables_initializer
 from gpuconf.compat._dtypes import int16 as int16
 from gpuconf.compat._dtypes import int32 as int32
 from gpuconf.compat._dtypes import int64 as int64
@@ -130,9 +130,14 @@ DeviceSpec = _MutableDeviceSpec
 __compiler_version__ = _COMPILER_VERSION
 __git_version__ = _GIT_VERSION
 __version__ = _VERSION
+all_variables = _global_variables
 disable_control_flow_v2 = _switch
 disable_resource_variables = _switch
 disable_v2_tensorshape = _switch
 enable_control_flow_v2 = _switch
 enable_resource_variables = _switch
 enable_v2_tensorshape = _switch
+initialize_all_tables = _tables_initializer
+initialize_all_variables = _global_variables_initializer
+initialize_local_variables = _local_variables_initializer
+initialize_variables = _variables_initializer

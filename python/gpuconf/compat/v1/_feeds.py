@@ -63,11 +63,9 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
     assert isinstance(tensor, Tensor)
     if isinstance(value, (Tensor, EagerTensor)):
         raise TypeError(
-            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
-            "strings, lists, "
-            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed "
-            "to the "
-            f"argument `feed_dict` with key {shown(key)}."
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, "
+            f"lists, numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was "
+            f"passed to the argument `feed_dict` with key {shown(key)}."
         )
     array = _array(value, tensor.dtype.dtype)
     if not _fits(array.shape, tensor._shape):
@@ -90,8 +88,7 @@ def _array(value: Any, dtype: Any) -> Any:
     if isinstance(value, int) and not _holds(dtype, value):
         raise TypeError(
             f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type "
-            f"{dtype.type}. "
-            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+            f"{dtype.type}. Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
     _arrays.check_readable(value)
     try:

@@ -150,15 +150,13 @@ class Tensor(metaclass=Made):
     def __len__(self) -> NoReturn:
         raise TypeError(
             f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` "
-            "for shape "
-            "information."
+            "for shape information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise NotImplementedError(
             f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're "
-            "trying to "
-            "pass a Tensor to a NumPy call, which is not supported."
+            "trying to pass a Tensor to a NumPy call, which is not supported."
         )
 
     def __str__(self) -> str:
@@ -518,9 +516,8 @@ def reset_default_graph() -> None:
     """
     if _graphs.entered:
         raise AssertionError(
-            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the "
-            "nesting and "
-            "create a new graph."
+            "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting "
+            "and create a new graph."
         )
     _graphs.own = None
 
@@ -534,20 +531,16 @@ def get_default_session() -> Any:
 # graph.
 _CANT_EVAL = (
     "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an "
-    "explicit "
-    "session to `eval(session=sess)`",
+    "explicit session to `eval(session=sess)`",
     "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. "
-    "Pass an explicit "
-    "session to `eval(session=sess)`.",
+    "Pass an explicit session to `eval(session=sess)`.",
     "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph.",
 )
 _CANT_RUN = (
     "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass "
-    "an explicit "
-    "session to `run(session=sess)`",
+    "an explicit session to `run(session=sess)`",
     "Cannot use the default session to execute operation: the operation's graph is different from the session's "
-    "graph. Pass an "
-    "explicit session to run(session=sess).",
+    "graph. Pass an explicit session to run(session=sess).",
     "Cannot use the given session to execute operation: the operation's graph is different from the session's graph.",
 )
 

@@ -73,8 +73,7 @@ def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: An
     if runtime.enumerated() or runtime.current.at_enumeration:
         raise ValueError(
             "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call "
-            "it before any "
-            "function that lists devices, or call gpuconf.reset() first"
+            "it before any function that lists devices, or call gpuconf.reset() first"
         )
     if device_policy is not None:
         experimental.set_device_policy(_POLICIES[device_policy])

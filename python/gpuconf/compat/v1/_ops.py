@@ -77,10 +77,6 @@ def tables_initializer(name: str = "init_all_tables") -> Operation:
     return no_op(name)
 
 
-initialize_local_variables = local_variables_initializer
-initialize_all_tables = tables_initializer
-
-
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
     """Add the product of two matrices, each optionally transposed first.
 

@@ -273,8 +273,7 @@ class Session:
         if self._entered is not None:
             raise RuntimeError(
                 "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a "
-                "session multiple "
-                "times."
+                "session multiple times."
             )
         graph, default = self._entered = self._graph.as_default(), self.as_default()
         graph.__enter__()
@@ -371,11 +370,9 @@ def _count_interactive(change: int) -> None:
         if change > 0 and _interactive > 0:
             get_logger().error(
                 "An interactive session is already active. This can cause out-of-memory errors or some other "
-                "unexpected errors "
-                "(due to the unpredictable timing of garbage collection) in some cases. You must explicitly call "
-                "`InteractiveSession.close()` to release resources held by the other session(s). Please use "
-                "`tf.Session()` if "
-                "you intend to productionize."
+                "unexpected errors (due to the unpredictable timing of garbage collection) in some cases. You must "
+                "explicitly call `InteractiveSession.close()` to release resources held by the other session(s). "
+                "Please use `tf.Session()` if you intend to productionize."
             )
         _interactive += change
 

@@ -223,9 +223,6 @@ def global_variables(scope: str | None = None) -> list[Any]:
     return [each for each in get_default_graph().variables if scope is None or each.op.name.startswith(scope)]
 
 
-all_variables = global_variables
-
-
 def local_variables(scope: str | None = None) -> list[Any]:
     """Return ``[]``: gpuconf has no local variables."""
     del scope
@@ -259,10 +256,6 @@ def global_variables_initializer() -> Operation:
     >>> tf.Session().run(tf.global_variables_initializer())
     """
     return variables_initializer(global_variables())
-
-
-initialize_all_variables = global_variables_initializer
-initialize_variables = variables_initializer
 
 
 class variable_scope:  # noqa: N801 - TensorFlow's name

@@ -17,6 +17,9 @@ from gpuconf.compat._logging import log_every_n as log_every_n
 from gpuconf.compat._logging import log_first_n as log_first_n
 from gpuconf.compat._logging import log_if as log_if
 from gpuconf.compat._logging import set_verbosity as set_verbosity
-from gpuconf.compat._logging import vlog as vlog
-from gpuconf.compat._logging import warn as warn
+from gpuconf.compat._logging import log as _log
+from gpuconf.compat._logging import warning as _warning
 from gpuconf.compat._logging import warning as warning
+
+vlog = _log
+warn = _warning

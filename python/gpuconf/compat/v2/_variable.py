@@ -148,8 +148,7 @@ class Variable(metaclass=_VariableType):
         if tuple(array.shape) != tuple(self.shape):
             raise ValueError(
                 f"Cannot assign value to variable '{self.name}': Shape mismatch.The variable shape {self.shape}, and "
-                "the assigned "
-                f"value shape {tuple(array.shape)} are incompatible."
+                f"the assigned value shape {tuple(array.shape)} are incompatible."
             )
         self._tensor = self._placed(array)
         return self
