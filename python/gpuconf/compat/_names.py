@@ -109,8 +109,9 @@ def make_modules() -> None:
             module.__path__, module.__package__ = [], name
         else:  # a package that also has modules with code
             module.__class__ = Listed
-        parent, _, own = name.rpartition(".")
-        setattr(sys.modules[parent], own, module)
+        if name != _PACKAGE:  # that is gpuconf's once it is complete
+            parent, _, own = name.rpartition(".")
+            setattr(sys.modules[parent], own, module)
     for name, first in aliases.items():
         module = import_module(first)
         inner = f"{first}."
